@@ -248,14 +248,14 @@ class FleetResponseParser(msgspec.Struct, frozen=True, kw_only=True):
             instances=tuple(
                 sorted(self._instances(response.get("Instances") or ()), key=lambda each: each.id)
             ),
-            failures=tuple(map(_parse_fleet_error, response.get("Errors") or ())),
+            failures=tuple(map(self._failure, response.get("Errors") or ())),
         )
 
     def _instances(self, groups: Sequence[Row]) -> Iterator[Ec2Instance]:
         for group in groups:
             override = _response_override(group)
             instance_type = group.get("InstanceType") or override.get("InstanceType", "")
-            zone = override.get("AvailabilityZone") or self._zone_of(override.get("SubnetId", ""))
+            zone = self._zone(override)
             for instance_id in group.get("InstanceIds") or ():
                 yield self._instance(instance_id, instance_type, zone, override)
 
@@ -298,6 +298,21 @@ class FleetResponseParser(msgspec.Struct, frozen=True, kw_only=True):
             (each for each in overrides if type_and_zone(each) == (instance_type, zone)), {}
         )
 
+    def _failure(self, row: Row) -> FleetError:
+        override = _response_override(row)
+        zone = self._zone(override)
+        subnet = self.subnets.get(zone)
+        return FleetError(
+            instance_type=override.get("InstanceType", ""),
+            zone=zone,
+            subnet=override.get("SubnetId") or (subnet.id if subnet else ""),
+            error=AwsError(row.get("ErrorCode", "Unknown"), row.get("ErrorMessage", "")),
+        )
+
+    def _zone(self, override: Row) -> str:
+        """The zone that the response states, else that of its subnet."""
+        return override.get("AvailabilityZone") or self._zone_of(override.get("SubnetId", ""))
+
     def _zone_of(self, subnet: str) -> str:
         return next((zone for zone, each in self.subnets.items() if each.id == subnet), "")
 
@@ -305,13 +320,3 @@ class FleetResponseParser(msgspec.Struct, frozen=True, kw_only=True):
 def _response_override(row: Row) -> Row:
     override: Row = (row.get("LaunchTemplateAndOverrides") or {}).get("Overrides") or {}
     return override
-
-
-def _parse_fleet_error(row: Row) -> FleetError:
-    override = _response_override(row)
-    return FleetError(
-        instance_type=override.get("InstanceType", ""),
-        zone=override.get("AvailabilityZone", ""),
-        subnet=override.get("SubnetId", ""),
-        error=AwsError(row.get("ErrorCode", "Unknown"), row.get("ErrorMessage", "")),
-    )

@@ -1,6 +1,7 @@
 """After a crash or a lost response instances are assigned to their claims; none is duplicated."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -17,13 +18,15 @@ from tests.support.aws_provider import (
     run_scene,
 )
 
+from wainwright.aws.api.seam import AwsResponse, Params, Seam
 from wainwright.aws.instances import BATCH_TAG, GARBAGE_MIN_AGE, MAX_CLOCK_SKEW, batch_id
 from wainwright.aws.launch.recovery import VISIBLE_AFTER, launch_records
 from wainwright.clock import Clock
+from wainwright.cloud import LaunchLogEntry, RecoveredLaunches
 from wainwright.emulator.ec2.instance.lifecycle import DelayDistribution, InstanceTimings
 from wainwright.emulator.settings import EmulatorSettings
 from wainwright.errors import InsufficientCapacityError, TemporarilyUnavailableError
-from wainwright.model.node_claim import NodeClaim
+from wainwright.model.node_claim import LaunchRecord, NodeClaim
 
 
 def next_attempt(wanted: NodeClaim, *others: NodeClaim) -> NodeClaim:
@@ -439,5 +442,210 @@ def test_throttling_after_a_lost_response_is_not_taken_for_an_answer() -> None:
         (found,) = await scene.launch(node_claim(1, ON_DEMAND))
         scene.emulated.change({"faults": []})
         assert [found.id] == ids(scene)
+
+    run_scene(test)
+
+
+class HeldFleets:
+    """CreateFleet requests wait before they reach EC2."""
+
+    def __init__(self, seam: Seam) -> None:
+        self._seam = seam
+        self.released = asyncio.Event()
+
+    async def call(self, service: str, operation: str, params: Params) -> AwsResponse:
+        if operation == "CreateFleet" and not params.get("DryRun"):
+            await self.released.wait()
+        return await self._seam.call(service, operation, params)
+
+
+async def recovered(scene: ProviderScene) -> RecoveredLaunches:
+    return await scene.cloud.recover(list(scene.store.claims.values()))
+
+
+def test_a_launch_in_flight_is_unclear_however_long_it_takes() -> None:
+    async def test(scene: ProviderScene) -> None:
+        held = HeldFleets(scene.seam)
+        scene.cloud = scene.provider(seam=held)
+        await scene.cloud.refresh()
+        launch = asyncio.ensure_future(scene.launch(node_claim(1, ON_DEMAND)))
+        for _ in range(4):
+            await scene.clock.sleep(VISIBLE_AFTER / 2)
+            assert (await recovered(scene)).unclear == {"uid-1"}
+        held.released.set()
+        (found,) = await launch
+        assert [found.id] == ids(scene)
+
+    run_scene(test)
+
+
+def test_instances_of_a_launch_in_flight_are_left_to_its_response() -> None:
+    async def test(scene: ProviderScene) -> None:
+        await scene.cloud.resolve("default")
+        scene.emulated.change({"faults": [{**LOST, "times": 1}]})
+        launch = asyncio.ensure_future(scene.launch(node_claim(1, ON_DEMAND)))
+        await scene.clock.sleep(0.2)  # the first response is lost, the second request to come
+        assert len(ids(scene)) == 1
+        assert (await recovered(scene)).unclear == {"uid-1"}
+        (found,) = await launch
+        assert [found.id] == ids(scene)
+
+    run_scene(test)
+
+
+def test_a_launch_settles_after_its_last_attempt_however_early_it_was_looked_for() -> None:
+    async def test(scene: ProviderScene) -> None:
+        held = HeldFleets(scene.seam)
+        scene.cloud = scene.provider(seam=held)
+        await scene.cloud.refresh()
+        await scene.cloud.resolve("default")
+        launch = asyncio.ensure_future(scene.launch(node_claim(1, ON_DEMAND)))
+        await scene.clock.sleep(1)
+        await recovered(scene)
+        await scene.clock.sleep(VISIBLE_AFTER - 10)
+        scene.emulated.change({"faults": [LOST]})
+        held.released.set()
+        await launch
+        await scene.clock.sleep(12)
+        scene.emulated.change({"faults": []})
+        (unclear,) = await scene.launch(node_claim(1))
+        assert isinstance(unclear, TemporarilyUnavailableError)
+        await scene.clock.sleep(VISIBLE_AFTER)
+        assert (await scene.launch_one(node_claim(1))).id == ids(scene)[0]
+        assert len(ids(scene)) == 1
+
+    run_scene(test, settings=visible_after(30))
+
+
+def test_a_claim_without_capacity_is_not_unclear() -> None:
+    async def test(scene: ProviderScene) -> None:
+        for reason in ("InsufficientInstanceCapacity", "NothingLeft"):
+            (found,) = await scene.launch(node_claim(1, ON_DEMAND))
+            assert isinstance(found, InsufficientCapacityError)
+            assert found.reason == reason
+
+    run_scene(test, settings=msgspec.convert({"stock": [{"free": 0}]}, EmulatorSettings))
+
+
+def test_launch_records_of_claims_that_are_not_listed_yet_are_kept() -> None:
+    async def test(scene: ProviderScene) -> None:
+        stale = node_claim(1, ON_DEMAND)
+        first = await scene.launch_one(stale)
+        await scene.cloud.find_garbage([])
+        assert (await scene.cloud.launch(stale)).id == first.id
+
+    run_scene(test)
+
+
+def test_an_instance_is_not_garbage_while_its_launch_record_is_not_visible_yet() -> None:
+    async def test(scene: ProviderScene) -> None:
+        stale = node_claim(1, ON_DEMAND)
+        await scene.launch_one(stale)
+        for _ in range(3):
+            assert not await scene.cloud.find_garbage([stale])
+            await scene.clock.sleep(20)
+
+    run_scene(test)
+
+
+def test_an_instance_that_is_terminating_is_not_the_claims() -> None:
+    async def test(scene: ProviderScene) -> None:
+        first = await scene.launch_one(node_claim(1, ON_DEMAND))
+        scene.store.set_instance("uid-1", "")
+        scene.emulated.answer("ec2", "TerminateInstances", {"InstanceIds": [first.id]})
+        (found,) = await scene.launch(node_claim(1))
+        assert isinstance(found, TemporarilyUnavailableError)
+        await scene.clock.sleep(VISIBLE_AFTER)
+        assert (await scene.launch_one(node_claim(1))).id != first.id
+
+    run_scene(test)
+
+
+ONE_FREE = msgspec.convert(
+    {"stock": [{"free": 0}, {"instanceType": "m5.large", "zone": "us-east-1a", "free": 1}]},
+    EmulatorSettings,
+)
+
+
+def test_an_instance_of_a_deleted_claim_goes_to_the_next_of_its_batch() -> None:
+    async def test(scene: ProviderScene) -> None:
+        await scene.launch(*(node_claim(number, ON_DEMAND) for number in (5, 9, 1)))
+        (instance,) = ids(scene)
+        scene.store.set_instance("uid-5", "")
+        del scene.store.claims["uid-5"]
+        await reborn(scene)
+        assert (await recovered(scene)).unclear == {"uid-9", "uid-1"}
+        await scene.clock.sleep(VISIBLE_AFTER)
+        outcome = await recovered(scene)
+        assert {uid: each.id for uid, each in outcome.instances.items()} == {"uid-9": instance}
+
+    run_scene(test, settings=ONE_FREE)
+
+
+def test_an_instance_of_another_claim_is_not_assigned() -> None:
+    async def test(scene: ProviderScene) -> None:
+        await scene.launch(*(node_claim(number, ON_DEMAND) for number in (1, 2)))
+        await reborn(scene)
+        for _ in range(2):
+            assert not (await recovered(scene)).instances
+            await scene.clock.sleep(VISIBLE_AFTER)
+
+    run_scene(test, settings=ONE_FREE)
+
+
+def test_a_surplus_instance_of_a_lost_launch_is_terminated() -> None:
+    async def test(scene: ProviderScene) -> None:
+        await scene.cloud.resolve("default")
+        scene.emulated.change(
+            {"faults": [LOST, {"operation": "CreateFleet", "answer": "one-more"}]}
+        )
+        await scene.launch(node_claim(1, ON_DEMAND))
+        assert len(ids(scene)) == 2
+        scene.emulated.change({"faults": []})
+        await scene.clock.sleep(VISIBLE_AFTER)
+        found = await scene.launch_one(node_claim(1))
+        assert ids(scene) == [found.id]
+        assert (await scene.launch_one(node_claim(1))).id == found.id
+
+    run_scene(test, settings=SLOW)
+
+
+def test_a_launch_that_ends_unexpectedly_settles_too() -> None:
+    async def test(scene: ProviderScene) -> None:
+        class Buggy:
+            batch_entries = scene.store.batch_entries
+
+            async def record(
+                self, claim: str, launch_record: LaunchRecord, *, replaces: LaunchRecord | None
+            ) -> None:
+                await scene.store.record(claim, launch_record, replaces=replaces)
+                if len(scene.store.recorded) == 1:
+                    raise RuntimeError("not a failure that anybody expects")
+
+        scene.cloud = scene.provider(launch_log=Buggy())
+        await scene.cloud.refresh()
+        (failed,) = await scene.launch(node_claim(1, ON_DEMAND))
+        assert isinstance(failed, RuntimeError)
+        await scene.launch(node_claim(1))
+        await scene.clock.sleep(VISIBLE_AFTER)
+        assert (await scene.launch_one(node_claim(1))).id == ids(scene)[0]
+
+    run_scene(test)
+
+
+def test_the_log_may_lag_behind() -> None:
+    async def test(scene: ProviderScene) -> None:
+        class Empty:
+            record = scene.store.record
+
+            async def batch_entries(self, _: str) -> Sequence[LaunchLogEntry]:
+                return ()
+
+        first = await scene.launch_one(node_claim(1, ON_DEMAND))
+        scene.store.set_instance("uid-1", "")
+        scene.cloud = scene.provider(launch_log=Empty())
+        await scene.cloud.refresh()
+        assert (await scene.launch_one(node_claim(1))).id == first.id
+        assert ids(scene) == [first.id]
 
     run_scene(test)

@@ -196,6 +196,16 @@ def test_launched_instances_count_until_ec2s_number_changes() -> None:
     assert bench.chosen(resolved_subnet("s1", 99), resolved_subnet("s2", 90)) == {"a": "s1"}
 
 
+def test_a_recount_of_one_subnet_says_nothing_about_the_others() -> None:
+    bench, other = AddressBench(), resolved_subnet("s2", 100, "b")
+    subnets = [resolved_subnet("s1", 100), other]
+    hold = bench.addresses.hold(subnets, instances=2, addresses_per_instance=10)
+    bench.addresses.settle(hold, {"s1": 1, "s2": 1})
+    bench.chosen(*subnets)
+    bench.chosen(recounted := resolved_subnet("s1", 90), other)
+    assert [bench.addresses.free_addresses(each) for each in (recounted, other)] == [90, 90]
+
+
 def test_launched_instances_count_for_five_minutes_at_most() -> None:
     bench = AddressBench()
     hold = bench.addresses.hold(
