@@ -19,6 +19,9 @@ from wainwright.core.disruption.budgets import (
     evaluate_budgets,
 )
 from wainwright.core.disruption.candidates import (
+    Blocker,
+    BlockerCode,
+    BlockerKind,
     Candidate,
     CandidateContext,
     find_candidates,
@@ -173,6 +176,28 @@ class DisruptionPass:
                 if command is not None:
                     return command
         return None
+
+    def saving_without_blockers(self, candidate: Candidate) -> float | None:
+        """What removing the node alone would save if nothing blocked it; None where nothing."""
+        if candidate.node.deleting or _is_starting(candidate.node):
+            return None
+        if candidate.is_empty:
+            return candidate.price or None
+        known = self.outcomes.get(candidate.name)
+        command = self._consolidate(Method.SINGLE_NODE, [candidate])
+        if known is None:
+            self.outcomes.pop(candidate.name, None)
+        return None if command is None else command.saving
+
+    def budget_blockers(self, candidate: Candidate) -> list[Blocker]:
+        """The budget that keeps a node which could go otherwise."""
+        if candidate.blockers or candidate.pool is None:
+            return []
+        reason = DisruptionReason.EMPTY if candidate.is_empty else DisruptionReason.UNDERUTILIZED
+        if self._budgets.any_of([candidate], reason):
+            return []
+        name = candidate.pool.name
+        return [Blocker(code=BlockerCode.BUDGET, kind=BlockerKind.BUDGET, name=name)]
 
     def _is_unsettled(self, node: Node) -> bool:
         """Whether pods came or went too recently for others to be moved there."""

@@ -1,0 +1,221 @@
+"""What disruption would do to a cluster, command by command, until nothing is left to do.
+
+Each command is applied before the next is sought. Every one but drift makes the cluster cheaper or
+smaller, so that the sequence ends: a node cannot be replaced by what it was before.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+
+import msgspec
+
+from wainwright.core.disruption.candidates import (
+    Blocker,
+    BlockerCode,
+    BlockerKind,
+    Candidate,
+    expires_at,
+)
+from wainwright.core.disruption.cluster_changes import ClusterChanges
+from wainwright.core.disruption.commands import (
+    DEFAULT_DISRUPTION_OPTIONS,
+    Command,
+    DisruptionInput,
+    DisruptionOptions,
+    DisruptionPass,
+)
+from wainwright.model.instance_type import Offering
+from wainwright.model.instance_type_index import InstanceTypeIndex
+from wainwright.model.snapshot import Node, Snapshot
+
+MAX_STEPS = 1000
+
+
+class Fate(StrEnum):
+    REMOVED = "removed"
+    REPLACED = "replaced"
+    KEPT = "kept"
+    BLOCKED = "blocked"
+
+
+class NodeOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of a node, and why."""
+
+    candidate: Candidate
+    fate: Fate
+    code: str
+    """One word for the reason: underutilized, no-saving, do-not-disrupt-pod."""
+    blocker: Blocker | None = None
+    """The first of them, budgets included."""
+    saving: float | None = None
+    """What would be saved but for the blockers, in USD per hour; None where nothing would."""
+
+
+class HeldSaving(msgspec.Struct, frozen=True, kw_only=True):
+    """What a blocker holds back; a node with several counts under the first."""
+
+    kind: BlockerKind
+    name: str
+    nodes: int
+    saving: float
+
+
+class DisruptionPreview(msgspec.Struct, frozen=True, kw_only=True):
+    commands: tuple[Command, ...]
+    outcomes: tuple[NodeOutcome, ...]
+    """Of every managed node of the input, in the order of names."""
+    settled: bool
+    """Whether nothing was left to do."""
+    after: Snapshot
+    """The cluster after the last command."""
+    price_before: float
+    price_after: float
+
+    @property
+    def evictions(self) -> int:
+        return sum(command.evictions for command in self.commands)
+
+    @property
+    def held(self) -> list[HeldSaving]:
+        """The most expensive blocker first."""
+        found: dict[tuple[BlockerKind, str], HeldSaving] = {}
+        for outcome in self.outcomes:
+            blocker = outcome.blocker
+            if outcome.fate is Fate.BLOCKED and blocker is not None and outcome.saving:
+                key = (blocker.kind, blocker.name)
+                held = found.get(key) or HeldSaving(kind=key[0], name=key[1], nodes=0, saving=0.0)
+                found[key] = msgspec.structs.replace(
+                    held, nodes=held.nodes + 1, saving=held.saving + outcome.saving
+                )
+        return sorted(found.values(), key=lambda each: (-each.saving, each.kind, each.name))
+
+
+def preview_disruption(
+    given: DisruptionInput,
+    options: DisruptionOptions = DEFAULT_DISRUPTION_OPTIONS,
+    steps: int = MAX_STEPS,
+) -> DisruptionPreview:
+    """At most `steps` commands, and what becomes of every managed node."""
+    first = current = DisruptionPass(_with_expired_deleted(given), options)
+    known = {node.name for node in given.snapshot.nodes}
+    commands: list[Command] = []
+    command = current.find_command()
+    while command is not None and len(commands) < steps:
+        commands.append(command)
+        current = DisruptionPass(_after(given, current, command, commands), options)
+        command = current.find_command()
+    return DisruptionPreview(
+        commands=tuple(commands),
+        outcomes=tuple(
+            each for each in _outcomes(first, current, commands) if each.candidate.name in known
+        ),
+        settled=command is None,
+        after=current.snapshot,
+        price_before=sum(each.price for each in first.candidates),
+        price_after=sum(each.price for each in current.candidates),
+    )
+
+
+def _with_expired_deleted(given: DisruptionInput) -> DisruptionInput:
+    """Expired nodes go at once, without a command: nobody waits for their replacements."""
+    now = given.snapshot.now
+
+    def expire(node: Node) -> Node:
+        expiry = expires_at(node)
+        is_expired = expiry is not None and now is not None and expiry <= now
+        return msgspec.structs.replace(node, deleting=True) if is_expired else node
+
+    nodes = tuple(expire(node) for node in given.snapshot.nodes)
+    return msgspec.structs.replace(
+        given, snapshot=msgspec.structs.replace(given.snapshot, nodes=nodes)
+    )
+
+
+def _after(
+    given: DisruptionInput, current: DisruptionPass, command: Command, commands: Sequence[Command]
+) -> DisruptionInput:
+    changes = ClusterChanges(given.snapshot.pools, given.catalogs)
+    removed = [candidate.name for candidate in command.candidates]
+    placements = command.simulation.placements
+    snapshot = changes.after_removal(current.snapshot, removed, placements, command.replacements)
+    taken = current.snapshot.taken_names | {claim.name for claim in command.replacements}
+    returned = _returned_reservations(commands)
+    return msgspec.structs.replace(
+        given,
+        snapshot=msgspec.structs.replace(snapshot, claims=taken),
+        catalogs=_with_returned(given.catalogs, returned),
+    )
+
+
+def _returned_reservations(commands: Iterable[Command]) -> dict[str, int]:
+    """By reservation the instances of nodes that ran in it and were removed."""
+    returned: dict[str, int] = {}
+    for command in commands:
+        for candidate in command.candidates:
+            name = candidate.node.reservation_id
+            if name is not None and candidate.node.launched:
+                returned[name] = returned.get(name, 0) + 1
+    return returned
+
+
+def _with_returned(
+    catalogs: Mapping[str, InstanceTypeIndex], returned: Mapping[str, int]
+) -> Mapping[str, InstanceTypeIndex]:
+    if not returned:
+        return catalogs
+    changed: dict[int, InstanceTypeIndex] = {}
+    for index in catalogs.values():
+        if id(index) not in changed:
+            changed[id(index)] = _index_with_returned(index, returned)
+    return {name: changed[id(index)] for name, index in catalogs.items()}
+
+
+def _index_with_returned(
+    index: InstanceTypeIndex, returned: Mapping[str, int]
+) -> InstanceTypeIndex:
+    def with_returned(offering: Offering) -> Offering:
+        count = returned.get(offering.reservation_id or "", 0)
+        return msgspec.structs.replace(offering, available=offering.available + count)
+
+    types = [
+        msgspec.structs.replace(each, offerings=tuple(map(with_returned, each.offerings)))
+        if any(offering.reservation_id in returned for offering in each.offerings)
+        else each
+        for each in index.types
+    ]
+    return InstanceTypeIndex(types, frozenset(index.zones), previous=index)
+
+
+def _outcomes(
+    first: DisruptionPass, last: DisruptionPass, commands: Sequence[Command]
+) -> Iterable[NodeOutcome]:
+    """Removed nodes by their command; the others by what the last pass found."""
+    gone = {each.name: command for command in commands for each in command.candidates}
+    remaining = {each.name: each for each in last.candidates}
+    for candidate in first.candidates:
+        command = gone.get(candidate.name)
+        if command is not None:
+            fate = Fate.REPLACED if command.replacements else Fate.REMOVED
+            yield NodeOutcome(candidate=candidate, fate=fate, code=command.reason.lower())
+        else:
+            yield _kept(remaining.get(candidate.name, candidate), last)
+
+
+def _kept(candidate: Candidate, last: DisruptionPass) -> NodeOutcome:
+    blocker = _first_blocker(candidate, last)
+    if blocker is None:
+        outcome = last.outcomes.get(candidate.name)
+        code = "no-saving" if outcome is None else outcome.value
+        return NodeOutcome(candidate=candidate, fate=Fate.KEPT, code=code)
+    fate = Fate.REMOVED if blocker.code is BlockerCode.EXPIRED else Fate.BLOCKED
+    saving = last.saving_without_blockers(candidate)
+    return NodeOutcome(
+        candidate=candidate, fate=fate, code=blocker.code.text, blocker=blocker, saving=saving
+    )
+
+
+def _first_blocker(candidate: Candidate, last: DisruptionPass) -> Blocker | None:
+    """An expired node is being deleted in the preview: what counts is why."""
+    blockers = [*candidate.blockers, *last.budget_blockers(candidate)]
+    expired = [each for each in blockers if each.code is BlockerCode.EXPIRED]
+    return next(iter([*expired, *sorted(blockers, key=lambda each: each.code)]), None)

@@ -1,0 +1,129 @@
+"""What disruption would do, until nothing is left to do."""
+
+from typing import Any
+
+import msgspec
+from tests.support.model_builders import instance_type, offering
+from tests.unit.core.disruption.test_commands import WEB, node, types, with_budget
+
+from wainwright.core.disruption.commands import DisruptionInput, DisruptionOptions
+from wainwright.core.disruption.preview import DisruptionPreview, preview_disruption
+from wainwright.model.disruption import DisruptionBudget, NodeClaimState
+from wainwright.model.instance_type_index import InstanceTypeIndex
+from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVATION_ID, ZONE
+from wainwright.model.pod import Pod
+from wainwright.model.snapshot import Node, Pool, Snapshot
+from wainwright.model.taints import NO_SCHEDULE, Taint
+
+
+def preview(
+    *nodes: Node, pool: Pool = WEB, steps: int = 1000, pending: tuple[Pod, ...] = (), **options: Any
+) -> DisruptionPreview:
+    snapshot = Snapshot(nodes=nodes, pools=(pool,), pods=pending, now=1000.0)
+    given = DisruptionInput(snapshot=snapshot, catalogs={"web": InstanceTypeIndex(types())})
+    return preview_disruption(given, DisruptionOptions(**options), steps)
+
+
+def fates(found: DisruptionPreview) -> dict[str, tuple[str, str]]:
+    return {each.candidate.name: (each.fate.value, each.code) for each in found.outcomes}
+
+
+def test_commands_follow_one_another_until_nothing_is_left() -> None:
+    found = preview(node("a", "huge"), node("b", "huge", 900), node("c", "large", 3900))
+    assert [command.method.value for command in found.commands] == ["emptiness", "single-node"]
+    assert found.settled
+    assert (round(found.price_before, 6), round(found.price_after, 6)) == (2.0, 0.5)
+    assert fates(found) == {
+        "a": ("removed", "empty"),
+        "b": ("replaced", "underutilized"),
+        "c": ("kept", "no-saving"),
+    }
+
+
+def test_the_second_look_at_what_it_leads_to_finds_nothing() -> None:
+    found = preview(*(node(name, "large", 1200) for name in "abcdef"))
+    again = preview_disruption(
+        DisruptionInput(snapshot=found.after, catalogs={"web": InstanceTypeIndex(types())})
+    )
+    assert (again.commands, again.settled) == ((), True)
+
+
+def test_the_number_of_steps_can_be_limited() -> None:
+    found = preview(node("a", "huge"), node("b", "huge", 900), steps=1)
+    assert (len(found.commands), found.settled) == (1, False)
+
+
+def test_names_of_replacements_are_new() -> None:
+    taints = (Taint(key="dedicated", effect=NO_SCHEDULE),)
+    nodes = [node(name, "huge", 900, taints=taints) for name in ("web-1", "web-3")]
+    found = preview(*nodes)
+    names = [claim.name for command in found.commands for claim in command.replacements]
+    assert len(names) == len(set(names)) >= 1
+    assert not {"web-1", "web-3"}.intersection(names)
+
+
+def test_what_blocks_holds_back_dollars() -> None:
+    protected = node("a", "huge", 100, facts={"do_not_disrupt": True})
+    full = node("b", "large", 3900, facts={"do_not_disrupt": True})
+    found = preview(protected, full)
+    assert fates(found) == {
+        "a": ("blocked", "do-not-disrupt-pod"),
+        "b": ("blocked", "do-not-disrupt-pod"),
+    }
+    held = [(each.kind.value, each.name, round(each.saving, 6)) for each in found.held]
+    assert held == [("pod", "shop/a-0", 0.8), ("pod", "shop/b-0", 0.4)]
+
+
+def test_a_budget_that_allows_nothing_holds_back_too() -> None:
+    found = preview(node("a", "huge", 900), pool=with_budget(DisruptionBudget(nodes="0")))
+    assert fates(found) == {"a": ("blocked", "budget")}
+    assert [(each.kind.value, each.name) for each in found.held] == [("budget", "web")]
+
+
+def test_an_expired_node_goes_without_a_command_and_its_pods_are_planned() -> None:
+    claim = NodeClaimState(name="c", created=0.0, expire_after=500.0)
+    found = preview(node("a", "small", 900, claim=claim))
+    assert (found.commands, fates(found)) == ((), {"a": ("removed", "expired")})
+    assert [each.labels[INSTANCE_TYPE] for each in found.after.nodes if not each.deleting] == [
+        "small"
+    ]
+
+
+def test_a_pod_that_could_not_be_placed_again_keeps_its_node() -> None:
+    found = preview(node("a", "large", 100), msgspec.structs.replace(node("b", "huge", 9000)))
+    assert fates(found)["b"] == ("kept", "pods-would-be-pending")
+
+
+def test_the_instance_of_a_removed_reserved_node_can_be_used_again() -> None:
+    """A move to the small reservation frees the large one, which then takes the other's pods."""
+
+    def reserved(name: str, cpu: int, price: float, free: int) -> Any:
+        made = offering(
+            capacity_type="reserved", price=price, available=free, reservation_id=f"cr-{name}"
+        )
+        return instance_type(
+            name=name,
+            capacity={"cpu": cpu, "memory": 2**36, "pods": 50},
+            labels={INSTANCE_TYPE: name},
+            offerings=(made,),
+        )
+
+    on_demand = instance_type(
+        name="od",
+        capacity={"cpu": 8000, "memory": 2**36, "pods": 50},
+        labels={INSTANCE_TYPE: "od"},
+        offerings=(offering(price=1.0),),
+    )
+    index = InstanceTypeIndex(
+        [reserved("tiny", 1000, 1e-7, 1), reserved("big", 8000, 8e-7, 0), on_demand]
+    )
+    labels = {INSTANCE_TYPE: "big", CAPACITY_TYPE: "reserved", RESERVATION_ID: "cr-big"}
+    held = node("a", "huge", 900, labels={ZONE: "zone-a", **labels}, reservation_id="cr-big")
+    paid = node(
+        "b", "huge", 7900, labels={INSTANCE_TYPE: "od", ZONE: "zone-a", CAPACITY_TYPE: "on-demand"}
+    )
+    snapshot = Snapshot(nodes=(held, paid), pools=(WEB,), now=0.0)
+    found = preview_disruption(DisruptionInput(snapshot=snapshot, catalogs={"web": index}))
+    ids = [claim.launch.reservation_id for c in found.commands for claim in c.replacements]
+    assert sorted(str(each) for each in ids) == ["cr-big", "cr-tiny"]
+    assert found.price_after < 1e-5
