@@ -5,7 +5,7 @@ Cloud and Catalog are read by offline commands only; InstanceType and NodeOverla
 
 from typing import Annotated, Any, ClassVar, Final
 
-from wainwright.api.karpenter.ec2nodeclass import INSTANCE_MATCH_CRITERIA
+from wainwright.api.karpenter.ec2nodeclass import INSTANCE_MATCH_CRITERIA, ReservationGroupArn
 from wainwright.api.karpenter.shared_fields import (
     CAPACITY_TYPE,
     CAPACITY_TYPES,
@@ -242,6 +242,9 @@ class CloudReservation(WireStruct, frozen=True, kw_only=True):
     interruptible: Annotated[bool, field_meta("Whether it can be taken back.", default=False)] = (
         False
     )
+    groups: Annotated[
+        list[ReservationGroupArn] | None, field_meta("The resource groups that it is in.")
+    ] = None
 
 
 class UnavailableOffering(WireStruct, frozen=True, kw_only=True):

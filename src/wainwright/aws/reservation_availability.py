@@ -20,7 +20,7 @@ from wainwright.api.catalog_documents import CloudReservation
 from wainwright.api.karpenter.ec2nodeclass import CapacityReservationSelectorTerm, EC2NodeClass
 from wainwright.aws.api.batching import TtlCache
 from wainwright.aws.api.seam import Row, from_tag_list
-from wainwright.aws.api.services import Ec2
+from wainwright.aws.api.services import AwsServices
 from wainwright.aws.nodeclass.status import (
     CAPACITY_RESERVATIONS_READY,
     ResolvedPart,
@@ -30,6 +30,7 @@ from wainwright.aws.nodeclass.status import (
 )
 from wainwright.catalogue.instancetypes.node_class_settings import AmiFamily, resolve_ami_family
 from wainwright.catalogue.offerings.capacity_reservations import (
+    GroupMembers,
     ReservationRequest,
     ReservationStanding,
     SelectedReservation,
@@ -198,6 +199,7 @@ class ReservationHolds:
 
 
 RESERVATIONS_TTL: Final = 60.0  # seconds
+RESERVATION_RESOURCE: Final = ":capacity-reservation/"
 RESERVATION_NOT_FOUND: Final = "InvalidCapacityReservationId.NotFound"
 INACTIVE: Final = (ReservationStanding.NOT_ACTIVE, ReservationStanding.ENDED)
 
@@ -206,9 +208,15 @@ class CapacityReservationProvider:
     """Describes the selected reservations once a minute, and records their counts."""
 
     def __init__(
-        self, ec2: Ec2, clock: Clock, availability: ReservationAvailability, *, enabled: bool = True
+        self,
+        account: AwsServices,
+        clock: Clock,
+        availability: ReservationAvailability,
+        *,
+        enabled: bool = True,
     ) -> None:
-        self._ec2 = ec2
+        self._ec2 = account.ec2
+        self._groups = account.resource_groups
         self._clock = clock
         self._availability = availability
         self._enabled = enabled
@@ -242,17 +250,32 @@ class CapacityReservationProvider:
     async def _fetch(
         self, terms: Sequence[CapacityReservationSelectorTerm]
     ) -> tuple[CloudReservation, ...]:
+        members = await self._group_members(terms)
         requested_at = self._clock.now()
         by_id: dict[str, CloudReservation] = {}
-        for request in describe_reservation_requests(list(terms)):
+        for request in describe_reservation_requests(list(terms), members):
             for row in await self._describe(request):
-                by_id[row["CapacityReservationId"]] = parse_reservation(row)
+                by_id[row["CapacityReservationId"]] = parse_reservation(row, members)
         reservations = tuple(by_id[key] for key in sorted(by_id))
         self._availability.record_counts(reservations, requested_at)
         return reservations
 
+    async def _group_members(
+        self, terms: Iterable[CapacityReservationSelectorTerm]
+    ) -> dict[str, frozenset[str]]:
+        """The reservations of the groups that terms name, by ARN of the group."""
+        groups = sorted({each.reservationGroup for each in terms if each.reservationGroup})
+        return {
+            group: frozenset(
+                arn.rpartition("/")[2]
+                for arn in await self._groups.list_resources(group)
+                if RESERVATION_RESOURCE in arn
+            )
+            for group in groups
+        }
+
     async def _describe(self, request: ReservationRequest) -> list[Row]:
-        """An unknown id fails the whole call: then each id is requested by itself."""
+        """An unknown id fails the whole call: then the ids are requested in two halves."""
         try:
             return await self._ec2.describe_capacity_reservations(request)
         except AwsError as error:
@@ -261,8 +284,11 @@ class CapacityReservationProvider:
         ids = request["CapacityReservationIds"]
         if len(ids) == 1:
             return []
-        single_requests = [{**request, "CapacityReservationIds": [each]} for each in ids]
-        return [row for each in single_requests for row in await self._describe(each)]
+        middle = len(ids) // 2
+        halves = [
+            {**request, "CapacityReservationIds": each} for each in (ids[:middle], ids[middle:])
+        ]
+        return [row for each in halves for row in await self._describe(each)]
 
 
 def reservation_standing(
@@ -281,10 +307,12 @@ def reservation_standing(
     )
 
 
-def parse_reservation(row: Row) -> CloudReservation:
+def parse_reservation(row: Row, members: GroupMembers | None = None) -> CloudReservation:
     """One row of DescribeCapacityReservations as the catalog's document type."""
+    identity = row["CapacityReservationId"]
+    groups = [group for group, ids in sorted((members or {}).items()) if identity in ids]
     return CloudReservation(
-        id=row["CapacityReservationId"],
+        id=identity,
         instanceType=row["InstanceType"],
         availabilityZone=row["AvailabilityZone"],
         total=row.get("TotalInstanceCount", 0),
@@ -299,6 +327,7 @@ def parse_reservation(row: Row) -> CloudReservation:
         platform=row.get("InstancePlatform", "Linux/UNIX"),
         tenancy=row.get("Tenancy", "default"),
         interruptible=bool(row.get("Interruptible")),
+        groups=groups or None,
     )
 
 

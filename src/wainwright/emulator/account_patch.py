@@ -157,7 +157,7 @@ def apply_patch(
     services.reservations.check_zones(patch.reservations or ())
     for interruption in patch.interruptions or ():
         check_interruption(interruption, services)
-    _apply_if_given(patch.reservations, services.reservations.seed)
+    _apply_if_given(patch.reservations, services.seed_reservations)
     _apply_if_given(patch.prices, services.capacity_market.set_prices)
     _apply_if_given(patch.unavailable, services.capacity_market.set_unavailable)
     _apply_if_given(patch.capacity_rules, services.capacity_market.set_capacity_rules)

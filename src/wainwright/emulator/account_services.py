@@ -4,12 +4,13 @@ network, a cluster, a role, images and a queue, ready for use.
 Everything that a provider discovers by tag carries `karpenter.sh/discovery: wain`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Network
 from typing import Final, Protocol
 
 import msgspec
 
+from wainwright.api.catalog_documents import CloudReservation
 from wainwright.emulator.api_conventions import (
     CAPACITY_RESERVATION,
     IMAGE,
@@ -52,6 +53,7 @@ from wainwright.emulator.services.eks import Eks
 from wainwright.emulator.services.iam import Iam
 from wainwright.emulator.services.pricing import BuiltinPrices, Pricing
 from wainwright.emulator.services.public_images import PublicImage
+from wainwright.emulator.services.resource_groups import ReservationGroups, ResourceGroups
 from wainwright.emulator.services.sqs import Sqs
 from wainwright.emulator.services.ssm import Ssm
 from wainwright.emulator.settings import EmulatorSettings
@@ -117,6 +119,10 @@ class AccountServices:
         self.sqs = Sqs(context, settings.queue_base)
         self.pricing = Pricing(context, OnDemandPrices(region_offerings, self.capacity_market))
         self._add_instance_services(region_offerings, settings, queue)
+        self.resource_groups = ResourceGroups(context, self._find_reservations)
+        self.reservation_groups = ReservationGroups(
+            context, self.resource_groups, self._find_reservations
+        )
         self._register_taggable()
 
     def _add_instance_services(
@@ -170,6 +176,15 @@ class AccountServices:
     def _find_vpc(self, subnet_id: str) -> str | None:
         subnet = self.network.state.subnets.get(subnet_id)
         return None if subnet is None else subnet.vpc_id
+
+    def seed_reservations(self, entries: Iterable[CloudReservation]) -> None:
+        """Adds or changes reservations from the Cloud, and the groups that they are in."""
+        reservations = tuple(entries)
+        self.reservations.seed(reservations)
+        self.resource_groups.seed(reservations)
+
+    def _find_reservations(self) -> Mapping[str, CapacityReservation]:
+        return self.reservations.state.reservations
 
     def _register_taggable(self) -> None:
         """By function: the state of a service is replaced when an account is loaded."""

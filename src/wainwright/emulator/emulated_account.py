@@ -75,7 +75,7 @@ class EmulatedAwsAccount:
         if spec is not None:
             self.services.capacity_market.set_prices(spec.prices or ())
             self.services.capacity_market.set_unavailable(spec.unavailable or ())
-            self.services.reservations.seed(spec.capacityReservations or ())
+            self.services.seed_reservations(spec.capacityReservations or ())
         return account
 
     def _restore(self, saved: saved_state.SavedAccount) -> AccountResources:

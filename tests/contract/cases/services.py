@@ -282,3 +282,36 @@ def the_images_of_eks_are_public_parameters(client: AccountClient) -> None:
     (image,) = client.call("ec2", "DescribeImages", Filters=expected)["Images"]
     assert image["Architecture"] == "x86_64"
     assert "1.33" in image["Name"]
+
+
+@contract_case("it has no capacity reservations")
+def a_resource_group_lists_its_reservations(client: AccountClient) -> None:
+    created = client.call(
+        "ec2",
+        "CreateCapacityReservation",
+        InstanceType="m5.large",
+        InstancePlatform="Linux/UNIX",
+        AvailabilityZone="us-east-1a",
+        InstanceCount=1,
+    )["CapacityReservation"]
+    name, arn = fresh_name("group"), created["CapacityReservationArn"]
+    configuration = [
+        {"Type": "AWS::EC2::CapacityReservationPool"},
+        {
+            "Type": "AWS::ResourceGroups::Generic",
+            "Parameters": [
+                {
+                    "Name": "allowed-resource-types",
+                    "Values": ["AWS::EC2::CapacityReservation"],
+                }
+            ],
+        },
+    ]
+    group = client.call("resource-groups", "CreateGroup", Name=name, Configuration=configuration)
+    group_arn = group["Group"]["GroupArn"]
+    assert group_arn.endswith(f":group/{name}")
+    client.call("resource-groups", "GroupResources", Group=group_arn, ResourceArns=[arn])
+    listed = client.call("resource-groups", "ListGroupResources", Group=group_arn)["Resources"]
+    assert [each["Identifier"]["ResourceArn"] for each in listed] == [arn]
+    missing = expect_error(client, "resource-groups", "ListGroupResources", Group="none")
+    assert missing == ("NotFoundException", 404)

@@ -15,7 +15,7 @@ from tests.support.aws_account import (
 
 from wainwright.api.catalog_documents import CloudReservation
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
-from wainwright.aws.api.services import Ec2
+from wainwright.aws.api.services import AwsServices
 from wainwright.aws.drift import (
     CurrentNodeClass,
     DriftReason,
@@ -46,6 +46,8 @@ from wainwright.aws.reservation_availability import (
 from wainwright.catalogue.offerings.capacity_reservations import ReservationStanding
 from wainwright.clock import EPOCH, VirtualClock
 from wainwright.cloud import ReservedNode
+from wainwright.emulator.faults import FaultRule
+from wainwright.emulator.settings import EmulatorSettings
 from wainwright.errors import AwsError
 from wainwright.metrics import MetricsRegistry
 from wainwright.model.labels import ARCH, CAPACITY_TYPE, RESERVATION_ID
@@ -242,7 +244,7 @@ def test_very_many_reservations_do_not_bloat_the_status() -> None:
     assert len(msgspec.json.encode(shown)) < 200_000
 
 
-def test_after_an_unknown_id_each_id_is_described_alone_and_other_errors_are_raised() -> None:
+def test_an_unknown_id_does_not_hide_the_others() -> None:
     known: dict[str, Any] = {
         "CapacityReservationId": "cr-2",
         "InstanceType": "m5.large",
@@ -259,7 +261,7 @@ def test_after_an_unknown_id_each_id_is_described_alone_and_other_errors_are_rai
 
     async def main(clock: VirtualClock) -> list[str]:
         found = await CapacityReservationProvider(
-            Ec2(seam), clock, ReservationAvailability(clock)
+            AwsServices(seam), clock, ReservationAvailability(clock)
         ).find(
             discovered_node_class(capacityReservationSelectorTerms=[{"id": "cr-1"}, {"id": "cr-2"}])
         )
@@ -273,6 +275,116 @@ def test_after_an_unknown_id_each_id_is_described_alone_and_other_errors_are_rai
         ["cr-2"],
     ]
     assert not any("MaxResults" in params for params in asked)
+
+
+GROUP = "arn:aws:resource-groups:us-east-1:111122223333:group"
+
+
+@pytest.mark.parametrize(
+    ("terms", "expected"),
+    [
+        ([{"reservationGroup": f"{GROUP}/web"}], ["cr-a", "cr-b"]),
+        ([{"reservationGroup": f"{GROUP}/db"}], ["cr-b"]),
+        ([{"reservationGroup": f"{GROUP}/none"}], []),
+        ([{"reservationGroup": f"{GROUP}/web", "instanceType": "m6g.large"}], ["cr-b"]),
+        ([{"reservationGroup": f"{GROUP}/db", "instanceType": "m5.large"}], []),
+        (
+            [
+                {
+                    "reservationGroup": f"{GROUP}/web",
+                    "ownerID": "111122223333",
+                    "tags": {"team": "*"},
+                    "instanceMatchCriteria": "targeted",
+                    "availabilityZone": "us-east-1a",
+                }
+            ],
+            ["cr-a", "cr-b"],
+        ),
+        ([{"id": "cr-c"}, {"reservationGroup": f"{GROUP}/db"}], ["cr-b", "cr-c"]),
+    ],
+)
+def test_a_group_selects_its_members(terms: list[dict[str, Any]], expected: list[str]) -> None:
+    rows = [
+        reservation_row("cr-a", groups=[f"{GROUP}/web"]),
+        reservation_row("cr-b", groups=[f"{GROUP}/web", f"{GROUP}/db"], instanceType="m6g.large"),
+        reservation_row("cr-c"),
+    ]
+    found = resolved(terms, *rows)
+    assert ids(found) == expected
+    assert condition_status(found, CAPACITY_RESERVATIONS_READY)[0] == "True"
+
+
+def listed_groups(found: ResolvedNodeClass) -> dict[str, list[str] | None]:
+    listed = to_status(found).capacityReservations or []
+    return {each.id: each.reservationGroups for each in listed}
+
+
+def test_the_status_has_the_groups_that_terms_name() -> None:
+    row = reservation_row(groups=[f"{GROUP}/web", f"{GROUP}/db"])
+    by_group = resolved([{"reservationGroup": f"{GROUP}/db"}], row)
+    assert listed_groups(by_group) == {"cr-1": [f"{GROUP}/db"]}
+    assert listed_groups(resolved([{"id": "cr-1"}], row)) == {"cr-1": None}
+
+
+def test_a_large_group_is_described_in_parts_and_dangling_members_are_skipped() -> None:
+    async def main(clock: VirtualClock) -> None:
+        rows = [reservation_row(f"cr-{n:04}", groups=[f"{GROUP}/web"]) for n in range(450)]
+        bench = ResolverBench(clock, reservations=rows)
+        del bench.cloud.services.reservations.state.reservations["cr-0007"]
+        wanted = discovered_node_class(
+            capacityReservationSelectorTerms=[{"reservationGroup": f"{GROUP}/web"}]
+        )
+        assert len((await bench.resolve(wanted)).reservations) == 449
+        asked = bench.seam.calls_to("DescribeCapacityReservations")
+        assert max(len(each["CapacityReservationIds"]) for each in asked) == 200
+        assert len(asked) < 25
+        assert bench.count("ListGroupResources") == 9
+
+    run_in_virtual_time(main)
+
+
+def test_members_are_looked_up_again_after_a_minute() -> None:
+    async def main(clock: VirtualClock) -> None:
+        rows = [reservation_row("cr-a", groups=[f"{GROUP}/web"]), reservation_row("cr-b")]
+        bench = ResolverBench(clock, reservations=rows)
+        wanted = discovered_node_class(
+            capacityReservationSelectorTerms=[{"reservationGroup": f"{GROUP}/web"}]
+        )
+        assert ids(await bench.resolve(wanted)) == ["cr-a"]
+        added = "arn:aws:ec2:us-east-1:111122223333:capacity-reservation/cr-b"
+        bench.call_api(
+            "resource-groups", "GroupResources", Group=f"{GROUP}/web", ResourceArns=[added]
+        )
+        assert ids(await bench.resolve(wanted)) == ["cr-a"]
+        await clock.sleep(MINUTE)
+        assert ids(await bench.resolve(wanted)) == ["cr-a", "cr-b"]
+
+    run_in_virtual_time(main)
+
+
+def test_without_permission_for_groups_the_condition_says_so() -> None:
+    fault = FaultRule(operation="ListGroupResources", code="ForbiddenException", status=403)
+
+    async def main(clock: VirtualClock) -> ResolvedNodeClass:
+        bench = ResolverBench(clock, settings=EmulatorSettings(faults=(fault,)))
+        return await bench.resolve(
+            discovered_node_class(
+                capacityReservationSelectorTerms=[{"reservationGroup": f"{GROUP}/web"}]
+            )
+        )
+
+    found = run_in_virtual_time(main)
+    assert condition_status(found, CAPACITY_RESERVATIONS_READY) == ("False", "NotAuthorized")
+    assert not found.is_ready
+
+
+def test_without_groups_in_terms_resource_groups_are_not_called() -> None:
+    async def main(clock: VirtualClock) -> None:
+        bench = ResolverBench(clock, reservations=[reservation_row(groups=[f"{GROUP}/web"])])
+        await bench.resolve(discovered_node_class(capacityReservationSelectorTerms=TEAM))
+        assert bench.count("ListGroupResources") == 0
+
+    run_in_virtual_time(main)
 
 
 def test_a_row_may_omit_optional_fields() -> None:

@@ -389,3 +389,23 @@ def test_fallback_goes_from_reserved_to_spot_to_on_demand() -> None:
         assert found == [RESERVED, SPOT, ON_DEMAND]
 
     run_refreshed_scene(run, reservation_object(1, 1))
+
+
+def test_m16_claims_are_launched_into_the_reservations_of_a_group() -> None:
+    group = "arn:aws:resource-groups:us-east-1:111122223333:group/web"
+
+    async def run(scene: ProviderScene) -> None:
+        scene.use(capacityReservationSelectorTerms=[{"reservationGroup": group}])
+        launched = await scene.launch(*(node_claim(each, ONLY_RESERVED) for each in range(1, 4)))
+        found = {each.labels[RESERVATION_ID] for each in launched[:2]}
+        assert found == {"cr-00000001", "cr-00000002"}
+        assert isinstance(launched[2], InsufficientCapacityError)  # the third is in no group
+        status = (await scene.cloud.resolve("default")).status["capacityReservations"]
+        assert [each["reservationGroups"] for each in status] == [[group], [group]]
+
+    run_refreshed_scene(
+        run,
+        reservation_object(1, 1, groups=[group]),
+        reservation_object(2, 1, zone=B, groups=[group]),
+        reservation_object(3, 1),
+    )

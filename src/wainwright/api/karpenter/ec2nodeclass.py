@@ -23,6 +23,15 @@ ALIAS_FAMILIES: Final = (
 )
 WINDOWS: Final = ("windows2019", "windows2022", "windows2025")
 INSTANCE_MATCH_CRITERIA: Final = ["open", "targeted"]
+ReservationGroupArn = Annotated[
+    str,
+    field_meta(
+        "The ARN of a resource group of capacity reservations.",
+        pattern="^arn:aws[a-z0-9-]*:resource-groups:[a-z0-9-]+:[0-9]{12}:group/.+$",
+        expected="the ARN of a resource group such as "
+        "arn:aws:resource-groups:us-west-2:111122223333:group/web",
+    ),
+]
 
 Tags = Annotated[
     dict[str, str],
@@ -154,6 +163,7 @@ class CapacityReservationSelectorTerm(WireStruct, frozen=True, kw_only=True):
                 "instanceMatchCriteria",
                 "instanceType",
                 "availabilityZone",
+                "reservationGroup",
             ),
             _exclusive_rule(
                 "id",
@@ -162,6 +172,7 @@ class CapacityReservationSelectorTerm(WireStruct, frozen=True, kw_only=True):
                 "instanceMatchCriteria",
                 "instanceType",
                 "availabilityZone",
+                "reservationGroup",
             ),
         ]
     }
@@ -192,6 +203,7 @@ class CapacityReservationSelectorTerm(WireStruct, frozen=True, kw_only=True):
         str | None, field_meta("The instance type it reserves.", min_length=1)
     ] = None
     availabilityZone: Annotated[str | None, field_meta("The zone it lies in.", min_length=1)] = None
+    reservationGroup: ReservationGroupArn | None = None
 
 
 class PlacementGroupSelector(WireStruct, frozen=True, kw_only=True):
@@ -578,6 +590,10 @@ class CapacityReservation(WireStruct, frozen=True, kw_only=True):
         str, field_meta(enum=["capacity-block", "default"], default="default")
     ] = "default"
     state: Annotated[str, field_meta(enum=["active", "expiring"], default="active")] = "active"
+    reservationGroups: Annotated[
+        list[ReservationGroupArn] | None,
+        field_meta("The groups that the terms name and that it is in."),
+    ] = None
 
 
 class EC2NodeClassStatus(WireStruct, frozen=True, kw_only=True):

@@ -59,9 +59,11 @@ ACCESS_DENIED_CODES: Final = frozenset(
         "AccessDenied",
         "AccessDeniedException",
         "AuthFailure",
+        "ForbiddenException",
         "NotAuthorized",
         "OptInRequired",
         "UnauthorizedAccess",
+        "UnauthorizedException",
         "UnauthorizedOperation",
     }
 )

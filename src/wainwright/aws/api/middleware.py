@@ -48,6 +48,7 @@ RATE_LIMITS: Final[Mapping[str, RateLimit]] = {
     "iam.*": RateLimit(per_second=10, burst=20),
     "ssm.*": RateLimit(per_second=20, burst=40),
     "eks.*": RateLimit(per_second=5, burst=20),
+    "resource-groups.*": RateLimit(per_second=5, burst=20),
     "pricing.*": RateLimit(per_second=10, burst=10),
 }
 """By service and operation, the first pattern that matches; other calls are not limited."""

@@ -14,8 +14,9 @@ AwsResponse: TypeAlias = dict[str, Any]
 class Seam(Protocol):
     """Calls one operation of one service, with the parameters of boto3, or raises AwsError.
 
-    `service` is boto's name for it (ec2, iam, ssm, eks, sqs, pricing), `operation` as in the API
-    (CreateFleet). Implementations do not retry, rate-limit or log: `middleware` does.
+    `service` is boto's name for it (ec2, iam, ssm, eks, sqs, resource-groups, pricing),
+    `operation` as in the API (CreateFleet). Implementations do not retry, rate-limit or log:
+    `middleware` does.
     """
 
     async def call(self, service: str, operation: str, params: Params) -> AwsResponse: ...

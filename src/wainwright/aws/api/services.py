@@ -1,4 +1,4 @@
-"""The AWS services that the provider calls: EC2, IAM, SSM, EKS, SQS and the price list.
+"""The AWS services that the provider calls: EC2, IAM, SSM, EKS, SQS, Resource Groups, price list.
 
 One method per operation; lists are complete, all pages joined. Page sizes are those that EC2 serves
 quickly. With explicit ids there is no page size: EC2 accepts one or the other.
@@ -284,6 +284,24 @@ class Sqs:
         return self._url
 
 
+class ResourceGroups:
+    def __init__(self, seam: Seam) -> None:
+        self._seam = seam
+
+    async def list_resources(self, group: str) -> list[str]:
+        """The ARNs of the resources in the group, which is an ARN; none if it does not exist."""
+        params = {"Group": group, "MaxResults": 50}
+        try:
+            rows = await list_all_pages(
+                self._seam, "resource-groups", "ListGroupResources", params, "Resources"
+            )
+        except AwsError as error:
+            if error.code == "NotFoundException":
+                return []
+            raise
+        return [row["Identifier"]["ResourceArn"] for row in rows]
+
+
 class PriceList:
     def __init__(self, seam: Seam) -> None:
         self._seam = seam
@@ -309,4 +327,5 @@ class AwsServices:
         self.iam = Iam(seam)
         self.ssm = Ssm(seam)
         self.eks = Eks(seam)
+        self.resource_groups = ResourceGroups(seam)
         self.prices = PriceList(seam)

@@ -88,7 +88,7 @@ class NodeClassResolver:
         parameters = SsmParameterCache(account.ssm, clock)
         self._images = AmiProvider(ec2, parameters, self.cluster_info, clock)
         self._reservations = CapacityReservationProvider(
-            ec2, clock, availability, enabled=cluster.capacity_reservations
+            account, clock, availability, enabled=cluster.capacity_reservations
         )
         self._placement = PlacementGroupProvider(ec2, clock)
         self.profiles = InstanceProfileProvider(account.iam, cluster, clock)

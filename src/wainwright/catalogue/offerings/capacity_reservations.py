@@ -7,7 +7,7 @@ of all NodePools, so that the order holds between them as well.
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, Final
@@ -92,6 +92,8 @@ def matches_reservation_term(
         (term.availabilityZone, reservation.availabilityZone),
     )
     if any(wanted is not None and wanted != actual for wanted, actual in properties):
+        return False
+    if term.reservationGroup not in (None, *(reservation.groups or ())):
         return False
     tags = reservation.tags or {}
     return all(
@@ -183,6 +185,7 @@ def reservation_status(selected: Sequence[SelectedReservation]) -> list[Capacity
             interruptible=each.reservation.interruptible,
             reservationType=each.reservation.reservationType,
             state="active" if each.standing is ReservationStanding.OFFERED else "expiring",
+            reservationGroups=each.reservation.groups,
         )
         for each in selected
         if each.standing in listed
@@ -203,16 +206,37 @@ def validate_reservation_times(cloud: Cloud) -> None:
 
 ReservationRequest = dict[str, Any]
 """Parameters of one DescribeCapacityReservations call."""
+GroupMembers = Mapping[str, frozenset[str]]
+"""The ids of the reservations in each group, by the ARN of the group."""
+MAX_IDS_PER_REQUEST: Final = 200
 
 
 def describe_reservation_requests(
-    terms: list[CapacityReservationSelectorTerm],
+    terms: list[CapacityReservationSelectorTerm], members: GroupMembers | None = None
 ) -> list[ReservationRequest]:
-    """One call for all ids together, and one for every other term: filters cannot be OR-ed."""
-    ids = sorted({term.id for term in terms if term.id is not None})
-    others = [_term_request(term) for term in terms if term.id is None]
-    named = [{"CapacityReservationIds": ids, "Filters": [_ec2_filter("state", "active")]}]
-    return [*(named if ids else []), *others]
+    """One call for all ids together, and one for every other term: filters cannot be OR-ed.
+
+    EC2 has no filter for groups: a term with one names the members of the group by id.
+    """
+    ids = {term.id for term in terms if term.id is not None}
+    active_only = {"Filters": [_ec2_filter("state", "active")]}
+    requests = _named_requests(active_only, ids)
+    for term in terms:
+        if term.id is None and term.reservationGroup is None:
+            requests.append(_term_request(term))
+        elif term.reservationGroup is not None:
+            group = (members or {}).get(term.reservationGroup, frozenset())
+            requests += _named_requests(_term_request(term), group)
+    return requests
+
+
+def _named_requests(request: ReservationRequest, ids: Collection[str]) -> list[ReservationRequest]:
+    """The request for these reservations only; none where there are no ids."""
+    in_order = sorted(ids)
+    return [
+        {"CapacityReservationIds": in_order[start : start + MAX_IDS_PER_REQUEST], **request}
+        for start in range(0, len(in_order), MAX_IDS_PER_REQUEST)
+    ]
 
 
 def _term_request(term: CapacityReservationSelectorTerm) -> ReservationRequest:
