@@ -6,9 +6,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.oracle.known_differences import BY_INSPECTION, BY_RERUNNING
 
 ROOT = Path(__file__).parents[2]
 STORIES = ROOT / "tests" / "scenarios"
+DOCS = sorted((ROOT / "docs").glob("*.md"))
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,13 +66,28 @@ def test_every_scenario_of_a_design_document_is_on_the_page() -> None:
     assert written - named == set()
 
 
+@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.stem)
+def test_what_a_page_names_exists(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    named = [*scenarios(text), *re.findall(r"`(tests/[^`\s]+::\w+)`", text)]
+    assert [name for name in named if not exists(name)] == []
+
+
+def test_every_difference_that_accounts_for_a_missing_pod_is_a_function() -> None:
+    page = (ROOT / "docs" / "differences.md").read_text(encoding="utf-8")
+    ours_places_fewer = page.split("\n## ")[1]
+    rows = [int(row) for row in re.findall(r"^\| (\d+) \|", ours_places_fewer, re.MULTILINE)]
+    assert rows == sorted([*BY_INSPECTION, *BY_RERUNNING])
+
+
 def scenarios(text: str) -> list[str]:
-    return re.findall(r"`((?:planning|catalogue)/[^`]+)`", text)
+    """Those that a text names, alone or by pattern; modules of these names end in .py."""
+    return re.findall(r"`((?:planning|catalogue)/[\w.*-]+(?<!\.py))`", text)
 
 
 def exists(name: str) -> bool:
     if scenarios(f"`{name}`"):
-        return any(STORIES.glob(f"{name}.yaml"))
+        return any(STORIES.glob(f"{name.removesuffix('.yaml')}.yaml"))
     file, _, test = name.partition("::")
     found = ROOT / file
     if not found.is_file():
