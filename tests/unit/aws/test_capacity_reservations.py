@@ -517,6 +517,22 @@ def test_an_instance_whose_reservation_is_cancelled_is_relabelled_and_not_drifte
     run_in_virtual_time(main)
 
 
+def test_an_instance_whose_reservation_has_expired_is_relabelled_and_not_drifted() -> None:
+    async def main(clock: VirtualClock) -> None:
+        scenario = ReservationScenario(clock, reservations=[described_row(endTime=IN_AN_HOUR)])
+        before = await scenario.launch()
+        await clock.sleep(61 * MINUTE)
+        resolved = await scenario.resolve(scenario.wanted)
+        after = await scenario.look(before.id)
+        assert (after.state, after.capacity_type) == ("running", "on-demand")
+        for seen in (before, after):
+            assert await scenario.drift(seen, resolved, LABELS) is None
+        (found,) = find_demotions([claim(before)], {after.id: after})
+        assert found.change == {CAPACITY_TYPE: "on-demand"}
+
+    run_in_virtual_time(main)
+
+
 def test_an_instance_whose_reservation_is_no_longer_selected_is_drifted() -> None:
     async def main(clock: VirtualClock) -> DriftReason | DriftUnknown | None:
         scenario = ReservationScenario(clock, reservations=[described_row()])

@@ -14,6 +14,7 @@ from tests.support.model_builders import (
 )
 
 from wainwright.core.disruption.eviction import is_rescheduled
+from wainwright.core.plan import plan
 from wainwright.core.simulation import ClusterSimulator, Simulation
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import HOSTNAME, RESERVED, ZONE
@@ -119,6 +120,21 @@ def test_a_node_that_can_be_removed_has_no_reasons() -> None:
         existing_node("a", "zone-a", *labelled_pods(1)), existing_node("b", "zone-a")
     )
     assert cluster.explain_removal(["a"]) == ()
+
+
+def test_new_nodes_come_from_the_pool_of_the_highest_weight_as_in_plans() -> None:
+    """Otherwise consolidation would remove what provisioning launches."""
+    pools = (Pool(name="cheap"), Pool(name="heavy", weight=50))
+    catalogs = {
+        pool.name: InstanceTypeIndex([instance_type(offerings=(offering(price=price),))])
+        for pool, price in zip(pools, (0.1, 9.0), strict=True)
+    }
+    [pod] = labelled_pods(1)
+    here = existing_node("a", "zone-a", pod)
+    cluster = ClusterSimulator(Snapshot(nodes=(here,), pools=pools), catalogs)
+    [claim] = cluster.remove_nodes(["a"]).claims
+    [planned] = plan(Snapshot(pods=(pod,), pools=pools), catalogs).claims
+    assert (claim.pool, planned.pool) == ("heavy", "heavy")
 
 
 def test_removed_nodes_take_no_pods() -> None:

@@ -67,6 +67,25 @@ def test_requirements_are_compared_with_the_labels_of_the_claim(
     assert reason(found) == ("RequirementsDrifted" if drifted else None)
 
 
+def test_a_node_that_left_its_reservation_drifts_only_where_the_pool_requires_one() -> None:
+    """A controller has relabelled it; in a reservation it had not drifted."""
+    inside = node(LABELS | {CAPACITY_TYPE: "reserved", RESERVATION_ID: "cr-1"})
+    outside = node(LABELS | {CAPACITY_TYPE: "on-demand"})
+    only, also = (
+        web(requirement(CAPACITY_TYPE, *values))
+        for values in (["reserved"], ["reserved", "on-demand"])
+    )
+    assert find_drift(inside, only, None, NOW) is None
+    assert reason(find_drift(outside, only, None, NOW)) == "RequirementsDrifted"
+    assert find_drift(outside, also, None, NOW) is None
+
+
+def test_min_values_are_for_launches_and_make_no_node_drift() -> None:
+    before, after = web(), web(requirement(INSTANCE_TYPE, operator="Exists") | {"minValues": 10})
+    launched = node(annotations=pool_hash_annotations(before))
+    assert find_drift(launched, after, OFFERED, NOW) is None
+
+
 def test_a_node_without_a_claim_is_judged_by_its_own_labels() -> None:
     alone = Node(name="n", pool="web", labels=LABELS)
     assert reason(find_drift(alone, web(requirement(ZONE, "us-west-2b")), None, NOW)) is not None

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from tests.support.model_builders import instance_type, label_requirement, offering
 
+from wainwright.catalogue.offerings.capacity_reservations import PriceRange
 from wainwright.core.disruption.candidates import Candidate, CandidateContext, find_candidates
 from wainwright.core.disruption.replacement import (
     NoReplacement,
@@ -146,10 +147,20 @@ def test_a_spot_node_is_replaced_by_the_fifteen_cheapest() -> None:
     assert found.choices.instance_types == tuple(f"s{n:02}.large" for n in range(15))
 
 
-def test_min_values_may_need_more_than_fifteen_types() -> None:
-    diverse = label_requirement(INSTANCE_TYPE, "Exists", min_values=18)
-    found = Case(NOW, *spot_types(20), requirements=diverse).replaced(SPOT)
-    assert len(found.choices.instance_types) == 18
+@pytest.mark.parametrize("min_values", [18, 30])
+def test_min_values_may_need_more_than_fifteen_types(min_values: int) -> None:
+    diverse = label_requirement(INSTANCE_TYPE, "Exists", min_values=min_values)
+    found = Case(NOW, *spot_types(35), requirements=diverse).replaced(SPOT)
+    assert len(found.choices.instance_types) == min_values
+
+
+@pytest.mark.parametrize(("count", "is_enough"), [(14, False), (15, True)])
+def test_smaller_min_values_do_not_make_fifteen_types_fewer(count: int, is_enough: bool) -> None:
+    diverse = label_requirement(INSTANCE_TYPE, "Exists", min_values=3)
+    case = Case(NOW, *spot_types(count), requirements=diverse)
+    found = case.replace(case.candidates(SPOT))
+    assert isinstance(found, PlannedNodeClaim) is is_enough
+    assert is_enough or found is NoReplacement.SPOT_TO_SPOT
 
 
 def test_the_number_of_types_is_a_setting() -> None:
@@ -169,6 +180,17 @@ def test_min_values_are_checked_again_after_the_price_filter() -> None:
     assert case.refused(ON_DEMAND) == "min-values"
     wider = Case(NOW, *(sold(f"{n}.large", on_demand=0.5) for n in "ab"), requirements=diverse)
     assert wider.replaced(ON_DEMAND).choices.instance_types == ("a.large", "b.large")
+
+
+def test_high_min_values_end_consolidation_at_the_cheapest_types() -> None:
+    """Of eleven types, ten must be left: only the most expensive has ten cheaper ones."""
+    diverse = label_requirement(INSTANCE_TYPE, "Exists", min_values=10)
+    types = [sold(f"t{n:02}.large", on_demand=1 + n / 10) for n in range(11)]
+    case = Case(*types, requirements=diverse)
+    found = case.replaced({INSTANCE_TYPE: "t10.large"})
+    assert found.choices.instance_types == tuple(f"t{n:02}.large" for n in range(10))
+    for n in range(1, 10):
+        assert case.refused({INSTANCE_TYPE: f"t{n:02}.large"}) == "min-values"
 
 
 def test_several_nodes_are_not_merged_into_one_of_their_own_type() -> None:
@@ -197,6 +219,44 @@ def test_a_reservation_replaces_on_demand_and_spot() -> None:
         found = Case(NOW, free).replaced(labels, rules=ReplacementRules())
         assert found.launch.reservation_id == "cr-1"
         assert found.choices.instance_types == ("r.large",)
+
+
+def test_the_replacement_has_the_type_and_zone_of_the_reservation() -> None:
+    reserved = offering(
+        zone="zone-b", capacity_type="reserved", price=1e-7, available=1, reservation_id="cr-1"
+    )
+    free = instance_type(name="r.large", offerings=(reserved, offering(zone="zone-c", price=0.9)))
+    found = Case(NOW, free).replaced(ON_DEMAND)
+    assert (found.choices.instance_types, found.choices.zones) == (("r.large",), ("zone-b",))
+    assert (found.launch.instance_type, found.launch.zone) == ("r.large", "zone-b")
+
+
+def test_a_reserved_48xlarge_becomes_a_reserved_large() -> None:
+    """At the prices of the formula, which are next to nothing and still in order."""
+    prices = PriceRange(highest=407.68, lowest_spot=0.0015, lowest=0.0015)
+    types = [
+        instance_type(
+            name=name,
+            offerings=(
+                offering(
+                    capacity_type="reserved",
+                    price=prices.reserved_price(on_demand),
+                    available=1,
+                    reservation_id=f"cr-{name}",
+                ),
+            ),
+        )
+        for name, on_demand in (("c6a.48xlarge", 7.344), ("c6a.large", 0.0765))
+    ]
+    held = {
+        INSTANCE_TYPE: "c6a.48xlarge",
+        CAPACITY_TYPE: "reserved",
+        RESERVATION_ID: "cr-c6a.48xlarge",
+    }
+    found = Case(*types).replaced(held)
+    assert found.launch.reservation_id == "cr-c6a.large"
+    back = held | {INSTANCE_TYPE: "c6a.large", RESERVATION_ID: "cr-c6a.large"}
+    assert Case(*types).refused(back) == "no-saving"
 
 
 def test_a_reserved_node_moves_to_a_cheaper_reservation_only() -> None:
