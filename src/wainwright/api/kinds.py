@@ -2,6 +2,7 @@
 The CRDs are generated from the wire structs and committed under deploy/crds.
 """
 
+from difflib import get_close_matches
 from enum import Enum
 from functools import lru_cache
 from typing import Any, Final
@@ -17,6 +18,8 @@ from wainwright.api.karpenter.shared_fields import OWN_GROUPS
 from wainwright.api.kubernetes.object_reader import KUBERNETES_KINDS as KUBERNETES
 from wainwright.api.legacy.legacy_validation import LEGACY_KINDS
 from wainwright.api.wire import WireStruct, object_schema, publishable_schema
+
+SIMILAR_GROUP: Final = 0.85  # of 1: how similar a group must be to ours to be a typing error
 
 PrinterColumn = dict[str, Any]
 
@@ -209,10 +212,17 @@ def is_own_group(api_version: str) -> bool:
     return api_version.partition("/")[0] in OWN_GROUPS
 
 
-def is_own_kind(name: str) -> bool:
-    """Whether one of our groups has a kind of this name, so that another apiVersion is wrong."""
-    kinds = known_kinds().values()
-    return any(kind.name == name and is_own_group(kind.api_version) for kind in kinds)
+def is_misplaced_kind(api_version: str, name: str) -> bool:
+    """Whether the kind is one of ours under a group by mistake: none, Kubernetes' own, or one that
+    is nearly ours. Other groups have kinds of these names too, such as NodePool of HyperShift.
+    """
+    if not any(
+        kind.name == name and is_own_group(kind.api_version) for kind in known_kinds().values()
+    ):
+        return False
+    group = api_version.partition("/")[0] if "/" in api_version else ""
+    is_plain = "." not in group or group.endswith(".k8s.io")
+    return is_plain or bool(get_close_matches(group, OWN_GROUPS, cutoff=SIMILAR_GROUP))
 
 
 def suggest_kind(api_version: str, kind: str) -> str:

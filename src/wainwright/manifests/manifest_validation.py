@@ -9,8 +9,8 @@ from wainwright.api.field_error import FieldError, format_value
 from wainwright.api.kinds import (
     KindFamily,
     KnownKind,
+    is_misplaced_kind,
     is_own_group,
-    is_own_kind,
     known_kinds,
     suggest_kind,
 )
@@ -110,7 +110,7 @@ def _unknown_kind(api_version: str, kind: str) -> FieldError:
     if (api_version, kind) == SCHEDULER_CONFIG_KIND:
         message = f"a {kind} counts only where --scheduler-config names it; it was not looked at"
         return FieldError(path=("kind",), message=message, found=kind, warning=True)
-    if is_own_group(api_version) or is_own_kind(kind):
+    if is_own_group(api_version) or is_misplaced_kind(api_version, kind):
         return FieldError(
             path=("kind",),
             message=f"there is no kind {kind} in {api_version}",

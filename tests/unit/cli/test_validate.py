@@ -54,10 +54,14 @@ def test_an_old_kind_is_an_error_that_names_the_remedy() -> None:
     assert "turn it into v1 with: wain convert FILE" in result.stderr
 
 
-def test_a_foreign_kind_is_only_noted() -> None:
-    result = run("validate", "-", text="apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n")
+@pytest.mark.parametrize(
+    ("version", "kind"), [("v1", "Secret"), ("hypershift.openshift.io/v1beta1", "NodePool")]
+)
+def test_a_foreign_kind_is_only_noted(version: str, kind: str) -> None:
+    text = f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\n"
+    result = run("validate", "-", text=text)
     assert result.return_value == 0
-    assert "Secret of v1 has no part in scheduling" in result.stderr
+    assert f"{kind} of {version} has no part in scheduling" in result.stderr
 
 
 def test_convert_prints_what_validate_accepts(tmp_path: Path) -> None:
