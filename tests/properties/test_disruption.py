@@ -1,0 +1,112 @@
+"""Laws of disruption on random clusters, checked without the code that decides."""
+
+import msgspec
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from tests.support.kube_scheduler.binding import cluster_after_plan
+from tests.support.random_inputs.constrained import random_constrained_input
+from tests.support.random_inputs.unconstrained import PlannerInput, random_input
+
+from wainwright.core.disruption.commands import (
+    Command,
+    DisruptionInput,
+    DisruptionOptions,
+    Method,
+)
+from wainwright.core.disruption.preview import DisruptionPreview, preview_disruption
+from wainwright.core.disruption.replacement import ReplacementRules
+from wainwright.core.plan import plan
+from wainwright.model.disruption import DisruptionBudget, NodePoolDisruption
+from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+from wainwright.model.snapshot import Node, Snapshot
+
+SEEDS = st.integers(min_value=0, max_value=10**9)
+UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller input
+STEPS = 40
+OPTIONS = DisruptionOptions(rules=ReplacementRules(spot_to_spot=True, spot_to_spot_types=2))
+
+
+def underutilized_cluster(seed: int) -> PlannerInput:
+    """The cluster that a plan ends with, after every second pod has gone."""
+    maker = random_input if seed % 2 else random_constrained_input
+    planner_input = maker(seed)
+    made = plan(planner_input.snapshot, planner_input.catalogs, planner_input.options)
+    after = cluster_after_plan(planner_input, made)
+    nodes = tuple(
+        msgspec.structs.replace(node, pods=node.pods[::2]) for node in after.snapshot.nodes
+    )
+    freely = NodePoolDisruption(budgets=(DisruptionBudget(nodes="100%"),))
+    pools = tuple(msgspec.structs.replace(pool, disruption=freely) for pool in after.snapshot.pools)
+    snapshot = msgspec.structs.replace(after.snapshot, nodes=nodes, pools=pools, pods=(), now=0.0)
+    return msgspec.structs.replace(after, snapshot=snapshot)
+
+
+def previewed(planner_input: PlannerInput, snapshot: Snapshot) -> DisruptionPreview:
+    given = DisruptionInput(snapshot=snapshot, catalogs=planner_input.catalogs)
+    options = msgspec.structs.replace(OPTIONS, plan=planner_input.options)
+    return preview_disruption(given, options, STEPS)
+
+
+def pods_of(snapshot: Snapshot) -> set[str]:
+    """Those that are created again when their node goes."""
+    pods = (pod for node in snapshot.nodes if not node.deleting for pod in node.pods)
+    return {pod.key for pod in pods if not pod.daemonset and not pod.terminating}
+
+
+def price(node: Node, planner_input: PlannerInput) -> float | None:
+    """By a search through everything that is sold."""
+    for kind in planner_input.types.get(node.pool or "", ()):
+        if kind.name == node.labels.get(INSTANCE_TYPE):
+            for offering in kind.offerings:
+                zone = offering.zone or node.labels.get(ZONE)
+                capacity_type = offering.capacity_type or node.labels.get(CAPACITY_TYPE)
+                place = (node.labels.get(ZONE), node.labels.get(CAPACITY_TYPE))
+                is_reserved = (offering.reservation_id or None) == (node.reservation_id or None)
+                if (zone, capacity_type) == place and is_reserved:
+                    return offering.price
+    return None
+
+
+@settings(max_examples=settings().max_examples * 2, phases=UNSHRUNK)
+@given(seed=SEEDS)
+def test_no_pod_is_lost_and_every_move_has_a_source_and_a_target(seed: int) -> None:
+    planner_input = underutilized_cluster(seed)
+    found = previewed(planner_input, planner_input.snapshot)
+    assert pods_of(found.after) >= pods_of(planner_input.snapshot)
+    for command in found.commands:
+        moved = [move.pod for move in command.moves()]
+        evicted = [pod.key for candidate in command.candidates for pod in candidate.pods]
+        assert sorted(moved) == sorted(evicted)
+        assert not {move.target for move in command.moves()} & names(command)
+
+
+def names(command: Command) -> set[str]:
+    return {candidate.name for candidate in command.candidates}
+
+
+@settings(max_examples=settings().max_examples * 2, phases=UNSHRUNK)
+@given(seed=SEEDS)
+def test_every_command_but_drift_saves_and_the_end_is_stable(seed: int) -> None:
+    planner_input = underutilized_cluster(seed)
+    found = previewed(planner_input, planner_input.snapshot)
+    for command in found.commands:
+        known = [price(each.node, planner_input) for each in command.candidates]
+        assert sum(each or 0.0 for each in known) >= command.price_after
+        if command.method in (Method.MULTI_NODE, Method.SINGLE_NODE):
+            assert command.saving > 0
+            assert len(command.replacements) <= 1
+    if found.settled:
+        assert previewed(planner_input, found.after).commands == ()
+
+
+@settings(max_examples=settings().max_examples * 2, phases=UNSHRUNK)
+@given(seed=SEEDS)
+def test_no_node_holds_more_than_it_has(seed: int) -> None:
+    planner_input = underutilized_cluster(seed)
+    found = previewed(planner_input, planner_input.snapshot)
+    changed = {move.target for command in found.commands for move in command.moves()}
+    for node in found.after.nodes:
+        if node.name in changed:
+            for resource, amount in node.allocatable.items():
+                used = sum(pod.requests.get(resource, 0) for pod in node.pods)
+                assert used <= amount or resource == "pods"
