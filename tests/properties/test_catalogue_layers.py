@@ -373,3 +373,64 @@ def _answers(request: dict[str, Any], reservation: CloudReservation) -> bool:
         else facts.get(each["Name"]) in each["Values"]
         for each in request["Filters"]
     )
+
+
+declared_labels = st.fixed_dictionaries(
+    {"karpenter.sh/price": money},
+    optional={
+        CAPACITY_TYPE: st.sampled_from(["on-demand", "spot"]),
+        ZONE: st.sampled_from(["us-west-2a", "us-west-2c", "us-west-2z"]),
+        "topology.k8s.aws/zone-id": st.sampled_from(["usw2-az1", "usw2-az2", "usw2-az9"]),
+        "kubernetes.io/os": st.sampled_from(["linux", "windows"]),
+        "kubernetes.io/arch": st.sampled_from(["amd64", "arm64"]),
+        "example.com/team": st.sampled_from(["a", "b"]),
+    },
+)
+
+
+@given(
+    st.lists(declared_labels, max_size=5),
+    st.sampled_from(["al2023@latest", "bottlerocket@latest", "windows2022@latest"]),
+)
+@settings(max_examples=50, deadline=None)
+def test_every_offering_can_be_that_of_a_node_of_its_type_and_class(
+    offerings: list[dict[str, Any]], alias: str
+) -> None:
+    made = build_catalogue(
+        CatalogScope(node_class=node_class_object(amiSelectorTerms=[{"alias": alias}])),
+        cloud=cloud_object(instanceTypes=["c5.large", "m6g.large"], zones=["us-west-2a"]),
+        instance_types=tuple(
+            instance_type_object(name, offerings=offerings) for name in ("c5.large", "m6g.large")
+        ),
+    )
+    for kind in made.types:
+        for offering in kind.offerings:
+            labels = offering.requirements
+            assert labels.allowed(ZONE).admits("us-west-2a")
+            assert labels.allowed("topology.k8s.aws/zone-id").admits("usw2-az1")
+            assert all(
+                labels[key].allowed.intersects(kind.requirements[key].allowed)
+                for key in labels.keys() & kind.requirements.keys()
+            )
+        said = {id(each): each for each in made.offerings[kind.name] if not each.is_excluded}
+        assert len(said) == len(kind.offerings)
+
+
+@given(resources, resources, resources)
+@settings(deadline=None)
+def test_stated_allocatable_is_what_pods_get(
+    stated: dict[str, Any], overhead: dict[str, Any], capacity: dict[str, Any]
+) -> None:
+    rack = {"name": "rack.large", "capacity": capacity, "overhead": overhead}
+    item = instance_type_object("rack.large", allocatable=stated)
+    made = build_catalogue(catalog=catalog_object(rack), instance_types=(item,))
+    kind = made.by_name["rack.large"]
+    only = instance_type_object("rack.large", resources=stated)
+    wanted = build_catalogue(
+        catalog=catalog_object({**rack, "capacity": {}, "overhead": {}}), instance_types=(only,)
+    ).by_name["rack.large"]
+    assert {name: kind.allocatable[name] for name in stated} == {
+        name: wanted.capacity[name] for name in stated
+    }
+    assert all(kind.capacity[name] >= kind.allocatable[name] for name in stated)
+    assert all(kind.overhead.get(name, 0) >= 0 for name in stated)
