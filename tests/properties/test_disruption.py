@@ -90,9 +90,9 @@ def test_every_command_but_drift_saves_and_the_end_is_stable(seed: int) -> None:
     planner_input = underutilized_cluster(seed)
     found = previewed(planner_input, planner_input.snapshot)
     for command in found.commands:
-        known = [price(each.node, planner_input) for each in command.candidates]
-        assert sum(each or 0.0 for each in known) >= command.price_after
         if command.method in (Method.MULTI_NODE, Method.SINGLE_NODE):
+            known = [price(each.node, planner_input) for each in command.candidates]
+            assert sum(each or 0.0 for each in known) > command.price_after
             assert command.saving > 0
             assert len(command.replacements) <= 1
     if found.settled:

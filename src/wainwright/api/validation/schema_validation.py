@@ -370,7 +370,7 @@ def _type_of_schema(schema: Schema) -> Any:
     if not schema.keys() <= SUPPORTED_KEYWORDS:
         raise UnsupportedSchema
     if schema.get("x-kubernetes-int-or-string"):
-        result: Any = _integer_type(schema) | _string_type(schema)
+        result: Any = _integer_type({**schema, "format": "int64"}) | _string_type(schema)
     elif "enum" in schema:
         result = Literal[tuple(schema["enum"])]
     else:

@@ -6,6 +6,7 @@ from math import ceil
 
 import msgspec
 
+from wainwright.core.disruption.candidates import is_initialized
 from wainwright.core.disruption.cron import InvalidScheduleError, parse_schedule
 from wainwright.model.disruption import DisruptionBudget
 from wainwright.model.snapshot import Node, Pool
@@ -88,7 +89,7 @@ def _end_of_activity(began: float, budget: DisruptionBudget) -> float | None:
 
 
 def _counts(node: Node) -> bool:
-    return node.managed and node.initialized and node.launched
+    return node.managed and is_initialized(node)
 
 
 def _is_unready(node: Node) -> bool:

@@ -70,7 +70,7 @@ def test_nodes_that_are_going_or_not_ready_use_the_budget() -> None:
 
 
 def test_nodes_that_never_came_up_and_foreign_nodes_are_not_in_the_total() -> None:
-    members = [*nodes(4), *nodes(4, initialized=False), *nodes(4, managed=False)]
+    members = [*nodes(4), *nodes(4, initialized=False, launched=False), *nodes(4, managed=False)]
     assert allowed(DisruptionBudget(nodes="50%"), of=members) == 2
 
 
