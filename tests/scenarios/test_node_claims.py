@@ -156,6 +156,19 @@ def test_rsv_7_a_reserved_claim_is_pinned_to_its_reservation(tmp_path: Path) -> 
     assert wanted["karpenter.k8s.aws/capacity-reservation-id"] == ["cr-1"]
 
 
+@pytest.mark.parametrize("required", [False, True])
+def test_a_claim_says_whether_its_reservation_is_required(tmp_path: Path, required: bool) -> None:
+    labels = {**OFFERED, "karpenter.sh/capacity-type": "reserved"}
+    offering = {"labels": labels, "price": 0.0000001, "available": 1, "reservationID": "cr-1"}
+    small, other = CATALOG["instanceTypes"]
+    reserved = {**CATALOG, "instanceTypes": [{**small, "offerings": [offering]}, other]}
+    key = "karpenter.k8s.aws/capacity-reservation-id"
+    pool = pool_with({"key": key, "operator": "In", "values": ["cr-1"]}) if required else POOL
+    claim = planned(tmp_path / "given.json", reserved, pool, POD)
+    annotation = claim["metadata"]["annotations"].get("wainwright.dev/reservation-required")
+    assert annotation == ("true" if required else None)
+
+
 @pytest.mark.parametrize("folder", EXAMPLES, ids=lambda folder: folder.name)
 def test_an_api_server_would_create_every_claim_of_an_example(folder: Path) -> None:
     claims = printed(folder)

@@ -4,14 +4,14 @@ Errors of AWS are converted here: only the subclasses of CloudProviderError in `
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from secrets import token_hex
 from typing import Final
 
 import msgspec
 
-from wainwright.aws.api.error_codes import to_cloud_error
+from wainwright.aws.api.error_codes import RESERVATION_CAPACITY_EXCEEDED, to_cloud_error
 from wainwright.aws.api.seam import Seam
 from wainwright.aws.api.services import AwsServices, Sqs
 from wainwright.aws.cluster_config import ClusterConfig
@@ -42,7 +42,7 @@ from wainwright.aws.launch.launch_request import (
     LaunchContextProvider,
     LaunchRequest,
 )
-from wainwright.aws.launch.launcher import Launcher, LauncherDependencies
+from wainwright.aws.launch.launcher import Launcher, LauncherDependencies, LaunchResult
 from wainwright.aws.launch.recovery import LaunchRecovery
 from wainwright.aws.launchtemplate.template_provider import LaunchTemplateProvider
 from wainwright.aws.nodeclass.network import SubnetAddresses
@@ -76,31 +76,47 @@ from wainwright.cloud import (
     RecoveredLaunches,
     ReservedNode,
 )
-from wainwright.errors import AwsError, CloudProviderError, InvalidInputError
+from wainwright.errors import (
+    AwsError,
+    CloudProviderError,
+    InsufficientCapacityError,
+    InvalidInputError,
+)
 from wainwright.metrics import MetricsRegistry
 from wainwright.model import node_claim as model
 from wainwright.model.instance_type import InstanceType, Offering
-from wainwright.model.labels import INSTANCE_TENANCY, PLACEMENT_GROUP_ID, PLACEMENT_GROUP_PARTITION
+from wainwright.model.labels import (
+    INSTANCE_TENANCY,
+    PLACEMENT_GROUP_ID,
+    PLACEMENT_GROUP_PARTITION,
+    RESERVATION_ID,
+)
 from wainwright.model.node_claim import Instance, Interruption, NodeClaim
 from wainwright.model.requirements import NO_REQUIREMENTS, Requirements
 from wainwright.model.snapshot import ReservationState
 
 INSTANCE_PROFILE_ANNOTATION: Final = "karpenter.k8s.aws/instance-profile-name"
+MAX_SUBSTITUTIONS: Final = 5  # reservations that are tried in place of one that is full
+PINNED_LABELS: Final = frozenset({RESERVATION_ID})
+"""An instance may be in another reservation than the one that its claim is pinned to."""
 
 
 def describe_instance(
     instance: Ec2Instance,
     launch_context: LaunchContext,
+    claim: NodeClaim,
     *,
     ca_bundle: str = "",
     notes: tuple[str, ...] = (),
 ) -> model.Instance:
     """The instance with the labels, price and resources of its instance type in the catalog."""
-    described = to_model_instance(instance)
+    described, wanted = to_model_instance(instance), claim.requirements.without(PINNED_LABELS)
     instance_type = launch_context.catalog.by_name.get(instance.instance_type)
-    offering = None if instance_type is None else _launched_offering(instance_type, described)
+    offering = (
+        None if instance_type is None else _launched_offering(instance_type, described, wanted)
+    )
     labels = {
-        **_instance_type_labels(instance_type, offering),
+        **_instance_type_labels(instance_type, offering, wanted),
         **described.labels,
         **_class_labels(instance, launch_context),
     }
@@ -118,12 +134,22 @@ def describe_instance(
     )
 
 
-def _launched_offering(instance_type: InstanceType, instance: model.Instance) -> Offering | None:
-    """The offering that it was launched from; of several candidates the cheapest."""
+def _launched_offering(
+    instance_type: InstanceType, instance: model.Instance, wanted: Requirements
+) -> Offering | None:
+    """The offering that it was launched from; of several that its claim allows the cheapest."""
+    matching = [each for each in instance_type.offerings if _matches_offering(each, instance)]
     return min(
-        (each for each in instance_type.offerings if _matches_offering(each, instance)),
+        [each for each in matching if _is_allowed(each, wanted)] or matching,
         key=lambda each: each.price,
         default=None,
+    )
+
+
+def _is_allowed(offering: Offering, wanted: Requirements) -> bool:
+    return all(
+        each.allowed.is_compatible_with(wanted.allowed(key))
+        for key, each in offering.requirements.items()
     )
 
 
@@ -136,23 +162,19 @@ def _matches_offering(offering: Offering, instance: model.Instance) -> bool:
 
 
 def _instance_type_labels(
-    instance_type: InstanceType | None, offering: Offering | None
+    instance_type: InstanceType | None, offering: Offering | None, wanted: Requirements
 ) -> dict[str, str]:
-    labels: dict[str, str] = {}
-    for requirements in (
-        instance_type and instance_type.requirements,
-        offering and offering.requirements,
-    ):
-        labels |= _single_value_labels(requirements or {})
-    return labels
-
-
-def _single_value_labels(requirements: Requirements | Mapping[str, object]) -> dict[str, str]:
-    """Labels with a single allowed value."""
-    if not isinstance(requirements, Requirements):
-        return {}
-    values = {key: requirements.single_value(key) for key in requirements}
+    """Labels that have a single value, as far as the claim leaves a choice."""
+    stated = NO_REQUIREMENTS if instance_type is None else instance_type.requirements
+    if offering is not None:
+        stated = stated.narrow(offering.requirements)
+    narrowed = stated.narrow(wanted)
+    values = {key: stated.single_value(key) or narrowed.single_value(key) for key in stated}
     return {key: value for key, value in values.items() if value is not None}
+
+
+def _is_pinned(claim: NodeClaim) -> bool:
+    return RESERVATION_ID in claim.requirements and not claim.reservation_required
 
 
 def _class_labels(instance: Ec2Instance, launch_context: LaunchContext) -> dict[str, str]:
@@ -382,18 +404,43 @@ class AwsCloudProvider:
         if recovered is not None:
             return await self._describe(recovered, claim)
         launch_context = await components.classes.launch_context(claim.node_class, claim.pool)
-        selection = launch_context.selector.select(
-            claim, components.reservation_holds.available_count
+        result = await self._request_launch(claim, launch_context)
+        return describe_instance(
+            result.instance,
+            launch_context,
+            claim,
+            ca_bundle=self._options.cluster.ca_bundle,
+            notes=result.notes,
         )
-        request = LaunchRequest(
-            claim=claim,
-            selection=selection,
-            launch_context=launch_context,
-            cluster_context=await components.cluster_context(),
-        )
-        result = await components.launcher.launch(request)
-        ca_bundle, notes = self._options.cluster.ca_bundle, (*selection.notes, *result.notes)
-        return describe_instance(result.instance, launch_context, ca_bundle=ca_bundle, notes=notes)
+
+    async def _request_launch(
+        self, claim: NodeClaim, launch_context: LaunchContext
+    ) -> LaunchResult:
+        """Once more for each reservation that turns out to be full while another one is not."""
+        components = self._components
+        full: InsufficientCapacityError | None = None
+        for last in (*[False] * MAX_SUBSTITUTIONS, True):
+            latest = components.recovery.with_latest_record(claim)
+            try:
+                selection = launch_context.selector.select(
+                    latest, components.reservation_holds.available_count
+                )
+            except InsufficientCapacityError as error:
+                raise full or error from None
+            request = LaunchRequest(
+                claim=latest,
+                selection=selection,
+                launch_context=launch_context,
+                cluster_context=await components.cluster_context(),
+            )
+            try:
+                return await components.launcher.launch(request)
+            except InsufficientCapacityError as error:
+                exceeded = error.reason == RESERVATION_CAPACITY_EXCEEDED
+                if last or not exceeded or not _is_pinned(claim):
+                    raise
+                full = error
+        raise AssertionError("the last attempt returns or raises")
 
     async def recover(self, claims: Sequence[NodeClaim]) -> RecoveredLaunches:
         recorded = map(self._components.recovery.with_latest_record, claims)
@@ -434,7 +481,7 @@ class AwsCloudProvider:
         if launch_context is None:
             return to_model_instance(instance)
         return describe_instance(
-            instance, launch_context, ca_bundle=self._options.cluster.ca_bundle
+            instance, launch_context, claim, ca_bundle=self._options.cluster.ca_bundle
         )
 
     async def _launch_context(self, claim: NodeClaim) -> LaunchContext | None:

@@ -55,6 +55,8 @@ class NodeClaim(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds; None where draining may take as long as it likes."""
     min_values_relaxed: bool = False
     """Whether fewer values are accepted than minValues of its NodePool."""
+    reservation_required: bool = False
+    """Whether NodePool or pods require its reservation; else another one like it will do."""
     launch_record: LaunchRecord | None = None
     """The last launch attempt; None if there was none."""
     instance: str = ""

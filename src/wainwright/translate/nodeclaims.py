@@ -34,7 +34,14 @@ from wainwright.translate.resources import translate_requests
 
 MIN_VALUES_RELAXED_ANNOTATION: Final = "karpenter.sh/nodeclaim-min-values-relaxed"
 LAUNCH_RECORD_ANNOTATION: Final = "wainwright.dev/launch-record"
-OWN_ANNOTATIONS: Final = frozenset({MIN_VALUES_RELAXED_ANNOTATION, LAUNCH_RECORD_ANNOTATION})
+RESERVATION_REQUIRED_ANNOTATION: Final = "wainwright.dev/reservation-required"
+OWN_ANNOTATIONS: Final = frozenset(
+    {
+        MIN_VALUES_RELAXED_ANNOTATION,
+        LAUNCH_RECORD_ANNOTATION,
+        RESERVATION_REQUIRED_ANNOTATION,
+    }
+)
 """Annotations that are fields of a claim in the model."""
 
 NODE_ONLY_LABELS: Final = (
@@ -52,7 +59,12 @@ def translate_planned_claim(
         metadata=ObjectMeta(
             name=claim.name,
             labels={**(_template_labels(pool)), NODEPOOL: claim.pool},
-            annotations={**_template_annotations(pool), **annotations} or None,
+            annotations={
+                **_template_annotations(pool),
+                **_reservation_annotation(claim),
+                **annotations,
+            }
+            or None,
         ),
         spec=NodeClaimSpec(
             nodeClassRef=template.nodeClassRef,
@@ -64,6 +76,12 @@ def translate_planned_claim(
             terminationGracePeriod=template.terminationGracePeriod,
         ),
     )
+
+
+def _reservation_annotation(claim: PlannedNodeClaim) -> dict[str, str]:
+    """The requirement of the claim names the reservation in any case: it is pinned to it."""
+    required = claim.choices.reservation_ids and RESERVATION_ID in claim.requirements
+    return {RESERVATION_REQUIRED_ANNOTATION: "true"} if required else {}
 
 
 def translate_node_claim(claim: NodeClaim) -> model.NodeClaim:
@@ -85,6 +103,7 @@ def translate_node_claim(claim: NodeClaim) -> model.NodeClaim:
         expire_after=parse_duration(spec.expireAfter),
         termination_grace_period=parse_duration(spec.terminationGracePeriod),
         min_values_relaxed=annotations.get(MIN_VALUES_RELAXED_ANNOTATION) == "true",
+        reservation_required=annotations.get(RESERVATION_REQUIRED_ANNOTATION) == "true",
         launch_record=parse_launch_record(annotations.get(LAUNCH_RECORD_ANNOTATION)),
         instance=status.providerID.rpartition("/")[2],
     )
@@ -121,6 +140,8 @@ def node_claim_object(claim: model.NodeClaim) -> NodeClaim:
 
 def _own_annotations(claim: model.NodeClaim) -> dict[str, str]:
     own = {MIN_VALUES_RELAXED_ANNOTATION: "true"} if claim.min_values_relaxed else {}
+    if claim.reservation_required:
+        own[RESERVATION_REQUIRED_ANNOTATION] = "true"
     if claim.launch_record is not None:
         own[LAUNCH_RECORD_ANNOTATION] = format_launch_record(claim.launch_record)
     return own

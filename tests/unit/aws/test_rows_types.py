@@ -6,10 +6,13 @@ The names of tests begin with the row; `s22` is item 22 on settings of instance 
 from typing import Any
 
 import pytest
+from tests.support.aws_account import discovered_node_class
 from tests.support.aws_provider import (
     M5_LARGE_ONLY,
     ON_DEMAND_ONLY,
     ON_DEMAND_OR_SPOT,
+    ONLY_RESERVED,
+    RESERVATION_SELECTOR,
     A,
     B,
     C,
@@ -24,6 +27,7 @@ from tests.support.aws_provider import (
     overlay_document,
     requested_overrides,
     requested_types,
+    reservation_object,
     run_refreshed_scene,
     unavailable_offering,
 )
@@ -328,3 +332,57 @@ def test_s28_s33_max_pods_of_instance_type_objects_reach_the_node_through_one_te
         assert len(scene.fleets()[0]["LaunchTemplateConfigs"]) == 1
 
     run_refreshed_scene(run, settings=EmulatorSettings(kubernetes="1.32"))
+
+
+TEAM, OS = "example.com/team", "kubernetes.io/os"
+
+
+@pytest.mark.parametrize(("team", "price"), [("a", 0.01), ("b", 0.30)])
+def test_an_instance_is_described_by_the_offering_that_its_claim_allows(
+    team: str, price: float
+) -> None:
+    async def run(scene: ProviderScene) -> None:
+        offerings = [
+            {TEAM: "a", CAPACITY_TYPE: ON_DEMAND, "karpenter.sh/price": 0.01},
+            {TEAM: "b", CAPACITY_TYPE: ON_DEMAND, "karpenter.sh/price": 0.30},
+        ]
+        declare_overrides(scene, types=(instance_type_document("m5.large", offerings=offerings),))
+        wanted = M5_LARGE_ONLY.narrow(in_requirement(TEAM, team))
+        first = await scene.launch_one(node_claim(1, wanted))
+        scene.store.set_instance("uid-1", "")
+        again = await scene.launch_one(node_claim(1))  # the claim as it was stored
+        for instance in (first, again):
+            assert (instance.labels[TEAM], instance.price) == (team, price)
+
+    run_refreshed_scene(run)
+
+
+@pytest.mark.parametrize(("system", "price"), [("linux", 0.30), ("windows", 0.01)])
+def test_an_instance_has_the_operating_system_of_its_claim(system: str, price: float) -> None:
+    async def run(scene: ProviderScene) -> None:
+        family = "al2023@latest" if system == "linux" else "windows2022@latest"
+        scene.classes = [discovered_node_class(amiSelectorTerms=[{"alias": family}])]
+        offerings = [
+            {OS: "windows", CAPACITY_TYPE: ON_DEMAND, "karpenter.sh/price": 0.01},
+            {OS: "linux", CAPACITY_TYPE: ON_DEMAND, "karpenter.sh/price": 0.30},
+        ]
+        declare_overrides(scene, types=(instance_type_document("m5.large", offerings=offerings),))
+        instance = await scene.launch_one(
+            node_claim(1, M5_LARGE_ONLY.narrow(in_requirement(OS, system)))
+        )
+        assert (instance.labels[OS], instance.price) == (system, price)
+
+    run_refreshed_scene(run)
+
+
+def test_an_offering_without_capacity_type_does_not_prioritise_a_reserved_launch() -> None:
+    async def run(scene: ProviderScene) -> None:
+        scene.classes = [discovered_node_class(**RESERVATION_SELECTOR)]
+        offerings = [{ZONE: A, "karpenter.sh/price": 0.05}]
+        declare_overrides(scene, types=(instance_type_document("m5.large", offerings=offerings),))
+        instance = await scene.launch_one(node_claim(1, ONLY_RESERVED))
+        assert instance.reservation_id
+        (fleet,) = scene.fleets()
+        assert fleet["OnDemandOptions"]["AllocationStrategy"] == "lowest-price"
+
+    run_refreshed_scene(run, reservation_object(1, 1))

@@ -51,6 +51,7 @@ claims = st.builds(
     expire_after=durations,
     termination_grace_period=durations,
     min_values_relaxed=st.booleans(),
+    reservation_required=st.booleans(),
     launch_record=st.none() | st.just(RECORD),
 )
 

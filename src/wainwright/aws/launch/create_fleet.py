@@ -13,12 +13,15 @@ from wainwright.aws.api.error_codes import to_cloud_error
 from wainwright.aws.api.seam import AwsResponse, Row, tag_specifications
 from wainwright.aws.instances import BATCH_TAG, RESERVATIONS_ONLY, Ec2Instance
 from wainwright.aws.launch.launch_request import LaunchRequest
-from wainwright.aws.launch.offering_selection import LaunchOffering, LaunchSelection
+from wainwright.aws.launch.offering_selection import (
+    AvailableCount,
+    LaunchOffering,
+    LaunchSelection,
+)
 from wainwright.aws.launchtemplate.template_configs import LaunchTemplateConfig, TemplateSplit
 from wainwright.aws.launchtemplate.template_data import INTERRUPTIBLE_RESERVATION, LaunchTemplate
 from wainwright.aws.nodeclass.network import SubnetAddresses
 from wainwright.aws.nodeclass.status import ResolvedSubnet
-from wainwright.aws.reservation_availability import ReservationHolds
 from wainwright.catalogue.offerings.capacity_reservations import CAPACITY_BLOCK
 from wainwright.errors import AwsError, InsufficientCapacityError, InvalidInputError
 from wainwright.model.labels import RESERVED, SPOT
@@ -59,7 +62,7 @@ class FleetBatch(msgspec.Struct, frozen=True, kw_only=True):
 def build_fleet_batch(
     requests: Sequence[LaunchRequest],
     addresses: SubnetAddresses,
-    reservation_holds: ReservationHolds,
+    available_count: AvailableCount,
 ) -> FleetBatch:
     """InsufficientCapacityError if nothing remains to be requested.
 
@@ -68,7 +71,7 @@ def build_fleet_batch(
     first = requests[0]
     subnets = addresses.choose_by_zone(first.launch_context.resolved.subnets)
     try:
-        split = first.split_templates(subnets, reservation_holds.available_count)
+        split = first.split_templates(subnets, available_count)
     except InvalidInputError as error:
         raise to_cloud_error(error, f"launching {first.claim.name}") from error
     if not split.configs:
@@ -77,9 +80,7 @@ def build_fleet_batch(
     reservations = (
         _target_reservation_ids(configs) if first.selection.capacity_type == RESERVED else ()
     )
-    launchable = (
-        sum(map(reservation_holds.available_count, reservations)) if reservations else len(requests)
-    )
+    launchable = sum(map(available_count, reservations)) if reservations else len(requests)
     return FleetBatch(
         requests=tuple(requests[:launchable]),
         without_capacity=tuple(requests[launchable:]),

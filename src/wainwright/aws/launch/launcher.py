@@ -80,6 +80,7 @@ class LaunchResult(msgspec.Struct, frozen=True, kw_only=True):
 
     instance: Ec2Instance
     notes: tuple[str, ...] = ()
+    """About the selection, and about the request."""
 
 
 class NoLaunchRecorded(WainError):
@@ -225,13 +226,17 @@ class FleetLaunch:
             for request in self._fleet_batch.requests
         ]
 
+    @property
+    def _notes(self) -> tuple[str, ...]:
+        return (*self._fleet_batch.first.selection.notes, *self._fleet_batch.notes)
+
     def _outcome(
         self, claim: NodeClaim, instances: dict[str, Ec2Instance], errors: list[AwsError]
     ) -> LaunchResult | WainError:
         if claim.uid in self._not_recorded:
             return self._not_recorded[claim.uid]
         if claim.uid in instances:
-            return LaunchResult(instance=instances[claim.uid], notes=self._fleet_batch.notes)
+            return LaunchResult(instance=instances[claim.uid], notes=self._notes)
         return fleet_shortfall_error(errors, f"launching {claim.name}")
 
     async def _recover_all(self, error: AwsError) -> list[LaunchResult | WainError]:
@@ -242,6 +247,9 @@ class FleetLaunch:
         """
         refused = classify_failure(error) is FailureKind.REFUSED
         self._finish({} if refused else None)
+        if error.code == RESERVATION_CAPACITY_EXCEEDED:
+            for reservation in self._fleet_batch.reservations:
+                self._deps.availability.mark_exhausted(reservation)
         if not self._batch or refused or not is_transient(error):
             return [
                 to_cloud_error(error, f"launching {each.claim.name}")
@@ -271,7 +279,7 @@ class FleetLaunch:
             return TemporarilyUnavailableError(
                 f"launching {claim.name}: nothing came of it", reason="NotLaunched"
             )
-        return LaunchResult(instance=instance, notes=self._fleet_batch.notes)
+        return LaunchResult(instance=instance, notes=self._notes)
 
     def _record_failures(self, failures: Sequence[FleetError]) -> None:
         """Marks offerings without capacity as unavailable, and counts the failures."""
@@ -323,11 +331,33 @@ class Launcher:
     async def _launch_batch(
         self, requests: Sequence[LaunchRequest]
     ) -> list[LaunchResult | WainError]:
-        batch = build_fleet_batch(requests, self._deps.addresses, self._deps.reservation_holds)
+        batches = self._fleet_batches(requests)
+        outcomes = await asyncio.gather(*(FleetLaunch(self._deps, each).run() for each in batches))
         return [
-            *await FleetLaunch(self._deps, batch).run(),
-            *map(_reservation_full_error, batch.without_capacity),
+            *(outcome for results in outcomes for outcome in results),
+            *map(_reservation_full_error, batches[-1].without_capacity),
         ]
+
+    def _fleet_batches(self, requests: Sequence[LaunchRequest]) -> list[FleetBatch]:
+        """Usually one. A request can name a type in a zone for one reservation only: what does not
+        fit into the most available one goes into another of the same type and zone.
+        """
+        deps, planned = self._deps, Counter[str]()
+
+        def available_count(reservation: str) -> int:
+            held = deps.reservation_holds.available_count(reservation)
+            return max(0, held - planned[reservation])
+
+        batches = [build_fleet_batch(requests, deps.addresses, available_count)]
+        while batches[-1].without_capacity:
+            last = batches[-1]
+            planned.update({each: len(last.requests) for each in last.reservations})
+            try:
+                remaining = last.without_capacity
+                batches.append(build_fleet_batch(remaining, deps.addresses, available_count))
+            except InsufficientCapacityError:
+                break
+        return batches
 
 
 def _reservation_full_error(request: LaunchRequest) -> InsufficientCapacityError:

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from wainwright.api.catalog_documents import CloudReservation
 from wainwright.catalogue.class_catalog import NodeClassCatalog
 from wainwright.catalogue.offerings.capacity_reservations import CAPACITY_BLOCK
 from wainwright.catalogue.offerings.layered_offering import PriceLayer
@@ -22,6 +23,7 @@ from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import (
     INSTANCE_TENANCY,
     ON_DEMAND,
+    RESERVATION_ID,
     RESERVATION_INTERRUPTIBLE,
     RESERVATION_TYPE,
     RESERVED,
@@ -31,7 +33,7 @@ from wainwright.model.labels import (
 )
 from wainwright.model.node_claim import NodeClaim
 from wainwright.model.offering_groups import OfferingGroup, OfferingGroupSet
-from wainwright.model.requirements import Requirements
+from wainwright.model.requirements import Requirement, Requirements, one_of
 from wainwright.model.resources import resources_key
 
 DEFAULT, DEDICATED = "default", "dedicated"
@@ -74,7 +76,20 @@ class LaunchSelector:
         self._cache: dict[Hashable, LaunchSelection] = {}
 
     def select(self, claim: NodeClaim, available_count: AvailableCount) -> LaunchSelection:
-        """InsufficientCapacityError if no offering that the claim allows has capacity."""
+        """InsufficientCapacityError if no offering that the claim allows has capacity.
+
+        A claim that is pinned to a reservation may use another of the same type and zone if its own
+        is full: which one was counted for it is up to the plan, not to its pods.
+        """
+        try:
+            return self._select(claim, available_count)
+        except InsufficientCapacityError:
+            substituted = self._with_substitutes(claim)
+            if substituted is claim:
+                raise
+            return self._select(substituted, available_count)
+
+    def _select(self, claim: NodeClaim, available_count: AvailableCount) -> LaunchSelection:
         # The set of full reservations is part of the key: the counts change with every launch,
         # but a selection depends only on which reservations have any instance available.
         full = self._full_reservations(available_count)
@@ -88,16 +103,42 @@ class LaunchSelector:
 
     def possible_reservations(self, claim: NodeClaim) -> frozenset[str]:
         """Those in which an earlier process may have launched the claim."""
-        index = self._catalog.index
-        rows = index.compatible_types(claim.requirements) & index.fitting(claim.requests)
-        numbers = iter_bits(index.compatible_groups(claim.requirements))
+        index, requirements = self._catalog.index, self._with_substitutes(claim).requirements
+        rows = index.compatible_types(requirements) & index.fitting(claim.requests)
+        numbers = iter_bits(index.compatible_groups(requirements))
         groups = [index.offering_groups[number] for number in numbers]
         ids = {group.reservation_id for group in groups if group.available_types & rows}
         return frozenset(each for each in ids if each is not None)
 
+    def _with_substitutes(self, claim: NodeClaim) -> NodeClaim:
+        """The claim with all reservations that are like those which it is pinned to."""
+        requirements = claim.requirements
+        if RESERVATION_ID not in requirements or claim.reservation_required:
+            return claim
+        offered = [each.reservation for each in self._catalog.reservations if each.is_offered]
+        pinned = requirements.allowed(RESERVATION_ID)
+        kinds = {_reservation_kind(each) for each in offered if pinned.admits(each.id)}
+        alike = [each.id for each in offered if _reservation_kind(each) in kinds]
+        if all(map(pinned.admits, alike)):
+            return claim
+        widened = requirements.without({RESERVATION_ID}).narrow(
+            Requirements([Requirement(key=RESERVATION_ID, allowed=one_of(alike))])
+        )
+        return msgspec.structs.replace(claim, requirements=widened)
+
     def _full_reservations(self, available_count: AvailableCount) -> frozenset[str]:
         ids = {group.reservation_id for group in self._catalog.index.offering_groups} - {None}
         return frozenset(each for each in ids if each is not None and available_count(each) <= 0)
+
+
+def _reservation_kind(reservation: CloudReservation) -> tuple[str, str, str, bool]:
+    """What instances of a reservation have in common with those of another."""
+    return (
+        reservation.instanceType,
+        reservation.availabilityZone,
+        reservation.reservationType,
+        bool(reservation.interruptible),
+    )
 
 
 def select_launch(
@@ -248,8 +289,11 @@ def _offering_order(offering: LaunchOffering) -> tuple[float, str, str, str]:
 def _has_price_override(
     catalog: NodeClassCatalog, capacity_type: str, offerings: Iterable[LaunchOffering]
 ) -> bool:
-    """Whether an overlay or an InstanceType object has set a price of this capacity type."""
-    return any(
+    """Whether an overlay or an InstanceType object has set a price of this capacity type.
+
+    Reserved instances are not chosen by price: an offering without a capacity type is not theirs.
+    """
+    return capacity_type != RESERVED and any(
         step.layer in (PriceLayer.OVERLAY, PriceLayer.INSTANCE_TYPE)
         for name in sorted({offering.instance_type for offering in offerings})
         for layered in catalog.offerings[name]
