@@ -11,7 +11,7 @@ from itertools import compress, count
 from operator import itemgetter
 from typing import Final
 
-from wainwright.core.launch.launch_choice import capacity_type_of, zone_of
+from wainwright.core.launch.launch_choice import LaunchChoice, capacity_type_of, zone_of
 from wainwright.core.scheduling.compiled_requirements import CompiledRequirements
 from wainwright.core.scheduling.drafts import Draft
 from wainwright.core.scheduling.existing_nodes import ExistingNodes
@@ -77,6 +77,7 @@ class CatalogNames:
         "_index",
         "_type_names",
         "_types_cache",
+        "launch_cache",
         "options_cache",
     )
 
@@ -84,6 +85,7 @@ class CatalogNames:
         self._index = index
         self._ids = [offering_group.reservation_id for offering_group in index.offering_groups]
         self.options_cache: dict[tuple[CompiledRequirements, BitSet], RemainingOptions] = {}
+        self.launch_cache: dict[tuple[CompiledRequirements, int, int], PlannedLaunch] = {}
         self._types_cache: dict[BitSet, tuple[str, ...]] = {}
         self._type_names: dict[BitSet, TypeNames] = {}
         self._admitted_cache: dict[tuple[str, ValueSet], list[tuple[str, OfferingGroupSet]]] = {}
@@ -186,7 +188,7 @@ def _claim(
         round=draft.round,
         requirements=_claim_requirements(draft, lowered),
         choices=_cached_options(draft, names),
-        launch=_launch(draft),
+        launch=_cached_launch(draft, names),
         fees=_fees(draft),
         requests=_requests(draft, resources),
         pods=tuple(sorted([pod.key for pod in draft.pods])),
@@ -221,9 +223,19 @@ def _remaining_options(draft: Draft, names: CatalogNames) -> RemainingOptions:
     )
 
 
-def _launch(draft: Draft) -> PlannedLaunch:
-    assert draft.launch_choice is not None, "drafts are pinned when their round is over"
-    options, choice = draft.launch_options, draft.launch_choice
+def _cached_launch(draft: Draft, names: CatalogNames) -> PlannedLaunch:
+    """Equal launches once: the zone and the capacity type depend on these alone."""
+    choice = draft.launch_choice
+    assert choice is not None, "drafts are pinned when their round is over"
+    key = (draft.compiled, choice.type_number, id(choice.offering))
+    launch = names.launch_cache.get(key)
+    if launch is None:
+        launch = names.launch_cache[key] = _launch(draft, choice)
+    return launch
+
+
+def _launch(draft: Draft, choice: LaunchChoice) -> PlannedLaunch:
+    options = draft.launch_options
     return PlannedLaunch(
         instance_type=draft.template.index.types[choice.type_number].name,
         zone=zone_of(options, choice),

@@ -36,7 +36,9 @@ def evaluate_fit(draft: Draft, pod_reqs: PodRequirements) -> DraftChange | None:
         tables = template.allocatable_tables
         types = resource_fit.admits_types(types, tables, pod_reqs.amounts, draft.totals)
     change = _change_for(draft, compatibility, types) if types else None
-    return change if change is not None and _meets_min_values(draft, change) else None
+    if change is None or not draft.min_values or _meets_min_values(draft, change):
+        return change
+    return None
 
 
 def narrow_draft(draft: Draft, requirements: Requirements) -> DraftChange | None:

@@ -61,8 +61,8 @@ class Draft:
         self.held: OfferingGroupSet = option.held
         """Reserved groups of which it holds an instance; it must never lose the last one. Once
         pinned, those of the reservation that it is launched into."""
-        self.reserved_types: BitSet = template.pool_reservations.available_in(
-            option.held, option.types
+        self.reserved_types: BitSet = (
+            template.pool_reservations.available_in(option.held, option.types) if option.held else 0
         )
         self.min_values = option.min_values
         self.witnesses: Witnesses = option.witnesses
@@ -145,6 +145,8 @@ class DraftTable:
         """Those of this round that hold reservations."""
         self.inflight: BitSet = 0
         """Drafts of earlier rounds, which are in-flight nodes."""
+        self._pinned_since: BitSet = 0
+        """Those whose room is still that of the types that they had before they were pinned."""
         self._by_pod_count: list[BitSet] = [0]
         self.capacity_index = capacity_index
         self._ports = HostPortUsage()
@@ -237,13 +239,15 @@ class DraftTable:
     def update_capacity(self, draft: Draft) -> None:
         """Updates how much the draft can take after its types have changed."""
         types, positions = draft.sizing_types, draft.largest_positions
+        largest, totals, levels = draft.largest, draft.totals, draft.index_levels
+        update, bit = self.capacity_index.update, draft.bit
         for column, table in enumerate(draft.template.allocatable_tables):
             position = positions[column]
             # Mostly the largest type is still there: saves searching the table for every pod.
             if position < 0 or not table[1][position] & types:
                 position = positions[column] = largest_amount_position(table, types)
-                draft.largest[column] = table[0][position] if position >= 0 else -1
-        self._update_index(draft, range(len(draft.largest)))
+                largest[column] = table[0][position] if position >= 0 else -1
+            levels[column] = update(bit, column, largest[column] - totals[column], levels[column])
 
     def _update_index(self, draft: Draft, columns: Sequence[int]) -> None:
         """Updates the capacity index for these resources."""
@@ -252,10 +256,18 @@ class DraftTable:
             free = draft.largest[column] - draft.totals[column]
             levels[column] = update(draft.bit, column, free, levels[column])
 
+    def begin_round(self) -> None:
+        """In-flight nodes have the room of the type that they are pinned to.
+
+        Found when a further round needs it: most plans have one, and then nobody asks.
+        """
+        for number in iter_bits(self._pinned_since):
+            self.update_capacity(self.drafts[number])
+        self._pinned_since = 0
+
     def end_round(self) -> None:
         """Ends the round: its drafts, pinned by now, become in-flight nodes."""
-        for number in iter_bits(self.current):
-            self.update_capacity(self.drafts[number])
+        self._pinned_since |= self.current
         self.inflight |= self.current
         self.current = self.reserved = 0
         self._by_pod_count = [0]

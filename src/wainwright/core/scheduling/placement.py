@@ -132,6 +132,7 @@ class PodPlacement:
         self._reservation_manager = state.reservation_manager
         self._reservation_wait = state.reservation_wait
         self._place_on_node, self._forbidden = state.place_on_node, state.forbidden_drafts
+        self._has_nodes = bool(state.nodes.nodes)
         self._fit: FitFunction = policy.fit
 
     def begin_round(self, segments: Sequence[QueueSegment]) -> int:
@@ -197,7 +198,7 @@ class PodPlacement:
         if self.observer is not None:
             self.observer.level_tried(level, None)
         for pod_reqs in level.alternatives:
-            if self._place_on_node(pod, pod_class, pod_reqs, -1):
+            if self._has_nodes and self._place_on_node(pod, pod_class, pod_reqs, -1):
                 return PlacementResult.PLACED
             candidate = (
                 self._pool_selector.select(level, pod_reqs) if self._strict_weights else None
@@ -285,8 +286,9 @@ class PodPlacement:
             self.observer.level_tried(level, allowed)
         if allowed is None:
             return None
+        nodes = allowed.nodes if self._has_nodes else 0
         for number, pod_reqs in enumerate(level.alternatives):
-            if allowed.nodes and self._place_on_node(pod, pod_class, pod_reqs, allowed.nodes):
+            if nodes and self._place_on_node(pod, pod_class, pod_reqs, nodes):
                 return PlacementResult.PLACED
             candidate = (
                 self.best_candidate(level, allowed, number) if self._strict_weights else None
@@ -490,7 +492,7 @@ class PodPlacement:
 
     def _narrowed_level(self, level: RelaxationLevel, extra: Requirements) -> RelaxationLevel:
         """The same level with further requirements on the node."""
-        if not extra:
+        if extra is NO_REQUIREMENTS or not extra:
             return level
         narrowed = level.narrowed_levels.get(extra)
         if narrowed is None:

@@ -83,6 +83,7 @@ class PodClasses:
         self._context = context
         self._templates: dict[object, _ClassTemplate] = {}
         self._by_value: dict[object, PodClass] = {}
+        self._amounts_by_requests: dict[tuple[tuple[str, int], ...], Amounts] = {}
         self._by_identity: dict[tuple[object, ...], PodClass] = {}
         self._numbers: dict[str, int] = {}
         self._columns: dict[tuple[int, ...], tuple[int, ...]] = {}
@@ -91,6 +92,7 @@ class PodClasses:
         # If all pods differ, these caches are as large as everything else together.
         self._by_identity.clear()
         self._by_value.clear()
+        self._amounts_by_requests.clear()
 
     @property
     def resources(self) -> list[str]:
@@ -126,8 +128,9 @@ class PodClasses:
         matching = (
             self.registry.matching_groups(pod) if self.registry.groups else NO_MATCHING_GROUPS
         )
+        requests = tuple(pod.requests.items())
         identity = (
-            tuple(pod.requests.items()),
+            requests,
             id(pod.alternatives),
             id(pod.tolerations),
             id(pod.constraints),
@@ -136,11 +139,17 @@ class PodClasses:
         )
         pod_class = self._by_identity.get(identity)
         if pod_class is None:
-            pod_class = self._by_identity[identity] = self._class_by_value(pod, matching)
+            pod_class = self._by_identity[identity] = self._class_by_value(pod, requests, matching)
         return pod_class
 
-    def _class_by_value(self, pod: Pod, matching: MatchingGroups) -> PodClass:
-        amounts, template = self._amounts(pod), self._template_of(pod, matching)
+    def _class_by_value(
+        self, pod: Pod, requests: tuple[tuple[str, int], ...], matching: MatchingGroups
+    ) -> PodClass:
+        # Classes often have the requests of others: saves sorting them again.
+        amounts = self._amounts_by_requests.get(requests)
+        if amounts is None:
+            amounts = self._amounts_by_requests[requests] = self._amounts(pod)
+        template = self._template_of(pod, matching)
         value = (amounts, template.number)
         pod_class = self._by_value.get(value)
         if pod_class is None:

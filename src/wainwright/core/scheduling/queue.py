@@ -5,9 +5,7 @@ because all of them wait for capacity reservations are a QueueSegment.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
 from math import inf
-from operator import itemgetter
 from typing import TypeAlias
 
 from wainwright.core.scheduling.pod_requirements import PodClass, PodRequirements
@@ -28,34 +26,35 @@ class PodBatch:
 
 
 Queue: TypeAlias = list[PodBatch]
+RankedPod: TypeAlias = tuple[float, str, str, str, int, Pod, PodClass]
 
 
 def build_queue(classes: Iterable[PodClass]) -> Queue:
     """Sorts by CPU and memory, descending; then oldest first, then by UID, namespace and name."""
-    ranked: list[tuple[int, int, float, str, str, str, int, Pod, PodClass]] = []
+    by_size: dict[tuple[int, int], list[RankedPod]] = {}
     for pod_class in classes:
         requests = pod_class.pods[0].requests  # equal for all pods of a class
-        cpu, memory = -requests.get(CPU, 0), -requests.get(MEMORY, 0)
+        size = -requests.get(CPU, 0), -requests.get(MEMORY, 0)
+        same = by_size.setdefault(size, [])
         for pod in pod_class.pods:
             age = inf if pod.created is None else pod.created
             # The running number makes every tuple unique, so that the sort never compares pods.
-            ranked_pod = (
-                cpu,
-                memory,
-                age,
-                pod.uid,
-                pod.namespace,
-                pod.name,
-                len(ranked),
-                pod,
-                pod_class,
-            )
-            ranked.append(ranked_pod)
-    ranked.sort()
-    return [
-        PodBatch(pod_class, [entry[7] for entry in entries])
-        for pod_class, entries in groupby(ranked, key=itemgetter(8))
-    ]
+            same.append((age, pod.uid, pod.namespace, pod.name, len(same), pod, pod_class))
+    queue: Queue = []
+    # Mostly sizes are few: sorting the pods of each by themselves saves comparing their sizes.
+    for size in sorted(by_size):
+        _append_batches(sorted(by_size[size]), queue)
+    return queue
+
+
+def _append_batches(ranked: Iterable[RankedPod], queue: Queue) -> None:
+    batch: PodBatch | None = None
+    for _, _, _, _, _, pod, pod_class in ranked:
+        if batch is None or batch.pod_class is not pod_class:
+            batch = PodBatch(pod_class, [pod])
+            queue.append(batch)
+        else:
+            batch.pods.append(pod)
 
 
 class QueueSegment:

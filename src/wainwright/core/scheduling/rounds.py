@@ -7,7 +7,6 @@ with. That releases reservations and limits, which the next round can use.
 
 from collections.abc import Iterable, Iterator
 
-from wainwright.core.launch.launch_choice import choose_offering
 from wainwright.core.scheduling.placement import PlacementResult, PodPlacement
 from wainwright.core.scheduling.pod_requirements import PodClass
 from wainwright.core.scheduling.queue import PodBatch, Queue, QueueSegment
@@ -33,6 +32,7 @@ class Rounds:
         while segments:
             self.state.round += 1
             if self.state.round > 1:
+                self.table.begin_round()
                 self.reservation_manager.begin_round()
             self._reservation_wait.begin_round()
             self._placed = self.placement.begin_round(segments)
@@ -122,7 +122,7 @@ class Rounds:
         """Ends the round: every draft of it is pinned to the offering it would be launched with."""
         for number in iter_bits(self.table.current):
             draft = self.table.drafts[number]
-            choice = choose_offering(draft.launch_options, self.reservation_manager.available_count)
+            choice = self.state.choose_launch(draft)
             if draft.held:
                 held = draft.template.pool_reservations.reservations_in(draft.held)
                 self.reservation_manager.commit(held, choice.offering.reservation_id or "")

@@ -5,9 +5,12 @@ tried, and in which order, is decided in `placement`.
 """
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TypeAlias
 
-from wainwright.core.launch.launch_choice import choose_offering
+from wainwright.core.launch.launch_choice import LaunchChoice, choose_offering
+from wainwright.core.scheduling.compiled_requirements import CompiledRequirements
+from wainwright.core.scheduling.constraints.min_values import MinValues
 from wainwright.core.scheduling.draft_fit import narrow_draft
 from wainwright.core.scheduling.drafts import Draft, DraftChange, DraftTable
 from wainwright.core.scheduling.existing_nodes import ExistingNodes
@@ -19,11 +22,17 @@ from wainwright.core.scheduling.reservation_wait import ReservationWait
 from wainwright.core.scheduling.topology.domains import NoValue, launched_value
 from wainwright.core.scheduling.topology.groups import ANTI_AFFINITY_KINDS, LabelGroup
 from wainwright.core.scheduling.topology.topology import Topology
-from wainwright.model.bitset import BitSet
+from wainwright.model.bitset import MAX_CACHED_RESULTS, BitSet
 from wainwright.model.pod import Pod
 from wainwright.model.requirements import Requirements, parse_requirement
 
 DraftCallback: TypeAlias = Callable[[Draft], None]
+
+
+# Cached because drafts decide on the same few domains over and over.
+@lru_cache(maxsize=4096)
+def _in_domain(key: str, value: str) -> Requirements:
+    return Requirements([parse_requirement(key, "In", (value,))])
 
 
 class SchedulingState:
@@ -50,6 +59,7 @@ class SchedulingState:
         self.strict_weights = False
         """Whether pods must not join drafts while a pool of higher weight could open a node."""
         self.round = 0
+        self._choices: dict[tuple[CompiledRequirements, BitSet, MinValues], LaunchChoice] = {}
         self.topology = topology
         if topology is not None:
             topology.decide = self.decide_domain
@@ -163,18 +173,30 @@ class SchedulingState:
             self.reservation_wait.reservations_released(released)
         draft.held = change.held
 
+    def choose_launch(self, draft: Draft) -> LaunchChoice:
+        """What the draft would be launched as now."""
+        if draft.held:
+            return choose_offering(draft.launch_options, self.reservation_manager.available_count)
+        # Without held reservations it depends on these alone: drafts of one pool repeat them.
+        key = (draft.compiled, draft.types, draft.min_values)
+        choice = self._choices.get(key)
+        if choice is None:
+            if len(self._choices) >= MAX_CACHED_RESULTS:
+                self._choices.clear()
+            choice = self._choices[key] = choose_offering(
+                draft.launch_options, self.reservation_manager.available_count
+            )
+        return choice
+
     def decide_domain(self, draft: Draft, group: LabelGroup) -> "str | NoValue | None":
         """Makes the draft decide on the domain it would be launched in."""
         if group.kind in self.deferred_kinds and not draft.pinned_type:
             return NoValue.UNDECIDED
-        key = group.key
-        choice = draft.launch_choice or choose_offering(
-            draft.launch_options, self.reservation_manager.available_count
-        )
-        value = launched_value(draft, choice, key)
+        choice = draft.launch_choice or self.choose_launch(draft)
+        value = launched_value(draft, choice, group.key)
         if value is None:
             return None
-        change = narrow_draft(draft, Requirements([parse_requirement(key, "In", (value,))]))
+        change = narrow_draft(draft, _in_domain(group.key, value))
         if change is None:
             return value if draft.pinned_type else NoValue.UNDECIDED
         if self.change_draft(draft, change) and not draft.pinned_type:

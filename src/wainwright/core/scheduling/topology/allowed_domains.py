@@ -32,14 +32,21 @@ DomainCounts: TypeAlias = tuple[int, ...]
 """Pod count, or rank by it, for each spread; options with equal ones are equally good."""
 
 
+RankedDomains: TypeAlias = tuple[list[Requirements], list[DomainCounts]]
+ANYWHERE: Final[RankedDomains] = ([NO_REQUIREMENTS], [()])
+"""One option, without requirements."""
+
+
 class AllowedDomains:
     """Where one more pod with these constraints may go."""
 
     __slots__ = ("_ranked", "_values", "drafts", "existing_only", "nodes", "undecided_drafts")
 
-    def __init__(self, keys: "_AllowedValues") -> None:
-        self._values = keys
-        self._ranked: tuple[list[Requirements], list[DomainCounts]] | None = None
+    def __init__(
+        self, values: "_AllowedValues | None", ranked: "RankedDomains | None" = None
+    ) -> None:
+        self._values = values
+        self._ranked = ranked
         self.nodes: BitSet = -1
         self.drafts: BitSet = -1
         """Allowed drafts, of those that have decided on all labels in question."""
@@ -68,8 +75,9 @@ class AllowedDomains:
         return self._in_order[1]
 
     @property
-    def _in_order(self) -> tuple[list[Requirements], list[DomainCounts]]:
+    def _in_order(self) -> "RankedDomains":
         if self._ranked is None:
+            assert self._values is not None
             combinations = list(islice(self._values.options(), MAX_OPTIONS))
             self._ranked = (
                 [requirements for requirements, _ in combinations],
@@ -100,6 +108,8 @@ def domains_within_skew(group: LabelGroup, *, itself: bool) -> list[str]:
 
 def allowed_domains(constraints: TopologyConstraints, domains: Domains) -> AllowedDomains | None:
     """None if no place is allowed."""
+    if constraints.is_by_host_only and not constraints.required_labels:
+        return _not_full(constraints)
     values = _AllowedValues(domains)
     allowed = AllowedDomains(values)
     for key in constraints.required_labels:
@@ -113,6 +123,15 @@ def allowed_domains(constraints: TopologyConstraints, domains: Domains) -> Allow
     for spread, itself in constraints.spreads:
         values.apply_spread(spread, itself=itself)
     return allowed if values.apply_to(allowed) else None
+
+
+def _not_full(constraints: TopologyConstraints) -> AllowedDomains:
+    """The same for constraints by hostname: saves looking for labels that do not matter."""
+    allowed = AllowedDomains(None, ANYWHERE)
+    for group in constraints.host_groups:
+        allowed.nodes &= ~group.full_nodes
+        allowed.drafts &= ~group.full_drafts
+    return allowed
 
 
 def _apply_affinity(

@@ -21,6 +21,7 @@ class TopologyConstraints:
         "anti_affinity",
         "groups",
         "host_groups",
+        "is_by_host_only",
         "label_groups",
         "required_labels",
         "spreads",
@@ -51,6 +52,8 @@ class TopologyConstraints:
             )
         )
         self.label_groups = tuple(each for each in self.groups if isinstance(each, LabelGroup))
+        self.is_by_host_only = not (self.label_groups or affinity)
+        """Whether only full nodes and drafts are excluded, so that a new node may be anywhere."""
         self.required_labels: tuple[str, ...] = ()
         """Labels that the node must have, with any value."""
         self._without_affinity: dict[int, TopologyConstraints] = {}

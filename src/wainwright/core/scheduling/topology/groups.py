@@ -35,7 +35,14 @@ ANTI_AFFINITY_KINDS: Final = frozenset(
 class NodeFilter:
     """The nodes that count for a spread (node affinity and taints policies); None counts all."""
 
-    __slots__ = ("alternatives", "counts_cache", "launchable", "reachable", "tolerations")
+    __slots__ = (
+        "alternatives",
+        "counts_cache",
+        "is_trivial",
+        "launchable",
+        "reachable",
+        "tolerations",
+    )
 
     def __init__(
         self,
@@ -45,16 +52,14 @@ class NodeFilter:
     ) -> None:
         self.alternatives = alternatives
         self.tolerations = tolerations
+        self.is_trivial = alternatives is None and tolerations is None
+        """Whether it counts all nodes."""
         self.reachable = reachable
         """Where the pod itself may go: new nodes elsewhere would never be launched for it."""
         self.launchable: list[Any] | None = None
         """Cache: what pools could launch of the nodes that count."""
         self.counts_cache: dict[Any, bool] = {}
         """Cache: whether drafts count, by what they are narrowed to."""
-
-    @property
-    def is_trivial(self) -> bool:
-        return self.alternatives is None and self.tolerations is None
 
 
 AffinityTerms: TypeAlias = tuple[AffinityTerm, ...]

@@ -213,7 +213,8 @@ class Topology:
 
     def count_on_draft(self, pod_class: PodClass, draft: Draft) -> None:
         for each in pod_class.counted_by:
-            self._count_on_draft(self._own_group(each), draft)
+            own = each if self._forked_groups is None else self._own_group(each)
+            self._count_on_draft(own, draft)
 
     def count_on_node(self, pod_class: PodClass, number: int) -> None:
         for each in pod_class.counted_by:
