@@ -58,6 +58,8 @@ def cheaper_replacement(
 ) -> PlannedNodeClaim | NoReplacement:
     """The claim with only what is strictly cheaper than the candidates together."""
     options = options_of_claim(claim, index)
+    if claim.relaxed_min_values and not options.held:
+        return NoReplacement.MIN_VALUES  # relaxing is for pods that have no node yet
     limit = _price_limit(candidates, options)
     left = _cheaper_options(options, limit)
     if not left.types:

@@ -17,7 +17,7 @@ from wainwright.core.plan import plan
 from wainwright.model.instance_type import InstanceType
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVATION_ID, ZONE
-from wainwright.model.plan import PlannedNodeClaim
+from wainwright.model.plan import MinValuesPolicy, PlannedNodeClaim, PlanOptions
 from wainwright.model.pod import Pod
 from wainwright.model.requirements import NO_REQUIREMENTS, Requirements
 from wainwright.model.snapshot import Node, Pool, Snapshot
@@ -48,6 +48,7 @@ class Case:
     def __init__(self, *types: InstanceType, requirements: Requirements = NO_REQUIREMENTS) -> None:
         self.index = InstanceTypeIndex(types)
         self.pool = Pool(name="web", requirements=requirements)
+        self.options = PlanOptions()
 
     def candidates(self, *labels: dict[str, str]) -> list[Candidate]:
         nodes = [
@@ -64,7 +65,8 @@ class Case:
 
     def claim(self) -> PlannedNodeClaim:
         waiting = Pod(namespace="shop", name="a", requests={"cpu": 100})
-        [only] = plan(Snapshot(pods=(waiting,), pools=(self.pool,)), {"web": self.index}).claims
+        snapshot = Snapshot(pods=(waiting,), pools=(self.pool,))
+        [only] = plan(snapshot, {"web": self.index}, self.options).claims
         return only
 
     def replace(
@@ -271,3 +273,10 @@ def test_a_reserved_node_moves_to_a_cheaper_reservation_only() -> None:
     assert Case(now, reserved("s.large", 1e-7, "cr-2")).replaced(held).launch.price == 1e-7
     assert Case(now, reserved("s.large", 4e-7, "cr-2")).refused(held) == "no-saving"
     assert Case(now, sold("od.large", on_demand=0.1)).refused(held) == "no-saving"
+
+
+def test_min_values_are_not_relaxed_for_a_replacement() -> None:
+    diverse = label_requirement(INSTANCE_TYPE, "Exists", min_values=3).narrow(ONLY_ON_DEMAND)
+    case = Case(NOW, sold("a.large", on_demand=0.5), requirements=diverse)
+    case.options = PlanOptions(min_values_policy=MinValuesPolicy.BEST_EFFORT)
+    assert case.refused(ON_DEMAND) == "min-values"
