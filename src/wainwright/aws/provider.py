@@ -173,10 +173,6 @@ def _instance_type_labels(
     return {key: value for key, value in values.items() if value is not None}
 
 
-def _is_pinned(claim: NodeClaim) -> bool:
-    return RESERVATION_ID in claim.requirements and not claim.reservation_required
-
-
 def _class_labels(instance: Ec2Instance, launch_context: LaunchContext) -> dict[str, str]:
     labels = {INSTANCE_TENANCY: instance.tenancy}
     group = launch_context.resolved.placement_group
@@ -417,30 +413,40 @@ class AwsCloudProvider:
         self, claim: NodeClaim, launch_context: LaunchContext
     ) -> LaunchResult:
         """Once more for each reservation that turns out to be full while another one is not."""
-        components = self._components
-        full: InsufficientCapacityError | None = None
-        for last in (*[False] * MAX_SUBSTITUTIONS, True):
-            latest = components.recovery.with_latest_record(claim)
+        for _ in range(MAX_SUBSTITUTIONS):
             try:
-                selection = launch_context.selector.select(
-                    latest, components.reservation_holds.available_count
-                )
+                return await self._launch_selected(claim, launch_context)
             except InsufficientCapacityError as error:
-                raise full or error from None
-            request = LaunchRequest(
-                claim=latest,
-                selection=selection,
-                launch_context=launch_context,
-                cluster_context=await components.cluster_context(),
-            )
-            try:
-                return await components.launcher.launch(request)
-            except InsufficientCapacityError as error:
-                exceeded = error.reason == RESERVATION_CAPACITY_EXCEEDED
-                if last or not exceeded or not _is_pinned(claim):
+                if not self._can_substitute(claim, launch_context, error):
                     raise
-                full = error
-        raise AssertionError("the last attempt returns or raises")
+        return await self._launch_selected(claim, launch_context)
+
+    async def _launch_selected(
+        self, claim: NodeClaim, launch_context: LaunchContext
+    ) -> LaunchResult:
+        components = self._components
+        latest = components.recovery.with_latest_record(claim)
+        request = LaunchRequest(
+            claim=latest,
+            selection=launch_context.selector.select(
+                latest, components.reservation_holds.available_count
+            ),
+            launch_context=launch_context,
+            cluster_context=await components.cluster_context(),
+        )
+        return await components.launcher.launch(request)
+
+    def _can_substitute(
+        self, claim: NodeClaim, launch_context: LaunchContext, error: InsufficientCapacityError
+    ) -> bool:
+        """Whether only its reservation is full, and another one may be used in place of it."""
+        return (
+            error.reason == RESERVATION_CAPACITY_EXCEEDED
+            and RESERVATION_ID in claim.requirements
+            and launch_context.selector.has_capacity(
+                claim, self._components.reservation_holds.available_count
+            )
+        )
 
     async def recover(self, claims: Sequence[NodeClaim]) -> RecoveredLaunches:
         recorded = map(self._components.recovery.with_latest_record, claims)

@@ -89,6 +89,13 @@ class LaunchSelector:
                 raise
             return self._select(substituted, available_count)
 
+    def has_capacity(self, claim: NodeClaim, available_count: AvailableCount) -> bool:
+        try:
+            self.select(claim, available_count)
+        except InsufficientCapacityError:
+            return False
+        return True
+
     def _select(self, claim: NodeClaim, available_count: AvailableCount) -> LaunchSelection:
         # The set of full reservations is part of the key: the counts change with every launch,
         # but a selection depends only on which reservations have any instance available.

@@ -289,3 +289,25 @@ def test_a_template_without_a_reservation_has_none() -> None:
         == ""
     )
     assert target_reservation_id(config(1)) == ""
+
+
+def test_a_template_without_overrides_is_left_out() -> None:
+    cheap = [*product([f"m{n}" for n in range(60)], "abcde"), ("m0", "f")]
+    dear = [(f"m{n}", "f") for n in range(1, 10)]
+    offerings = [offering(*pool, 1.0) for pool in cheap] + [offering(*pool, 9.0) for pool in dear]
+    (found,) = truncate_configs((config(1, *cheap), config(2, *dear)), offerings)
+    assert found.template.data["number"] == 1
+    assert len(found.overrides) == MAX_FLEET_OVERRIDES
+
+
+def test_a_type_without_an_image_is_named_in_the_error() -> None:
+    async def test(scene: ProviderScene) -> None:
+        await scene.cloud.resolve("default")
+        images = scene.emulated.services.images.state.images.values()
+        image = next(each.id for each in images if each.architecture == "x86_64")
+        scene.use(amiFamily="AL2023", amiSelectorTerms=[{"id": image}])
+        requirements = claim_requirements((INSTANCE_TYPE, "In", ("m6g.large",), None))
+        (found,) = await scene.launch(node_claim(1, requirements))
+        assert "m6g.large is left out: no image" in found.message
+
+    run_scene(test)
