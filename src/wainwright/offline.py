@@ -32,6 +32,7 @@ from wainwright.core.explain.unschedulable import explain_plan
 from wainwright.core.plan import plan, solve_plan
 from wainwright.gc_pause import gc_paused
 from wainwright.manifests.cluster_manifests import ClusterManifests
+from wainwright.messages.formatting import format_count, join_first
 from wainwright.messages.input_remarks import describe_remarks
 from wainwright.model.input_remarks import InputRemark, RemarkKind
 from wainwright.model.instance_type_index import InstanceTypeIndex
@@ -186,6 +187,7 @@ def plan_snapshot(
             solve_plan(snapshot, indexes, options), with_suggestions=with_suggestions
         )
         warnings = _preference_cost_warnings(snapshot, indexes, options, result)
+        warnings += _unpriced_node_warnings(result)
     return msgspec.structs.replace(result, warnings=(*result.warnings, *warnings))
 
 
@@ -215,6 +217,16 @@ def _preference_cost_warnings(
         f"preferences of {'1 pod' if pods == 1 else f'{pods:,} pods'} cost ${extra_cost:.3f}/h: "
         f"{len(respecting.claims):,} nodes where "
         f"{len(without.claims):,} would do without them (--preference-policy Ignore)",
+    )
+
+
+def _unpriced_node_warnings(result: Plan) -> tuple[str, ...]:
+    names = result.unpriced_nodes
+    if not names:
+        return ()
+    return (
+        f"the price of {format_count(len(names), 'node')} is unknown and counts as nothing against "
+        f"the cluster's limit of pricePerHour: {join_first(names)}",
     )
 
 

@@ -125,7 +125,11 @@ def test_every_earlier_pool_has_a_reason(explained: list[ExplainedPod]) -> None:
         if not found.joined or each.planner_input.options.strict_weights:
             assert all(reasons[name] for name in heavier), (each.seed, each.pod)
         if not (found.joined or found.has_topology or found.for_reservation):
-            assert all(reasons.values()), (each.seed, each.pod)
+            prices = {one.pool: one.price for one in found.equal_pools}
+            could = [name for name, reason in reasons.items() if reason is None]
+            assert found.price is not None
+            assert all(prices[name] > found.price for name in could), (each.seed, each.pod)
+            assert all(price >= found.price for price in prices.values()), (each.seed, each.pod)
 
 
 def test_no_earlier_pool_has_launches_taken_by_other_pods_as_its_reason(

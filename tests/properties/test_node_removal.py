@@ -13,7 +13,7 @@ from tests.support.random_inputs.constrained import (
     random_running_cluster,
 )
 from tests.support.random_inputs.shrinking import describe_input, shrink_input
-from tests.support.random_inputs.unconstrained import PlannerInput
+from tests.support.random_inputs.unconstrained import PlannerInput, with_cluster_limits
 from tests.support.reference_planner.node_removal import plan_without, solve_without
 
 from wainwright.core.explain.unschedulable import explain_unschedulable
@@ -81,6 +81,12 @@ def test_law_25_simulations_do_not_change_the_state(seed: int) -> None:
     assert [view.explain_removal(names) for names in reversed(asked)] == reasons[::-1]
     unplaced = [sorted(pod for group in groups for pod in group.pods) for groups in reasons]
     assert unplaced == [list(each.unplaced) for each in first]
+
+
+@settings(phases=UNSHRUNK)
+@given(seed=SEEDS)
+def test_law_25_it_holds_with_limits_of_the_cluster(seed: int) -> None:
+    assert_law(with_cluster_limits(random_running_cluster(seed), seed), seed)
 
 
 def running_cluster_with_pending_pods(seed: int) -> PlannerInput:

@@ -13,6 +13,7 @@ from tests.support.random_inputs.unconstrained import (
     random_input,
     random_reservation_queue,
     shuffle_input,
+    with_cluster_limits,
 )
 from tests.support.reference_planner.constrained import first_difference, planner_result
 from tests.support.reference_planner.first_fit import (
@@ -34,6 +35,12 @@ thorough = settings(max_examples=INPUTS)
 @given(seed=SEEDS)
 def test_law_22_the_planner_and_the_reference_planner_agree(seed: int) -> None:
     assert_agreement(random_input(seed))
+
+
+@settings(max_examples=INPUTS // 2)
+@given(seed=SEEDS)
+def test_law_22_they_agree_on_limits_of_the_cluster(seed: int) -> None:
+    assert_agreement(with_cluster_limits(random_input(seed), seed))
 
 
 @settings(max_examples=INPUTS // 80)  # such an input takes the obvious planner half a second
@@ -130,6 +137,12 @@ def test_law_24_the_planner_and_the_constrained_reference_agree(seed: int) -> No
 @given(seed=CONSTRAINED_SEEDS)
 def test_law_24_they_agree_on_partly_constrained_pods(seed: int) -> None:
     assert_constrained_agreement(random_mixed_input(seed))
+
+
+@settings(max_examples=CONSTRAINED_INPUTS // 2, phases=UNSHRUNK)
+@given(seed=CONSTRAINED_SEEDS)
+def test_law_24_they_agree_on_limits_of_the_cluster(seed: int) -> None:
+    assert_constrained_agreement(with_cluster_limits(random_constrained_input(seed), seed))
 
 
 def assert_constrained_agreement(planner_input: PlannerInput) -> None:

@@ -75,6 +75,13 @@ OPTIONS: Final = {
         metavar="FILE",
         help="Where the cluster's scheduler has default constraints: its configuration.",
     ),
+    "cluster_limits": click.option(
+        "--cluster-limit",
+        "cluster_limits",
+        multiple=True,
+        metavar="NAME=AMOUNT",
+        help="What all nodes together may have: cpu, memory, nodes, pricePerHour; may be repeated.",
+    ),
     "strict_weights": click.option(
         "--strict-weights",
         is_flag=True,
@@ -92,6 +99,7 @@ PLAN_OPTIONS: Final = (
     "preference_policy",
     "packing",
     "strict_weights",
+    "cluster_limits",
 )
 """Options of the commands that plan."""
 

@@ -25,6 +25,7 @@ from wainwright.manifests.documents import ProgressCallback
 from wainwright.manifests.problems import InvalidInput, Problem, ProblemReport
 from wainwright.model.plan import MinValuesPolicy, PackingPolicy, PlanOptions, PreferencePolicy
 from wainwright.offline import OfflinePlan, PlanSettings, PreparedInput, make_plan, prepare_input
+from wainwright.translate.cluster_limits import parse_cluster_limits
 
 TIMED_STEPS: Final = ("read", "compile", "plan", "explain")
 
@@ -57,6 +58,7 @@ class PlanArguments(CatalogArguments, frozen=True, kw_only=True):
     preference_policy: str = "Respect"
     packing: str = "first-fit"
     strict_weights: bool = False
+    cluster_limits: tuple[str, ...] = ()
     scheduler_config: str | None = None
 
     @property
@@ -121,6 +123,7 @@ def _plan_settings(arguments: PlanArguments) -> PlanSettings:
             packing=PackingPolicy(arguments.packing),
             strict_weights=arguments.strict_weights,
             capacity_reservations=gates.capacity_reservations,
+            cluster_limits=parse_cluster_limits(arguments.cluster_limits),
         ),
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
+from wainwright.core.cluster_usage import cluster_usage, remaining_cluster_limits
 from wainwright.core.disruption.eviction import evict_from_deleting_nodes
 from wainwright.core.plan_builder import planned_claims, pods_on_existing_nodes, relaxed_preferences
 from wainwright.core.scheduling.existing_nodes import ExistingNodes
@@ -87,8 +88,17 @@ def solve_plan(
         ),
         relaxed=relaxed_preferences(solution),
         packing=packing,
+        unpriced_nodes=_unpriced_nodes(snapshot, catalogs, options),
     )
     return SolvedPlan(made, solution, snapshot, catalogs, options)
+
+
+def _unpriced_nodes(
+    snapshot: Snapshot, catalogs: Mapping[str, InstanceTypeIndex], options: PlanOptions
+) -> tuple[str, ...]:
+    if options.cluster_limits.price_per_hour is None:
+        return ()
+    return cluster_usage(snapshot, catalogs).unpriced
 
 
 def _unplaced_pods(snapshot: Snapshot, solution: Solution) -> Iterator[str]:
@@ -144,7 +154,10 @@ def prepare_snapshot(
 ) -> PreparedSolve:
     """Compiles the snapshot, with the pods that can be scheduled at all."""
     gate = options.capacity_reservations
-    templates = compile_templates(snapshot.pools, catalogs, snapshot.daemonsets, gate=gate)
+    limits = remaining_cluster_limits(snapshot, catalogs, options)
+    templates = compile_templates(
+        snapshot.pools, catalogs, snapshot.daemonsets, gate=gate, cluster_limits=limits
+    )
     nodes = ExistingNodes(snapshot.nodes, snapshot.daemonsets)
     placeable = [pod for pod in snapshot.pods if is_placeable(pod)]
     catalog_counts = available_counts(template.index for template in templates)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 
+from wainwright.core.cluster_usage import remaining_cluster_limits
 from wainwright.core.disruption.eviction import evict_from_deleting_nodes, is_rescheduled
 from wainwright.core.explain.unschedulable import explain_unschedulable
 from wainwright.core.plan import SolvedPlan, is_placeable, solve_with_fallbacks
@@ -79,7 +80,10 @@ class ClusterSimulator:
         self._snapshot, self._catalogs, self._options = snapshot, catalogs, options
         self._taken_names = snapshot.taken_names
         gate = options.capacity_reservations
-        templates = compile_templates(snapshot.pools, catalogs, snapshot.daemonsets, gate=gate)
+        limits = remaining_cluster_limits(snapshot, catalogs, options)
+        templates = compile_templates(
+            snapshot.pools, catalogs, snapshot.daemonsets, gate=gate, cluster_limits=limits
+        )
         self._nodes = ExistingNodes(snapshot.nodes, snapshot.daemonsets, order)
         self._numbers = {node.name: n for n, node in enumerate(self._nodes.nodes)}
         self._catalog_counts = available_counts(template.index for template in templates)

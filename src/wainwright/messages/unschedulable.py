@@ -3,7 +3,13 @@ Reasons are data in a plan and become text only here. Every reason of the model 
 mypy's exhaustiveness check of `match` fails where one is missing.
 """
 
-from wainwright.messages.formatting import format_count, format_in_one_unit, join_with_and
+from wainwright.messages.formatting import (
+    format_count,
+    format_hourly,
+    format_in_one_unit,
+    join_with_and,
+)
+from wainwright.model.plan import PRICE_LIMIT, PRICE_UNITS
 from wainwright.model.reasons import (
     ContradictoryRequirements,
     DaemonSetsExceedCapacity,
@@ -252,12 +258,26 @@ def _describe_overhead(reason: DaemonSetsExceedCapacity) -> str:
 
 
 def _describe_limit(reason: LimitExceeded) -> str:
+    if reason.resource == PRICE_LIMIT:
+        return _describe_price_limit(reason)
     limit, used, needed = format_in_one_unit(
         reason.resource, reason.limit, reason.in_use, reason.needed
     )
+    owner = "cluster's " if reason.of_cluster else ""
     return (
-        f"the limit of {limit} {reason.resource} is reached: {used} in use, and "
+        f"the {owner}limit of {limit} {reason.resource} is reached: {used} in use, and "
         f"{reason.instance_type} would add {needed}"
+    )
+
+
+def _describe_price_limit(reason: LimitExceeded) -> str:
+    limit, used, needed = (
+        format_hourly(amount / PRICE_UNITS)
+        for amount in (reason.limit, reason.in_use, reason.needed)
+    )
+    return (
+        f"the cluster's limit of {limit} is reached: {used} in use, and "
+        f"{reason.instance_type} may add {needed}"
     )
 
 

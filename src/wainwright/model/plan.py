@@ -12,6 +12,7 @@ import msgspec
 from wainwright.model.reasons import NodeVerdict, PodReason, PoolVerdict, RelaxedPreference
 from wainwright.model.requirements import Requirements
 from wainwright.model.resources import Resources
+from wainwright.model.snapshot import NODES_LIMIT
 from wainwright.model.suggestions import VerifiedSuggestion
 
 
@@ -36,6 +37,35 @@ class PackingPolicy(StrEnum):
     COST = "cost"
 
 
+PRICE_LIMIT: Final = "pricePerHour"
+"""The key in limits of a cluster that counts what its nodes cost."""
+PRICE_UNITS: Final = 10**9  # of which limits count one USD per hour, so that sums are exact
+
+
+class ClusterLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What all managed nodes of the cluster together may have and cost; None is no limit."""
+
+    cpu: int | None = None
+    """In thousandths."""
+    memory: int | None = None
+    """In bytes."""
+    nodes: int | None = None
+    price_per_hour: float | None = None
+    """USD, with fees."""
+
+    @property
+    def amounts(self) -> Resources:
+        """By the names of limits, in whole units."""
+        price = self.price_per_hour
+        amounts = {
+            "cpu": self.cpu,
+            "memory": self.memory,
+            NODES_LIMIT: self.nodes,
+            PRICE_LIMIT: None if price is None else round(price * PRICE_UNITS),
+        }
+        return {name: amount for name, amount in amounts.items() if amount is not None}
+
+
 class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
     min_values_policy: MinValuesPolicy = MinValuesPolicy.STRICT
     preference_policy: PreferencePolicy = PreferencePolicy.RESPECT
@@ -44,6 +74,7 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Whether no pod may join a draft while a NodePool of higher weight could launch a node."""
     capacity_reservations: bool = True
     """The feature gate: without it reserved offerings are ignored."""
+    cluster_limits: ClusterLimits = ClusterLimits()
 
 
 DEFAULT_PLAN_OPTIONS: Final = PlanOptions()
@@ -172,6 +203,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     relaxed: tuple[RelaxedPods, ...] = ()
     packing: PackingResult | None = None
     """Only with packing by cost."""
+    unpriced_nodes: tuple[str, ...] = ()
+    """Nodes that a price limit of the cluster counts as if they cost nothing, as no catalogue knows
+    their price."""
     warnings: tuple[str, ...] = ()
 
     @property

@@ -262,6 +262,8 @@ class LimitExceeded(Reason, frozen=True, kw_only=True, tag="LimitReached"):
     needed: int
     """What the smallest remaining type would add."""
     instance_type: str
+    of_cluster: bool = False
+    """Whether it is a limit of the whole cluster; else it is the NodePool's."""
 
 
 class NewNodeViolatesTopology(Reason, frozen=True, kw_only=True, tag="NewNodeWontDo"):

@@ -152,6 +152,8 @@ def _counted_at_largest_type(earlier: EarlierPool, pool_after: Pool) -> bool:
     reason = earlier.reason
     if earlier.pool != pool_after.name or not isinstance(reason, LimitExceeded):
         return False
+    if reason.of_cluster:
+        return False
     return reason.in_use > pool_after.in_use.get(reason.resource, 0)
 
 

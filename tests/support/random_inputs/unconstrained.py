@@ -25,7 +25,7 @@ from wainwright.model.labels import (
     SPOT,
     ZONE,
 )
-from wainwright.model.plan import MinValuesPolicy, PlanOptions
+from wainwright.model.plan import ClusterLimits, MinValuesPolicy, PlanOptions
 from wainwright.model.pod import DaemonSet, Pod, UnsupportedFeature
 from wainwright.model.requirements import RequirementEntry, Requirements, find_contradictions
 from wainwright.model.snapshot import Node, Pool, Snapshot
@@ -92,6 +92,32 @@ def random_reservation_queue(seed: int) -> PlannerInput:
 def evicted(snapshot: Snapshot) -> Snapshot:
     """Pods of nodes being deleted are to be scheduled: the slow planners expect them there."""
     return evict_from_deleting_nodes(snapshot).snapshot
+
+
+def with_cluster_limits(planner_input: PlannerInput, seed: int) -> PlannerInput:
+    """The same input with limits of the cluster, tight enough to matter, and nodes that count."""
+    rng, old = Random(f"cluster {seed}"), planner_input.snapshot
+    limits = ClusterLimits(
+        cpu=rng.choice((0, 8, 16, 40)) * 1000 if rng.random() < 0.5 else None,
+        memory=rng.choice((16, 64, 200)) * GIB if rng.random() < 0.3 else None,
+        nodes=rng.randint(0, 6) if rng.random() < 0.4 else None,
+        price_per_hour=rng.choice((0.0, 0.3, 0.8, 1.0, 2.5)) if rng.random() < 0.5 else None,
+    )
+    kinds = [(name, kind) for name, kinds in planner_input.types.items() for kind in kinds]
+    nodes = tuple(_of_known_type(node, *rng.choice(kinds), rng) for node in old.nodes)
+    options = msgspec.structs.replace(planner_input.options, cluster_limits=limits)
+    snapshot = msgspec.structs.replace(old, nodes=nodes)
+    return msgspec.structs.replace(planner_input, snapshot=snapshot, options=options)
+
+
+def _of_known_type(node: Node, pool: str, kind: InstanceType, rng: Random) -> Node:
+    """The node as one of the pool and the type, at a price that is mostly known."""
+    labels = {**node.labels, INSTANCE_TYPE: kind.name}
+    priced = [each for each in kind.offerings if each.zone and each.capacity_type]
+    if priced:
+        chosen = rng.choice(priced)
+        labels |= {ZONE: chosen.zone or "", CAPACITY_TYPE: chosen.capacity_type or ""}
+    return msgspec.structs.replace(node, pool=pool, labels=labels, capacity=dict(kind.capacity))
 
 
 def shuffle_input(planner_input: PlannerInput, seed: int) -> PlannerInput:

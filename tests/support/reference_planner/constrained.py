@@ -89,6 +89,11 @@ def alternative_index(search: PlacementSearch, opening: NewNodeOption) -> int:
     raise AssertionError("openings are asked for with the alternatives of an option")
 
 
+def only_reserved(kind: InstanceType) -> InstanceType:
+    offerings = tuple(each for each in kind.offerings if each.reservation_id is not None)
+    return msgspec.structs.replace(kind, offerings=offerings)
+
+
 UNSATISFIABLE: Final = Requirements.from_labels({"example.com/nobody": "has-it"})
 """Unsatisfiable: keeps the index of an alternative that contradicts the option."""
 
@@ -239,8 +244,13 @@ class ConstrainedReferencePlanner(ReferencePlanner):
         found: set[str] = set()
         for catalog in self.pool_catalogs:
             among = self._within_limits(catalog, worst=False)
+            reserved = [
+                only_reserved(kind)
+                for kind in self._within_limits(catalog, worst=False, reserved=True)
+            ]
             for asked in eligible_new_nodes(catalog, want, spread):
-                found |= launchable_values(catalog, spread.key, asked, among, live)
+                found |= launchable_values(catalog, spread.key, asked, among, ())
+                found |= launchable_values(catalog, spread.key, asked, reserved, live)
         return found
 
     def _to_node(self, pod: Pod, wanted: Requirements, limits: AllowedDomains) -> bool:

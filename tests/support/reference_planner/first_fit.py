@@ -24,11 +24,19 @@ from tests.support.reference_planner.offerings import (
 )
 
 from wainwright.model.instance_type import InstanceType, Offering
-from wainwright.model.labels import CAPACITY_TYPE, SPOT, ZONE
+from wainwright.model.labels import (
+    CAPACITY_TYPE,
+    INSTANCE_TYPE,
+    RESERVATION_ID,
+    RESERVED,
+    SPOT,
+    ZONE,
+)
 from wainwright.model.plan import MinValuesPolicy, PlannedLaunch, RemainingOptions
 from wainwright.model.pod import Pod
 from wainwright.model.requirements import Requirements
 from wainwright.model.resources import Resources, max_resources, subtract_resources
+from wainwright.model.snapshot import Node
 
 TypeOffering: TypeAlias = tuple[InstanceType, Offering]
 
@@ -47,6 +55,9 @@ class ReferenceDraft:
         self.pods: list[Pod] = []
         self.round = 0
         self.worst: Resources = {}
+        self.opened: list[InstanceType] = types
+        """The types that it was opened with."""
+        self.opened_reserved = False
         self.launch: TypeOffering | None = None
 
     @property
@@ -112,6 +123,85 @@ class NewNodeOption(msgspec.Struct):
         return self.draft is None or bool(self.draft.held)
 
 
+class ReferenceClusterLimits:
+    """Limits of the cluster, counted anew from all nodes and drafts for every question."""
+
+    def __init__(self, planner_input: PlannerInput) -> None:
+        limits = planner_input.options.cluster_limits
+        said: list[tuple[str, float | None]] = [
+            ("cpu", limits.cpu),
+            ("memory", limits.memory),
+            ("nodes", limits.nodes),
+            ("price", limits.price_per_hour),
+        ]
+        self.limits = {name: amount for name, amount in said if amount is not None}
+        self.snapshot = planner_input.snapshot
+        self.types = planner_input.types
+        self._highest: dict[tuple[str, str, bool], float] = {}
+
+    def left(self, drafts: Iterable[ReferenceDraft], *, worst: bool) -> dict[str, float]:
+        """With this round's drafts at the most that they could use, or not at all."""
+        if not self.limits:
+            return {}
+        usages = [self._node_usage(node) for node in self.snapshot.nodes if node.managed]
+        of_nodes = {node.pool for node in self.snapshot.nodes if node.managed}
+        usages += [dict(pool.in_use) for pool in self.snapshot.pools if pool.name not in of_nodes]
+        for draft in drafts:
+            if draft.launch is not None:
+                kind, each = draft.launch
+                usages.append({**kind.capacity, "nodes": 1, "price": hourly_cost(kind, each)})
+            elif worst:
+                usages.append({**draft.worst, "price": self._worst_cost(draft)})
+        return {
+            name: amount - sum(usage.get(name, 0) for usage in usages)
+            for name, amount in self.limits.items()
+        }
+
+    def _worst_cost(self, draft: ReferenceDraft) -> float:
+        reserved = draft.opened_reserved
+        return max(self.cost(draft.catalog, kind, reserved=reserved) for kind in draft.opened)
+
+    def _node_usage(self, node: Node) -> dict[str, float]:
+        labels = (node.labels.get(ZONE), node.labels.get(CAPACITY_TYPE))
+        reservation = node.labels.get(RESERVATION_ID)
+        costs = [
+            hourly_cost(kind, each)
+            for kind in self.types.get(node.pool or "", ())
+            if kind.name == node.labels.get(INSTANCE_TYPE)
+            for each in kind.offerings
+            if None not in labels
+            and (each.zone or labels[0], each.capacity_type or labels[1]) == labels
+            and (labels[1] != RESERVED or reservation in (None, each.reservation_id))
+        ]
+        return {**node.capacity, "nodes": 1, "price": costs[0] if costs else 0.0}
+
+    def admits(
+        self, catalog: PoolCatalog, kind: InstanceType, left: dict[str, float], *, reserved: bool
+    ) -> bool:
+        """Whether one more such node, at the most that the pool could pay for it, is within."""
+        usage = {**kind.capacity, "nodes": 1, "price": self.cost(catalog, kind, reserved=reserved)}
+        return all(usage.get(name, 0) <= amount + ROUNDING for name, amount in left.items())
+
+    def cost(self, catalog: PoolCatalog, kind: InstanceType, *, reserved: bool) -> float:
+        """The most that the pool could pay for the type, in a reservation or without one."""
+        if "price" not in self.limits:
+            return 0.0
+        key = (catalog.pool.name, kind.name, reserved)
+        if key not in self._highest:
+            ids = {each.reservation_id or "" for each in kind.offerings}
+            costs = [
+                hourly_cost(kind, each)
+                for each in available_offerings(kind, catalog.node, ids)
+                if (each.reservation_id is not None) is reserved
+            ]
+            self._highest[key] = max(costs, default=0.0)
+        return self._highest[key]
+
+
+ROUNDING = 5e-9
+"""USD per hour, of sums of prices."""
+
+
 class ReferencePlanner:
     def __init__(self, planner_input: PlannerInput) -> None:
         self.snapshot, self.options = planner_input.snapshot, planner_input.options
@@ -120,6 +210,7 @@ class ReferencePlanner:
         self.pool_catalogs.sort(key=lambda catalog: sha256(catalog.pool.name.encode()).hexdigest())
         self.pool_catalogs.sort(key=lambda catalog: -catalog.pool.weight)
         self.free = self._free_instances() if planner_input.options.capacity_reservations else {}
+        self.cluster_limits = ReferenceClusterLimits(planner_input)
         self.drafts: list[ReferenceDraft] = []
         self.received: dict[str, list[Pod]] = {}
         self.unplaced: list[Pod] = []
@@ -277,8 +368,8 @@ class ReferencePlanner:
         live = {name for name, count in self.free.items() if count > 0}
         unheld = {name for name in live if self.free[name] > self._holders(name)}
         now, at_best = (
-            self._within_limits(catalog, worst=True),
-            self._within_limits(catalog, worst=False),
+            self._within_limits(catalog, worst=True, reserved=True),
+            self._within_limits(catalog, worst=False, reserved=True),
         )
         draft = self._new(catalog, pod, wanted, unheld, now)
         if draft is not None and draft.held:
@@ -286,7 +377,7 @@ class ReferencePlanner:
         later = self._new(catalog, pod, wanted, live, at_best)
         if later is not None and later.held:
             return NewNodeOption(catalog, wanted)
-        draft = self._new(catalog, pod, wanted, (), now)
+        draft = self._new(catalog, pod, wanted, (), self._within_limits(catalog, worst=True))
         return None if draft is None else NewNodeOption(catalog, wanted, draft)
 
     def _new(
@@ -309,6 +400,7 @@ class ReferencePlanner:
         draft.pods, draft.round, draft.minimums = [pod], self.round, dict(catalog.minimums)
         for kind in draft.types:
             draft.worst = max_resources(draft.worst, {**kind.capacity, "nodes": 1})
+        draft.opened_reserved = bool(draft.held)
         if draft.held:
             draft.minimums = {}  # a reservation is capacity found: no diversity is needed
         elif self.options.min_values_policy is MinValuesPolicy.BEST_EFFORT:
@@ -319,8 +411,18 @@ class ReferencePlanner:
     def _holders(self, reservation: str) -> int:
         return sum(reservation in draft.held for draft in self._of_this_round())
 
-    def _within_limits(self, catalog: PoolCatalog, *, worst: bool) -> list[InstanceType]:
-        """Types within the limits, with this round's drafts at their largest type or not at all."""
+    def _within_limits(
+        self, catalog: PoolCatalog, *, worst: bool, reserved: bool = False
+    ) -> list[InstanceType]:
+        """Types within all limits, with this round's drafts at their largest type or not at all."""
+        shared = self.cluster_limits.left(self.drafts, worst=worst)
+        return [
+            kind
+            for kind in self._within_pool_limits(catalog, worst=worst)
+            if self.cluster_limits.admits(catalog, kind, shared, reserved=reserved)
+        ]
+
+    def _within_pool_limits(self, catalog: PoolCatalog, *, worst: bool) -> list[InstanceType]:
         left: Resources = subtract_resources(catalog.pool.limits, catalog.pool.in_use)
         for draft in self.drafts:
             if draft.catalog is catalog and draft.launch is not None:

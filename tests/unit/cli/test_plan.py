@@ -57,6 +57,40 @@ def test_a_pod_without_a_place_gives_exit_code_one() -> None:
     assert "no place for shop/whale" in result.stdout
 
 
+def test_a_limit_of_the_cluster_holds_and_is_the_reason() -> None:
+    result = run("plan", STORY, "--cluster-limit", "nodes=5", *NOW)
+    assert result.return_value == 1
+    assert "5 nodes · $" in result.stdout
+    assert "the cluster's limit of 5 nodes is reached: 5 in use" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("limits", "message", "hint"),
+    [
+        (["cpu"], "--cluster-limit cpu has no amount", "--cluster-limit cpu=1000"),
+        (["gpu=3"], "a cluster has no limit gpu", "cpu, memory, nodes, pricePerHour"),
+        (["cpu=x"], "the cluster's limit cpu is 'x'", "a quantity of 0 or more, such as 1000"),
+        (["memory=-1Gi"], "the cluster's limit memory is '-1Gi'", "such as 4Ti"),
+        (["nodes=1.5"], "the cluster's limit nodes is '1.5'", "a whole number of 0 or more"),
+        (["pricePerHour=1e400"], "the cluster's limit pricePerHour is '1e400'", "USD per hour"),
+        (["pricePerHour=nan"], "the cluster's limit pricePerHour is 'nan'", "USD per hour"),
+        (["nodes=3", "nodes=4"], "--cluster-limit nodes is there twice", "each limit once"),
+    ],
+)
+def test_a_limit_of_the_cluster_that_is_none_is_an_error(
+    limits: list[str],
+    message: str,
+    hint: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = [word for limit in limits for word in ("--cluster-limit", limit)]
+    assert code(monkeypatch, "plan", STORY, *options) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert hint in said
+
+
 def test_the_same_input_gives_the_same_bytes() -> None:
     first, second = (run("plan", STORY, "-o", "json", *NOW).stdout for _ in range(2))
     assert first == second

@@ -18,6 +18,7 @@ from wainwright.core.plan import plan
 from wainwright.core.simulation import ClusterSimulator, Simulation
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import HOSTNAME, RESERVED, ZONE
+from wainwright.model.plan import DEFAULT_PLAN_OPTIONS, ClusterLimits, PlanOptions
 from wainwright.model.pod import Pod, PodConstraints, VolumeProblem
 from wainwright.model.reasons import (
     InsufficientResource,
@@ -28,10 +29,12 @@ from wainwright.model.reasons import (
 from wainwright.model.snapshot import Node, Pool, Snapshot
 
 
-def simulator(*nodes: Node, pools: tuple[Pool, ...] = ()) -> ClusterSimulator:
+def simulator(
+    *nodes: Node, pools: tuple[Pool, ...] = (), options: PlanOptions = DEFAULT_PLAN_OPTIONS
+) -> ClusterSimulator:
     index = InstanceTypeIndex([zonal_instance_type(cpu=2000)])
     snapshot = Snapshot(nodes=nodes, pools=pools)
-    return ClusterSimulator(snapshot, {pool.name: index for pool in pools})
+    return ClusterSimulator(snapshot, {pool.name: index for pool in pools}, options)
 
 
 def pods_by_node(result: Simulation) -> dict[str, tuple[str, ...]]:
@@ -64,6 +67,24 @@ def test_as_many_new_nodes_as_needed_are_launched() -> None:
     both = cluster.remove_nodes(["a", "b"])
     assert both.is_possible
     assert [each.pods for each in both.claims] == [("shop/db-0",), ("shop/web-0",)]
+
+
+def test_limits_of_the_cluster_count_the_nodes_that_would_be_removed() -> None:
+    """Two nodes stand and three are allowed: one replacement, and not a second beside it."""
+    cluster = simulator(
+        existing_node("a", "zone-a", *labelled_pods(1, cpu=1500), cpu=2000),
+        existing_node("b", "zone-a", *labelled_pods(1, "db", cpu=1500), cpu=2000),
+        pools=GENERAL,
+        options=PlanOptions(cluster_limits=ClusterLimits(nodes=3)),
+    )
+    for _ in range(2):  # no simulation uses up the limit for the next
+        assert cluster.remove_nodes(["a"]).is_possible
+        both = cluster.remove_nodes(["a", "b"])
+        assert [each.pods for each in both.claims] == [("shop/db-0",)]
+        [group] = cluster.explain_removal(["a", "b"])
+        [verdict] = group.pools
+        assert isinstance(verdict.reason, LimitExceeded)
+        assert (verdict.reason.of_cluster, verdict.reason.in_use) == (True, 3)
 
 
 def test_limits_hold_for_the_new_nodes_together() -> None:

@@ -13,6 +13,7 @@ import msgspec
 
 from wainwright.core.scheduling.constraints import node_affinity, offerings, taint_toleration
 from wainwright.core.scheduling.constraints.label_diagnosis import LabelDiagnosis
+from wainwright.core.scheduling.constraints.limits import ExceededLimit
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
 from wainwright.core.scheduling.reservation_manager import reserved_offerings
 from wainwright.model.bitset import BitSet
@@ -53,7 +54,7 @@ class FunnelCache:
         ]
         self.no_offering = defaultdict(dict)
         """By catalog and requirements of pool and pod: why none of the types can be launched."""
-        self.closest_to_limits: defaultdict[object, dict[BitSet, tuple[int, str]]]
+        self.closest_to_limits: defaultdict[object, dict[BitSet, tuple[int, ExceededLimit]]]
         self.closest_to_limits = defaultdict(dict)
         """By catalog, limits and what is left: the type that exceeds a limit least, and which."""
 
@@ -150,7 +151,7 @@ class _AlternativeFunnel:
         self._count(available)
         if not available:
             return self._no_offering(fitting)
-        too_few_values = self._min_values(available, offering_groups)
+        too_few_values = self._min_values(available, available, offering_groups)
         self._count(0 if too_few_values else available)
         return too_few_values or self._check_limits(available, offering_groups)
 
@@ -189,31 +190,45 @@ class _AlternativeFunnel:
         return LabelDiagnosis(index=self.index, pod=self.wanted, pool=pool, combined=self.combined)
 
     def _min_values(
-        self, types: BitSet, offering_groups: OfferingGroupSet
+        self, types: BitSet, reserved_types: BitSet, offering_groups: OfferingGroupSet
     ) -> MinValuesUnsatisfied | None:
-        """Why minValues do not hold; for a reserved node they need not."""
+        """Why minValues do not hold; for a reserved node, of `reserved_types`, they need not."""
         if not self.context.strict_min_values or not self.template.min_values:
             return None
-        reserved = offering_groups & reserved_offerings(self.index)
-        if types & self.index.available_in(reserved):
+        reserved = self._reserved(offering_groups)
+        if reserved_types & self.index.available_in(reserved):
             return None
         return self.template.min_values_checker.why(
             self.template.min_values, self.combined, types, offering_groups ^ reserved
         )
 
+    def _reserved(self, offering_groups: OfferingGroupSet) -> OfferingGroupSet:
+        return offering_groups & reserved_offerings(self.index)
+
     def _check_limits(
         self, types: BitSet, offering_groups: OfferingGroupSet
     ) -> LimitExceeded | MinValuesUnsatisfied | None:
-        allowed = types & self.template.limits.allowed
-        self._count(allowed)
-        if allowed:
-            return self._min_values(allowed, offering_groups)
-        return self.template.limits.why(self.template.pool, *self._closest_to_limits(types))
+        limits, reserved = self.template.limits, self._reserved(offering_groups)
+        unreserved_types = (
+            types & limits.allowed & self.index.available_in(offering_groups ^ reserved)
+        )
+        reserved_types = types & limits.allowed_reserved & self.index.available_in(reserved)
+        self._count(unreserved_types | reserved_types)
+        if unreserved_types | reserved_types:
+            return self._min_values(unreserved_types, reserved_types, offering_groups)
+        return limits.why(self.template.pool, *self._closest_to_limits(types))
 
-    def _closest_to_limits(self, types: BitSet) -> tuple[int, str]:
+    def _closest_to_limits(self, types: BitSet) -> tuple[int, ExceededLimit]:
         """The type that exceeds a limit by the least, and that limit; cached for equal limits."""
         limits, pool = self.template.limits, self.template.pool
-        key = self.index, tuple(limits.remaining.items()), tuple(pool.limits.items())
+        # The price of a type that a limit of the cluster counts depends on the pool.
+        shared = None if limits.cluster is None else pool.name
+        key = (
+            self.index,
+            tuple(limits.remaining.items()),
+            tuple(pool.limits.items()),
+            shared,
+        )
         cache = self.context.cache.closest_to_limits[key]
         if types not in cache:
             cache[types] = limits.closest(pool, types)

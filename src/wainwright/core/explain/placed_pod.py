@@ -212,7 +212,7 @@ class _DecisionRecorder:
             nodes=self._node_verdicts(pod_class, attempt) + self._deleting_nodes,
             has_topology=pod_class.has_topology,
             has_reservations=any(each.compiled.reserved for _, each in self._compatible_pools()),
-            has_limits=any(template.pool.limits for template, _ in self._compatible_pools()),
+            has_limits=any(each.limits.is_limited for each, _ in self._compatible_pools()),
         )
 
     def _equal_pools(self, opened: NewNodeCandidate) -> tuple[EqualPool, ...]:

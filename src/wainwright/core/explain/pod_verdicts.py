@@ -15,6 +15,7 @@ from wainwright.core.explain.existing_node_reasons import (
     existing_node_verdicts,
 )
 from wainwright.core.explain.instance_type_funnel import FunnelContext, run_funnel
+from wainwright.core.scheduling.constraints.limits import ClusterLimits
 from wainwright.core.scheduling.nodeclaim_template import (
     NodeClaimTemplate,
     compile_templates,
@@ -23,7 +24,7 @@ from wainwright.core.scheduling.nodeclaim_template import (
 from wainwright.core.scheduling.pod_requirements import PodClass
 from wainwright.core.scheduling.solver import Solution
 from wainwright.model.instance_type_index import InstanceTypeIndex
-from wainwright.model.plan import UnschedulableGroup
+from wainwright.model.plan import PRICE_LIMIT, PRICE_UNITS, UnschedulableGroup
 from wainwright.model.pod import Pod
 from wainwright.model.reasons import (
     ContradictoryRequirements,
@@ -82,13 +83,16 @@ class VerdictBuilder:
         catalogs: Mapping[str, InstanceTypeIndex],
         context: FunnelContext,
         solution: Solution,
+        cluster_limits: ClusterLimits | None = None,
     ) -> None:
         self.context = context
         self.solution = solution
         self.pools = sorted(snapshot.pools, key=pool_order)
         self._deleting_nodes = deleting_node_verdicts(snapshot.nodes)
         gate = context.reservations
-        usable = compile_templates(snapshot.pools, catalogs, snapshot.daemonsets, gate=gate)
+        usable = compile_templates(
+            snapshot.pools, catalogs, snapshot.daemonsets, gate=gate, cluster_limits=cluster_limits
+        )
         self.templates = {template.pool.name: template for template in usable}
 
     def evaluate(self, pods: Sequence[Pod], pod_class: PodClass | None) -> PodVerdict:
@@ -187,10 +191,8 @@ def _nearest_miss(reason: PoolReason) -> NearestMiss | None:
             return NearestMiss(what=what, needed=needed, best=best, instance_type=name)
         case MinValuesUnsatisfied(key=key, needed=needed, found=found):
             return NearestMiss(what=f"minValues of {key}", needed=str(needed), best=str(found))
-        case LimitExceeded(resource=what, limit=limit, in_use=used, needed=more):
-            return NearestMiss(
-                what=what, needed=used + more, best=limit, instance_type=reason.instance_type
-            )
+        case LimitExceeded():
+            return _nearest_to_limit(reason)
         case LabelConflict(key=key, wanted=wanted, offered=offered):
             return NearestMiss(what=key, needed=str(wanted), best=_format_offered(offered))
         case NoMatchingOffering(key=key, wanted=wanted, offered=offered, instance_type=name):
@@ -202,6 +204,19 @@ def _nearest_miss(reason: PoolReason) -> NearestMiss | None:
             return NearestMiss(what="offering", needed="1", best="0", instance_type=name)
         case _:
             return None
+
+
+def _nearest_to_limit(reason: LimitExceeded) -> NearestMiss:
+    needed: int | str = reason.in_use + reason.needed
+    best: int | str = reason.limit
+    if reason.resource == PRICE_LIMIT:
+        needed, best = (
+            f"{amount / PRICE_UNITS:.3f}"
+            for amount in (reason.in_use + reason.needed, reason.limit)
+        )
+    return NearestMiss(
+        what=reason.resource, needed=needed, best=best, instance_type=reason.instance_type
+    )
 
 
 def _format_offered(offered: ValueSet | None) -> str:

@@ -258,6 +258,8 @@ def _changes_for_reason(
             yield AddToleration(toleration=toleration, pool=pool.name)
         case MinValuesUnsatisfied(key=key, needed=needed, found=found) if found:
             yield LowerMinValues(key=key, now=needed, to=found, pool=pool.name)
+        case LimitExceeded(of_cluster=True):
+            return  # not a matter of pools and pods
         case LimitExceeded(resource=resource, limit=limit, in_use=in_use, needed=needed):
             yield RaiseLimit(resource=resource, now=limit, to=in_use + needed, pool=pool.name)
         case _:

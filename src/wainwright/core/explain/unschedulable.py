@@ -8,6 +8,7 @@ from functools import partial
 
 import msgspec
 
+from wainwright.core.cluster_usage import remaining_cluster_limits
 from wainwright.core.explain.instance_type_funnel import FunnelContext
 from wainwright.core.explain.pod_verdicts import PodVerdict, VerdictBuilder
 from wainwright.core.explain.suggested_changes import find_fixes, generalize_changes
@@ -102,7 +103,11 @@ class _UnschedulableExplainer:
         self._after_plan = snapshot_after_plan(solved.snapshot, solved.catalogs, claims)
         self._context = _funnel_context(claims, solved.solution.free_counts, solved.options)
         self._verdict_builder = VerdictBuilder(
-            self._after_plan, solved.catalogs, self._context, solved.solution
+            self._after_plan,
+            solved.catalogs,
+            self._context,
+            solved.solution,
+            remaining_cluster_limits(solved.snapshot, solved.catalogs, solved.options, claims),
         )
 
     def verdicts(

@@ -286,7 +286,7 @@ def _possible_bin_types(solution: Solution, allowed: Sequence[AllowedCapacity]) 
 def _may_leave_only_exotic(template: NodeClaimTemplate) -> bool:
     """Whether the pool may leave a claim nothing but bare metal or accelerators."""
     named = _names_types(template.base.requirements)
-    return named or bool(template.min_values or template.pool.limits)
+    return named or bool(template.min_values or template.limits.is_limited)
 
 
 def _names_types(requirements: Requirements) -> bool:

@@ -115,7 +115,7 @@ class NewNodeEvaluator:
         available = compatibility.compiled.reserved & template.pool_reservations.groups_of(
             self.reservation_manager.available
         )
-        at_best = fitting_types(template, pod_reqs) & template.limits.allowed_at_start
+        at_best = fitting_types(template, pod_reqs) & template.limits.allowed_reserved_at_start
         return bool(available and available & template.pool_reservations.groups_offering(at_best))
 
     def _reserved(
@@ -127,10 +127,10 @@ class NewNodeEvaluator:
     ) -> NewNodeOption | None:
         """A reserved node, or WAIT_FOR_RESERVATION if there may be one later; else None."""
         pool_reservations, limits = template.pool_reservations, template.limits
-        at_best = types & limits.allowed_at_start
+        at_best = types & limits.allowed_reserved_at_start
         if not available & pool_reservations.groups_offering(at_best):
             return None
-        allowed_types = types & limits.allowed
+        allowed_types = types & limits.allowed_reserved
         held = (
             available
             & pool_reservations.groups_of(self.reservation_manager.unheld)
@@ -399,7 +399,7 @@ class NodePoolSelector:
 
 def _usable_reservations(template: NodeClaimTemplate, pod_reqs: PodRequirements) -> ReservationSet:
     compatibility = pod_reqs.scheduling.compatibility[template.number]
-    if compatibility is None or template.pool.limits:
+    if compatibility is None or template.limits.is_limited:
         return 0
     pool_reservations = template.pool_reservations
     return pool_reservations.reservations_in(

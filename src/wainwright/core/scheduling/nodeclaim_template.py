@@ -12,7 +12,12 @@ from wainwright.core.scheduling.compiled_requirements import (
 )
 from wainwright.core.scheduling.constraints import node_affinity, taint_toleration
 from wainwright.core.scheduling.constraints.host_ports import DaemonSetPorts
-from wainwright.core.scheduling.constraints.limits import PoolLimits
+from wainwright.core.scheduling.constraints.limits import (
+    ClusterLimits,
+    HighestCosts,
+    PoolLimits,
+    highest_costs,
+)
 from wainwright.core.scheduling.constraints.min_values import (
     MinValues,
     MinValuesChecker,
@@ -26,6 +31,7 @@ from wainwright.model.bitset import AmountTable, ResourceIndex
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import WELL_KNOWN_LABELS
 from wainwright.model.offering_groups import OfferingGroupSet
+from wainwright.model.plan import PRICE_LIMIT
 from wainwright.model.pod import DaemonSet
 from wainwright.model.requirements import Requirements
 from wainwright.model.snapshot import Pool
@@ -89,11 +95,18 @@ class NodeClaimTemplate:
         self.base: CompiledRequirements = compile_requirements(context, pool.node_requirements)
         self.min_values: MinValues = min_values_of(self.base.requirements)
 
-    def copy(self) -> "NodeClaimTemplate":
+    def copy(self, cluster_limits: ClusterLimits | None = None) -> "NodeClaimTemplate":
         """The same template for another plan that starts from this state: limits are copied."""
         clone = copy(self)
-        clone.limits = self.limits.copy()
+        clone.limits = self.limits.copy(cluster_limits)
         return clone
+
+    def share_cluster_limits(self, cluster_limits: ClusterLimits) -> None:
+        """Makes the limits of the cluster hold for the pool as well."""
+        costs = HighestCosts()
+        if PRICE_LIMIT in cluster_limits.limits:
+            costs = highest_costs(self.index, self.base.offering_groups, self.base.reserved)
+        self.limits.share_cluster_limits(cluster_limits, costs)
 
     def number_resources(self, names: Sequence[str]) -> None:
         self.allocatable_tables = [self.allocatable.amounts(name) for name in names]
@@ -137,6 +150,7 @@ def compile_templates(
     daemonsets: Sequence[DaemonSet],
     *,
     gate: bool = True,
+    cluster_limits: ClusterLimits | None = None,
 ) -> list[NodeClaimTemplate]:
     """The pools that can launch nodes, highest weight first; `catalogs` is by pool name.
 
@@ -144,7 +158,7 @@ def compile_templates(
     """
     usable = [pool for pool in pools if pool.unusable is None and pool.name in catalogs]
     threshold_cache: ThresholdCache = {}
-    return [
+    templates = [
         NodeClaimTemplate(
             number,
             pool,
@@ -155,6 +169,10 @@ def compile_templates(
         )
         for number, pool in enumerate(sorted(usable, key=pool_order))
     ]
+    if cluster_limits is not None:
+        for template in templates:
+            template.share_cluster_limits(cluster_limits)
+    return templates
 
 
 def pool_order(pool: Pool) -> tuple[int, str, str]:

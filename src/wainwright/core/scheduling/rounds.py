@@ -127,11 +127,8 @@ class Rounds:
                 held = draft.template.pool_reservations.reservations_in(draft.held)
                 self.reservation_manager.commit(held, choice.offering.reservation_id or "")
             draft.pin(choice)
-            draft.template.limits.count_launch(
-                draft.template.index.types[choice.type_number].capacity
-            )
-        for template in self.state.templates:
-            template.limits.begin_round()
+            self.state.count_launch(draft, choice)
+        self.state.end_round_of_limits()
         self.table.end_round()
         if self.state.topology is not None:
             self.state.topology.end_round()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
-from wainwright.core.launch.launch_choice import LaunchChoice, choose_offering
+from wainwright.core.launch.launch_choice import LaunchChoice, choose_offering, hourly_cost
 from wainwright.core.scheduling.compiled_requirements import CompiledRequirements
 from wainwright.core.scheduling.constraints.min_values import MinValues
 from wainwright.core.scheduling.draft_fit import narrow_draft
@@ -58,6 +58,7 @@ class SchedulingState:
         """Called when a draft was opened or narrowed: the growth rule of cost packing needs it."""
         self.strict_weights = False
         """Whether pods must not join drafts while a pool of higher weight could open a node."""
+        self._cluster_limits = templates[0].limits.cluster if templates else None
         self.round = 0
         self._choices: dict[tuple[CompiledRequirements, BitSet, MinValues], LaunchChoice] = {}
         self.topology = topology
@@ -72,8 +73,11 @@ class SchedulingState:
         until the fork changes it; limits are few numbers, and are copied.
         """
         templates = self.templates
-        if any(template.pool.limits for template in templates):
-            templates = [each.copy() if each.pool.limits else each for each in templates]
+        cluster_limits = self._cluster_limits.copy() if self._cluster_limits is not None else None
+        if any(template.limits.is_limited for template in templates):
+            templates = [
+                each.copy(cluster_limits) if each.limits.is_limited else each for each in templates
+            ]
         reservation_manager = self.reservation_manager.fork()
         nodes = self.nodes.fork(removed)
         table = self.table.new_table(templates)
@@ -108,8 +112,32 @@ class SchedulingState:
         self.reservation_manager.draft_opened()
         # The cached options of other pools, and of those without limits, stay valid: these are
         # evaluated once a round.
-        if draft.template.limits.charge(draft.types):
+        if draft.template.limits.charge(draft.types, reserved=bool(draft.held)):
             draft.template.limits.version = self.reservation_manager.version
+            if self._cluster_limits is not None:
+                self._update_all_limits()
+
+    def count_launch(self, draft: Draft, choice: LaunchChoice) -> None:
+        """Counts the draft, whose round is over, as what would be launched."""
+        index = draft.template.index
+        capacity = index.types[choice.type_number].capacity
+        draft.template.limits.count_launch(capacity)
+        if self._cluster_limits is not None:
+            cost = hourly_cost(index, choice.type_number, choice.offering)
+            self._cluster_limits.count_launch(capacity, cost)
+
+    def _update_all_limits(self) -> None:
+        """The limits of the cluster are shared: a draft of one pool leaves less to all."""
+        for template in self.templates:
+            template.limits.update_allowed()
+            template.limits.version = self.reservation_manager.version
+
+    def end_round_of_limits(self) -> None:
+        """Drafts of the round were counted as what they launch."""
+        if self._cluster_limits is not None:
+            self._cluster_limits.begin_round()
+        for template in self.templates:
+            template.limits.begin_round()
 
     def create_draft(self, candidate: NewNodeCandidate) -> Draft:
         """A draft without pods that no limit has counted yet."""

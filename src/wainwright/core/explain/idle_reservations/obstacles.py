@@ -120,8 +120,10 @@ class ReservedLaunch:
     def _exceeded_limit(self) -> LimitExceeded | None:
         """The first limit that one more node would exceed."""
         limits, number = self.template.limits, self.type_number
-        names = limits.exceeded(number)
-        return limits.why(self.template.pool, number, names[0]) if names else None
+        exceeded = limits.exceeded(number, reserved=True)
+        if not exceeded:
+            return None
+        return limits.why(self.template.pool, number, exceeded[0], reserved=True)
 
 
 def find_reserved_launches(

@@ -7,6 +7,7 @@ from itertools import chain
 
 import msgspec
 
+from wainwright.core.cluster_usage import remaining_cluster_limits
 from wainwright.core.disruption.eviction import evict_from_deleting_nodes
 from wainwright.core.explain.idle_reservations.candidate_pods import (
     CandidatePod,
@@ -90,7 +91,12 @@ class _UtilizationReport:
         options: PlanOptions,
     ) -> None:
         after_plan = snapshot_after_plan(snapshot, catalogs, plan.claims)
-        self.templates = compile_templates(after_plan.pools, catalogs, snapshot.daemonsets)
+        self.templates = compile_templates(
+            after_plan.pools,
+            catalogs,
+            snapshot.daemonsets,
+            cluster_limits=remaining_cluster_limits(snapshot, catalogs, options, plan.claims),
+        )
         self.unusable = [
             (pool, catalogs[pool.name])
             for pool in sorted(snapshot.pools, key=pool_order)

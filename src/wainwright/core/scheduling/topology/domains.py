@@ -201,8 +201,14 @@ def launchable_values(
     reserved = compiled.reserved & template.pool_reservations.groups_of(
         reservation_manager.available
     )
-    types = compiled.types & template.limits.allowed_at_start
-    return _label_values(template, compiled, key, types, reserved)
+    limits, reservations = template.limits, template.pool_reservations
+    types = compiled.types & limits.allowed_at_start & compiled.offered
+    values = _label_values(template, compiled, key, types, compiled.offering_groups)
+    # A price limit of the cluster leaves more types to reserved nodes than to others.
+    types = reservations.available_in(reserved, compiled.types & limits.allowed_reserved_at_start)
+    if types:
+        values = sorted({*values, *_label_values(template, compiled, key, types, reserved)})
+    return values
 
 
 def possible_values(
@@ -210,7 +216,9 @@ def possible_values(
 ) -> list[str]:
     """The same, leaving limits and reservation counts aside."""
     reserved = compiled.reserved & template.pool_reservations.offering_groups
-    return _label_values(template, compiled, key, compiled.types, reserved)
+    available = template.pool_reservations.available_in(reserved, compiled.types)
+    types = compiled.types & (compiled.offered | available)
+    return _label_values(template, compiled, key, types, compiled.offering_groups | reserved)
 
 
 def _label_values(
@@ -218,12 +226,12 @@ def _label_values(
     compiled: CompiledRequirements,
     key: str,
     types: BitSet,
-    reserved: OfferingGroupSet,
+    offering_groups: OfferingGroupSet,
 ) -> list[str]:
+    """The values that these types have in these groups, each of which offers some of them."""
     index, allowed = template.index, compiled.requirements.allowed(key)
-    types &= compiled.offered | template.pool_reservations.available_in(reserved, types)
     if not types:
         return []
     if key in index.keys:
-        return index.remaining_values(key, types, compiled.offering_groups | reserved, allowed)
+        return index.remaining_values(key, types, offering_groups, allowed)
     return [] if allowed.open else sorted(allowed.values)
