@@ -28,6 +28,10 @@ class Rounds:
     def run(self, queue: Queue) -> None:
         """Places every pod that can be placed; the others end up in `failed`."""
         self._reservation_wait.can_wait_untried = not self.state.nodes.nodes
+        if self.state.nodes.nodes:
+            # Who waited in another simulation was tried on the nodes there, and not yet here.
+            for batch in queue:
+                batch.pod_class.awaited_reservations = None
         segments = self._reservation_wait.build_segments(queue)
         while segments:
             self.state.round += 1
