@@ -71,6 +71,20 @@ def _parts(value: Any) -> list[Any]:
     return own + [part for item in inner for part in _parts(item)]
 
 
+def test_a_name_beside_the_id_of_a_security_group_is_dropped_with_a_note() -> None:
+    spec = {
+        "amiFamily": "AL2",
+        "role": "r",
+        "subnetSelectorTerms": [{"id": "subnet-1"}],
+        "securityGroupSelectorTerms": [{"name": "a"}, {"id": "sg-1", "name": "b"}],
+    }
+    head = {"apiVersion": "karpenter.k8s.aws/v1beta1", "kind": "EC2NodeClass"}
+    made = convert_documents([{**head, "metadata": {"name": "web"}, "spec": spec}])
+    terms = made.documents[0]["spec"]["securityGroupSelectorTerms"]
+    assert terms == [{"name": "a"}, {"id": "sg-1"}]
+    assert any("selects by id" in str(note) for note in made.notes)
+
+
 def test_origins_tell_which_document_each_one_comes_from() -> None:
     made = convert_documents([POD, provisioner(provider={}), POD])
     assert [document["kind"] for document in made.documents] == [

@@ -298,12 +298,24 @@ def convert_node_class(draft: ConversionDraft) -> None:
     """EC2NodeClass of v1beta1 to v1."""
     old = draft.source["spec"]
     path: FieldPath = ("spec",)
-    converted = _convert_spec(
-        old, {field: old.get(field, []) for field in TERM_FIELDS}, path, draft
-    )
+    selected = {field: old.get(field, []) for field in TERM_FIELDS}
+    selected["securityGroupSelectorTerms"] = [
+        _without_name_beside_id(term, number, draft)
+        for number, term in enumerate(selected["securityGroupSelectorTerms"])
+    ]
+    converted = _convert_spec(old, selected, path, draft)
     if "httpPutResponseHopLimit" not in old.get("metadataOptions", {}):
         _note_hop_limit((*path, "metadataOptions"), draft)
     _finish_node_class(draft, converted)
+
+
+def _without_name_beside_id(term: JsonObject, number: int, draft: ConversionDraft) -> JsonObject:
+    """A security group term with an id selected by that alone; v1 refuses a name beside it."""
+    if "id" not in term or "name" not in term:
+        return term
+    place = ("spec", "securityGroupSelectorTerms", number, "name")
+    draft.lost(place, "name was ignored: the term selects by id")
+    return {key: value for key, value in term.items() if key != "name"}
 
 
 def convert_template_spec(old: JsonObject, path: FieldPath, draft: ConversionDraft) -> JsonObject:
