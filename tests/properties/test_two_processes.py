@@ -12,7 +12,7 @@ claim.
 import asyncio
 import os
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from random import Random
 from typing import Any
 
@@ -83,7 +83,6 @@ class Cluster:
         self.scene.use(**RESERVATION_SELECTOR, amiSelectorTerms=[{"alias": "bottlerocket@latest"}])
         self.claims = self.scene.store.claims
         self.number = 0
-        self.unwanted_since: dict[str, float] = {}
         self.history: deque[Mapping[str, NodeClaim]] = deque([{}], maxlen=MAX_LAG)
         """The claims as they were in the last seconds."""
 
@@ -129,18 +128,18 @@ class Cluster:
         return True
 
     def check(self) -> None:
-        """No instance too many, or, where a process paused or EC2 showed an instance too late,
-        none that is there longer than it takes to be seen and terminated.
-        """
-        running = self.scene.running()
+        """Where nobody pauses for long and EC2 shows instances in time, there is none too many."""
         if self.punctual:
             candidates = claims_by_batch(self.scene.store.recorded)
-            by_instance = [candidates.get(each.tags[BATCH_TAG], []) for each in running]
-            assert has_perfect_matching(by_instance), "paid twice"
-        now, unwanted = self.clock.now(), [each for each in running if not self._is_wanted(each)]
-        self.unwanted_since = {each.id: self.unwanted_since.get(each.id, now) for each in unwanted}
-        allowed = MAX_DOWNTIME + self.visible_after + GARBAGE_MIN_AGE + 3 * POLL_SECONDS
-        assert all(now - since <= allowed for since in self.unwanted_since.values()), "not seen"
+            batches = [each.tags[BATCH_TAG] for each in self.scene.running()]
+            assert has_perfect_matching([candidates.get(each, []) for each in batches]), (
+                "paid twice"
+            )
+
+    def unwanted(self, requested: Set[str]) -> list[str]:
+        """Ids of instances that no claim has or waits for, except those of these batches."""
+        others = [each for each in self.scene.running() if each.tags[BATCH_TAG] not in requested]
+        return [each.id for each in others if not self._is_wanted(each)]
 
     def _is_wanted(self, instance: Any) -> bool:
         """Whether a claim has it, or waits for an instance of its batch."""
@@ -212,17 +211,40 @@ class Process:
         self._seen = self._random.choice(cluster.history)
         self._cloud = cluster.scene.provider(seam=self, launch_log=self)
         self._started = False
+        self._unwanted_since: dict[str, float] = {}
+        self._requested: set[str] = set()
+        """Batches of requests whose response is still to come."""
 
     # The external interfaces of the provider
 
     async def call(self, service: str, operation: str, params: Params) -> AwsResponse:
+        batch = params.get("ClientToken", "")
+        self._requested.add(batch)
+        try:
+            return await self._call(service, operation, params)
+        finally:
+            self._requested.discard(batch)
+
+    async def _call(self, service: str, operation: str, params: Params) -> AwsResponse:
         await self._step(operation)
         try:
             answer = await self._cluster.scene.emulated.call(service, operation, params)
         finally:
             self._cluster.check()
+            self._check_unwanted()
         await self._step(operation)
         return answer
+
+    def _check_unwanted(self) -> None:
+        """Instances that nobody wants are there no longer than it takes to see and terminate them.
+
+        Counted anew by each process: one that dies soon does not see them for long enough. Those of
+        a request whose response is still to come are left to that.
+        """
+        now, unwanted = self._clock.now(), self._cluster.unwanted(self._requested)
+        self._unwanted_since = {each: self._unwanted_since.get(each, now) for each in unwanted}
+        allowed = self._cluster.visible_after + MAX_LAG + GARBAGE_MIN_AGE + 3 * POLL_SECONDS
+        assert all(now - since <= allowed for since in self._unwanted_since.values()), "not seen"
 
     async def record(
         self, claim: str, launch_record: LaunchRecord, *, replaces: LaunchRecord | None

@@ -137,11 +137,15 @@ def describe_instance(
 def _launched_offering(
     instance_type: InstanceType, instance: model.Instance, wanted: Requirements
 ) -> Offering | None:
-    """The offering that it was launched from; of several that its claim allows the cheapest."""
+    """The offering that it was launched from.
+
+    Of several that its claim allows, one that has the labels which the claim requires, and of these
+    the cheapest.
+    """
     matching = [each for each in instance_type.offerings if _matches_offering(each, instance)]
     return min(
         [each for each in matching if _is_allowed(each, wanted)] or matching,
-        key=lambda each: each.price,
+        key=lambda each: (len(wanted.keys() - each.requirements.keys()), each.price),
         default=None,
     )
 

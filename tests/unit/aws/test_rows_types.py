@@ -334,7 +334,7 @@ def test_s28_s33_max_pods_of_instance_type_objects_reach_the_node_through_one_te
     run_refreshed_scene(run, settings=EmulatorSettings(kubernetes="1.32"))
 
 
-TEAM, OS = "example.com/team", "kubernetes.io/os"
+TEAM, TIER, OS = "example.com/team", "example.com/tier", "kubernetes.io/os"
 
 
 @pytest.mark.parametrize(("team", "price"), [("a", 0.01), ("b", 0.30)])
@@ -343,8 +343,10 @@ def test_an_instance_is_described_by_the_offering_that_its_claim_allows(
 ) -> None:
     async def run(scene: ProviderScene) -> None:
         offerings = [
-            {TEAM: "a", CAPACITY_TYPE: ON_DEMAND, "karpenter.sh/price": 0.01},
+            {TEAM: "a", CAPACITY_TYPE: ON_DEMAND, "karpenter.sh/price": 0.01, TIER: "spare"},
+            {TEAM: "a", CAPACITY_TYPE: ON_DEMAND, "karpenter.sh/price": 0.02, TIER: "best"},
             {TEAM: "b", CAPACITY_TYPE: ON_DEMAND, "karpenter.sh/price": 0.30},
+            {CAPACITY_TYPE: ON_DEMAND, "karpenter.sh/price": 0.20},
         ]
         declare_overrides(scene, types=(instance_type_document("m5.large", offerings=offerings),))
         wanted = M5_LARGE_ONLY.narrow(in_requirement(TEAM, team))

@@ -1,6 +1,7 @@
 """Compatible launches share a request; offerings without capacity are marked unavailable."""
 
 import asyncio
+import gc
 from typing import Any
 
 import pytest
@@ -369,6 +370,22 @@ def test_a_launch_continues_after_its_caller_is_cancelled() -> None:
         assert (await scene.cloud.launch(wanted)).id == instance.id
 
     run_scene(test)
+
+
+def test_a_launch_that_fails_after_its_caller_was_cancelled_is_no_error_of_the_process() -> None:
+    async def test(scene: ProviderScene) -> None:
+        complaints: list[Any] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: complaints.append(context))
+        waiting = asyncio.ensure_future(scene.cloud.launch(scene.store.add(node_claim(1, LARGE))))
+        await scene.clock.sleep(0.01)
+        waiting.cancel()
+        await scene.clock.sleep(10)
+        gc.collect()
+        assert complaints == []
+        assert scene.fleets()
+
+    run_scene(test, settings=limited_capacity(0))
 
 
 @pytest.mark.parametrize("zones", [(A,), (A, B, C)])
