@@ -21,6 +21,10 @@ class FieldError(msgspec.Struct, frozen=True, kw_only=True):
     expected: str = ""
     hint: str = ""
     warning: bool = False
+    pruned: bool = False
+    """An unknown field: an API server drops it, and only strict validation refuses the object."""
+    placeholder: bool = False
+    """The value is to be filled in by somebody."""
 
 
 def format_field_path(path: FieldPath) -> str:

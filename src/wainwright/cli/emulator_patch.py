@@ -11,8 +11,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 import click
 
 from wainwright.errors import InvalidInputError, UsageError
-from wainwright.manifests.documents import read_sources
-from wainwright.manifests.problems import Problem
+from wainwright.manifests.documents import UnreadableFile, read_source
 from wainwright.manifests.yaml_reader import UnreadableDocument, parse_yaml
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -98,9 +97,9 @@ def _patch_from_cloud(cloud: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_document(file: str) -> Any:
-    source = next(iter(read_sources([file])))
-    if isinstance(source, Problem):
-        raise InvalidInputError(f"{source.file}: {source.message}", source.hint)
+    source = read_source(file)
+    if isinstance(source, UnreadableFile):
+        raise InvalidInputError(f"{source.problem.file}: {source.problem.message}")
     try:
         documents = [text.value for text, _ in parse_yaml(source.text)]
     except UnreadableDocument as error:

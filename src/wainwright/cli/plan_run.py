@@ -73,6 +73,8 @@ class PlanRun(msgspec.Struct, frozen=True, kw_only=True):
     planned: OfflinePlan
     now: str
     file_notes: tuple[Problem, ...]
+    other_notes: tuple[Problem, ...]
+    """Notes that do not change the plan."""
 
 
 def run_plan(
@@ -96,8 +98,13 @@ def run_plan(
         planned = make_plan(prepared, with_suggestions=with_suggestions)
     notes = [*manifests.notes, *_locate(prepared.diagnostics, arguments)]
     if not quiet:
-        print_problems(notes, word="note", colour="yellow")
-    return PlanRun(planned=planned, now=settings.now.isoformat(), file_notes=tuple(notes))
+        print_problems(notes, word="note")
+    return PlanRun(
+        planned=planned,
+        now=settings.now.isoformat(),
+        file_notes=tuple(notes),
+        other_notes=() if arguments.quiet else tuple(manifests.other_notes),
+    )
 
 
 def _read_input(arguments: PlanArguments, progress: ProgressCallback) -> ClusterManifests:
@@ -107,6 +114,7 @@ def _read_input(arguments: PlanArguments, progress: ProgressCallback) -> Cluster
         catalog=arguments.catalog,
         scheduler_config=arguments.scheduler_config,
         progress=progress,
+        options=arguments.read_options,
     )
 
 
@@ -135,7 +143,8 @@ def _prepare(
         return prepare_input(manifests, settings)
     except InvalidCatalogInput as error:
         errors = _locate(error.diagnostics, arguments)
-        raise InvalidInput(ProblemReport(errors=errors, warnings=manifests.notes)) from error
+        report = ProblemReport(errors=errors, warnings=manifests.notes, notes=manifests.other_notes)
+        raise InvalidInput(report) from error
 
 
 def _locate(diagnostics: Sequence[ObjectDiagnostic], arguments: PlanArguments) -> list[Problem]:

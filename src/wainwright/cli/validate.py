@@ -1,9 +1,11 @@
 """`wain validate`: would an API server with our CRDs accept these manifests?"""
 
+from typing import Any
+
 import click
 
 from wainwright.cli import printing
-from wainwright.cli.options import collect_files, file_arguments, show_progress
+from wainwright.cli.options import ReadingArguments, collect_files, file_arguments, show_progress
 from wainwright.cli.printing import pluralize, show_report
 from wainwright.manifests.manifest_validation import ValidatedManifests, validate_manifests
 
@@ -13,13 +15,16 @@ OUTPUTS = click.Choice(["text", "json"])
 @click.command()
 @file_arguments
 @click.option("-o", "--output", type=OUTPUTS, default="text", help="How to print the report.")
-def validate(files: tuple[str, ...], more: tuple[str, ...], output: str) -> int:
+def validate(output: str, **flags: Any) -> int:
     """Check manifests offline by the very rules that the CRDs carry.
 
     Exit code 0 when everything would be accepted, 2 when something would not.
     """
+    arguments = ReadingArguments(**flags)
     with show_progress() as progress:
-        checked = validate_manifests(collect_files(files, more), progress)
+        checked = validate_manifests(collect_files(arguments), progress, arguments.read_options)
+    if arguments.quiet:
+        checked.notes.clear()
     if output == "json":
         click.echo(printing.dump_json(checked.report))
     else:

@@ -22,13 +22,17 @@ from wainwright.api.wire import WireStruct
 from wainwright.gc_pause import gc_paused
 from wainwright.manifests.convert.converter import Conversion, convert_documents
 from wainwright.manifests.documents import (
+    DEFAULT_READ_OPTIONS,
     ManifestDocument,
     ProgressCallback,
+    ReadOptions,
     load_manifests,
     locate_error,
     no_progress,
 )
+from wainwright.manifests.folder_scan import SkippedFile, describe_skipped
 from wainwright.manifests.manifest_validation import duplicate_objects, identify_kind
+from wainwright.manifests.placeholders import name_placeholder
 from wainwright.manifests.problems import InvalidInput, Problem, ProblemReport
 from wainwright.manifests.scheduler_config import read_scheduler_config as read_scheduler
 from wainwright.translate.topology import DefaultConstraints
@@ -152,6 +156,8 @@ class ClusterManifests:
     def __init__(self) -> None:
         self.objects: list[WireStruct] = []
         self.notes: list[Problem] = []
+        """What changes the answer: values that were dropped, objects that were not read."""
+        self.other_notes: list[Problem] = []
         self.default_constraints: DefaultConstraints = ()
         """The scheduler's topology spread constraints for pods without their own."""
 
@@ -208,12 +214,13 @@ def read_manifests(
     catalog: str | None = None,
     scheduler_config: str | None = None,
     progress: ProgressCallback = no_progress,
+    options: ReadOptions = DEFAULT_READ_OPTIONS,
 ) -> ClusterManifests:
     """Read all files of the arguments; a Cloud or Catalog by flag replaces the input's.
 
     `scheduler_config` names the file with the configuration of the cluster's scheduler.
     """
-    reader = _ManifestReader()
+    reader = _ManifestReader(options)
     with gc_paused():
         reader.read_paths(arguments, progress, replaced_kinds={"Cloud": cloud, "Catalog": catalog})
         for name, file in (("Cloud", cloud), ("Catalog", catalog)):
@@ -227,8 +234,10 @@ def read_manifests(
 class _ManifestReader:
     """Collects objects and their errors."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: ReadOptions) -> None:
+        self.options = options
         self.manifests = ClusterManifests()
+        self.skipped: list[SkippedFile] = []
         self.errors: list[Problem] = []
         self.kubernetes_reader = ObjectReader()
 
@@ -266,8 +275,10 @@ class _ManifestReader:
     def _load(
         self, arguments: Iterable[str], progress: ProgressCallback
     ) -> list[tuple[ManifestDocument, KnownKind]]:
-        loaded = load_manifests(arguments, progress)
+        loaded = load_manifests(arguments, progress, render=self.options.render)
         self.errors.extend(loaded.problems)
+        self.manifests.notes.extend(loaded.warnings)
+        self.skipped.extend(loaded.skipped)
         known = []
         for document in loaded.documents:
             findings = identify_kind(document.value)
@@ -333,7 +344,7 @@ class _ManifestReader:
 
     def _add_errors(self, document: ManifestDocument, field_errors: list[FieldError]) -> None:
         for field_error in field_errors:
-            problem = locate_error(document, field_error)
+            problem = locate_error(document, name_placeholder(document.value, field_error))
             (self.manifests.notes if field_error.warning else self.errors).append(problem)
 
     def note(
@@ -347,8 +358,17 @@ class _ManifestReader:
             if len(self.manifests.all(kind)) > 1:
                 message = f"the input has more than one {kind.__name__}"
                 self.errors.append(Problem(file="input", message=message, hint="keep one"))
+        self.manifests.other_notes.extend(
+            describe_skipped(self.skipped, verbose=self.options.verbose)
+        )
         if self.errors:
-            raise InvalidInput(ProblemReport(errors=self.errors, warnings=self.manifests.notes))
+            raise InvalidInput(
+                ProblemReport(
+                    errors=self.errors,
+                    warnings=self.manifests.notes,
+                    notes=self.manifests.other_notes,
+                )
+            )
         return self.manifests
 
 

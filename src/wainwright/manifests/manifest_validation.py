@@ -19,12 +19,16 @@ from wainwright.api.kubernetes.object_reader import ObjectReader
 from wainwright.api.validation.object_validation import validate_object
 from wainwright.gc_pause import gc_paused
 from wainwright.manifests.documents import (
+    DEFAULT_READ_OPTIONS,
     ManifestDocument,
     ProgressCallback,
+    ReadOptions,
     load_manifests,
     locate_error,
     no_progress,
 )
+from wainwright.manifests.folder_scan import describe_skipped
+from wainwright.manifests.placeholders import name_placeholder
 from wainwright.manifests.problems import Problem, ProblemReport, sort_problems
 
 OUTPUT_KINDS: Final = frozenset(
@@ -54,9 +58,8 @@ def identify_kind(value: Any) -> ObjectFindings:
     kind = _lookup_kind(value)
     if kind is not None:
         return ObjectFindings(kind, [])
-    header_errors = _header_errors(value)
     return ObjectFindings(
-        None, header_errors or [_unknown_kind(value["apiVersion"], value["kind"])]
+        None, header_errors(value) or [_unknown_kind(value["apiVersion"], value["kind"])]
     )
 
 
@@ -81,7 +84,8 @@ def _examine_known(value: Any, kubernetes_reader: ObjectReader) -> ObjectFinding
             return ObjectFindings(kind, validate_object(kind, value))
 
 
-def _header_errors(value: Any) -> list[FieldError]:
+def header_errors(value: Any) -> list[FieldError]:
+    """What keeps a value from being an object at all."""
     if not isinstance(value, dict):
         return [
             FieldError(
@@ -144,24 +148,31 @@ class ValidatedManifests:
         self.objects: list[tuple[ManifestDocument, KnownKind | None]] = []
         self.errors: list[Problem] = []
         self.warnings: list[Problem] = []
+        self.notes: list[Problem] = []
 
     @property
     def report(self) -> ProblemReport:
         return ProblemReport(
-            errors=sort_problems(self.errors), warnings=sort_problems(self.warnings)
+            errors=sort_problems(self.errors),
+            warnings=sort_problems(self.warnings),
+            notes=self.notes,
         )
 
 
 def validate_manifests(
-    arguments: Iterable[str], progress: ProgressCallback = no_progress
+    arguments: Iterable[str],
+    progress: ProgressCallback = no_progress,
+    options: ReadOptions = DEFAULT_READ_OPTIONS,
 ) -> ValidatedManifests:
     """Read and validate all files of the arguments."""
     loaded, validated, kubernetes_reader = (
-        load_manifests(arguments, progress),
+        load_manifests(arguments, progress, render=options.render),
         ValidatedManifests(),
         ObjectReader(),
     )
     validated.errors.extend(loaded.problems)
+    validated.warnings.extend(loaded.warnings)
+    validated.notes.extend(describe_skipped(loaded.skipped, verbose=options.verbose))
     with gc_paused():
         for document in loaded.documents:
             _validate_document(document, validated, kubernetes_reader)
@@ -174,8 +185,10 @@ def _validate_document(
 ) -> None:
     findings = examine_object(document.value, kubernetes_reader)
     validated.objects.append((document, findings.kind))
-    for field_error in findings.field_errors:
-        (validated.warnings if field_error.warning else validated.errors).append(
+    for each in findings.field_errors:
+        field_error = name_placeholder(document.value, each)
+        accepted = field_error.warning and not field_error.placeholder
+        (validated.warnings if accepted else validated.errors).append(
             locate_error(document, field_error)
         )
 
