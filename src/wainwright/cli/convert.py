@@ -80,7 +80,7 @@ def _report(
     ]
     return ProblemReport(
         errors=sort_problems([*loaded.problems, *headers, *field_errors]),
-        warnings=sort_problems([*loaded.warnings, *notes]),
+        warnings=sort_problems([*loaded.warnings, *loaded.duplicate_keys, *notes]),
         notes=skipped,
     )
 

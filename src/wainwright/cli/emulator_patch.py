@@ -101,14 +101,17 @@ def _read_document(file: str) -> Any:
     if isinstance(source, UnreadableFile):
         raise InvalidInputError(f"{source.problem.file}: {source.problem.message}")
     try:
-        documents = [text.value for text, _ in parse_yaml(source.text)]
+        parsed = [document for document, _ in parse_yaml(source.text)]
     except UnreadableDocument as error:
         raise InvalidInputError(
             f"{source.name}:{error.line}: {error.message}", error.hint
         ) from None
-    if len(documents) != 1:
-        raise InvalidInputError(f"{source.name} has {len(documents)} documents", "one is expected")
-    return documents[0]
+    if len(parsed) != 1:
+        raise InvalidInputError(f"{source.name} has {len(parsed)} documents", "one is expected")
+    for duplicate in parsed[0].duplicate_keys:
+        message = f"{source.name}:{duplicate.line}: the key {duplicate.path[-1]!r} is there twice"
+        raise InvalidInputError(message, "keep one of them")
+    return parsed[0].value
 
 
 def parse_fields(flag: str, text: str) -> dict[str, Any]:

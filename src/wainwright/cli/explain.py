@@ -39,7 +39,9 @@ def explain_pod(name: str, output: str, **flags: Any) -> int:
     Exit code 0 when the pod has a place, 1 when it has none or none was looked for, 2 for bad
     input.
     """
-    run = run_plan(PlanArguments(**flags), Timings(), quiet=True, with_suggestions=False)
+    run = run_plan(
+        PlanArguments(**flags), Timings(), with_diagnostics=False, with_suggestions=False
+    )
     explanation = explain_with_suggestions(run.planned, name, now=run.now)
     click.echo(
         printing.dump_json(explanation) if output == "json" else "\n".join(explanation.lines)

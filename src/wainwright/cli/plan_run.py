@@ -81,10 +81,13 @@ def run_plan(
     arguments: PlanArguments,
     timings: Timings,
     *,
-    quiet: bool = False,
+    with_diagnostics: bool = True,
     with_suggestions: bool = True,
 ) -> PlanRun:
-    """Read, compile and plan; notes go to standard error, errors name file and line."""
+    """Read, compile and plan; notes go to standard error, errors name file and line.
+
+    Without diagnostics only notes on what was read are printed, not those of the catalogs.
+    """
     if not arguments.paths:
         raise UsageError(
             "no files were named", hint="name a file or a folder, or - for standard input"
@@ -96,9 +99,9 @@ def run_plan(
         prepared = _prepare(manifests, settings, arguments)
     with timings.measure("plan"):
         planned = make_plan(prepared, with_suggestions=with_suggestions)
-    notes = [*manifests.notes, *_locate(prepared.diagnostics, arguments)]
-    if not quiet:
-        print_problems(notes, word="note")
+    diagnostics = prepared.diagnostics if with_diagnostics else ()
+    notes = [*manifests.notes, *_locate(diagnostics, arguments)]
+    print_problems(notes, word="note")
     return PlanRun(
         planned=planned,
         now=settings.now.isoformat(),

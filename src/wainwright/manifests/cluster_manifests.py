@@ -31,7 +31,7 @@ from wainwright.manifests.documents import (
     no_progress,
 )
 from wainwright.manifests.folder_scan import SkippedFile, describe_skipped
-from wainwright.manifests.manifest_validation import duplicate_objects, identify_kind
+from wainwright.manifests.manifest_validation import identify_kind, replace_duplicates
 from wainwright.manifests.placeholders import name_placeholder
 from wainwright.manifests.problems import InvalidInput, Problem, ProblemReport
 from wainwright.manifests.scheduler_config import read_scheduler_config as read_scheduler
@@ -285,7 +285,8 @@ class _ManifestReader:
             self._add_errors(document, findings.field_errors)
             if findings.kind is not None:
                 known.append((document, findings.kind))
-        self.errors.extend(duplicate_objects(known))
+        known, duplicates = replace_duplicates(known)
+        self.manifests.notes.extend([*loaded.duplicate_keys, *duplicates])
         return known
 
     def _read_objects(self, documents: Sequence[tuple[ManifestDocument, KnownKind]]) -> None:
@@ -295,7 +296,9 @@ class _ManifestReader:
         custom = [
             document for document, kind in documents if kind.family is not KindFamily.KUBERNETES
         ]
-        conversion = convert_documents([document.value for document in custom])
+        conversion = convert_documents(
+            [document.value for document in custom], drop_unknown_fields=True
+        )
         for note in conversion.notes:
             self.note(custom[note.document], note.message, note.path)
         for failed in conversion.field_errors:
@@ -313,14 +316,16 @@ class _ManifestReader:
             if kind.family is KindFamily.LEGACY:
                 continue
             if value is not given:
-                message = f"short form: no name: {_object_name(value)} is used"
-                self.note(custom[origin], message, ("metadata", "name"))
+                message = f"no name: {_object_name(value)} is used"
+                self._note_short_form(
+                    custom[origin], _short_form_note(("metadata", "name"), message)
+                )
             self._read_custom(custom[origin], kind, value, only_class)
 
     def _read_kubernetes(self, document: ManifestDocument) -> None:
         item, field_errors = self.kubernetes_reader.read(document.value)
         self._add_errors(document, field_errors)
-        if not any(not field_error.warning for field_error in field_errors):
+        if all(field_error.is_accepted for field_error in field_errors):
             self.manifests.objects.append(item)
 
     def _read_custom(
@@ -332,20 +337,27 @@ class _ManifestReader:
     ) -> None:
         long_form = expand_short_form(value, only_class)
         field_errors = validate_object(kind, long_form.value)
+        for note in long_form.notes:
+            self._note_short_form(document, note)
         located = [
             msgspec.structs.replace(
                 field_error, path=original_path(field_error.path, long_form.moved)
             )
-            for field_error in [*long_form.notes, *field_errors]
+            for field_error in field_errors
         ]
         self._add_errors(document, located)
-        if not any(not field_error.warning for field_error in field_errors):
+        if all(field_error.is_accepted for field_error in field_errors):
             self.manifests.objects.append(_decode_object(kind, long_form.value, field_errors))
 
     def _add_errors(self, document: ManifestDocument, field_errors: list[FieldError]) -> None:
-        for field_error in field_errors:
+        for each in field_errors:
+            field_error = _as_dropped(each) if each.pruned else each
             problem = locate_error(document, name_placeholder(document.value, field_error))
             (self.manifests.notes if field_error.warning else self.errors).append(problem)
+
+    def _note_short_form(self, document: ManifestDocument, note: FieldError) -> None:
+        """It is read as it was meant, so that the answer is not another one."""
+        self.manifests.other_notes.append(locate_error(document, note))
 
     def note(
         self, document: ManifestDocument, message: str, path: tuple[str | int, ...] = ()
@@ -372,11 +384,17 @@ class _ManifestReader:
         return self.manifests
 
 
+def _as_dropped(field_error: FieldError) -> FieldError:
+    """An unknown field is no reason not to plan: a cluster would run with the rest."""
+    message = "unknown field: dropped, as an API server does"
+    return msgspec.structs.replace(field_error, message=message, warning=True)
+
+
 def _decode_object(
     kind: KnownKind, value: dict[str, Any], field_errors: list[FieldError]
 ) -> WireStruct:
     """The typed object; an invalid status is dropped, as an API server does."""
-    if any(field_error.path[:1] == ("status",) for field_error in field_errors):
+    if any(each.path[:1] == ("status",) and not each.pruned for each in field_errors):
         value = {key: item for key, item in value.items() if key != "status"}
     return msgspec.convert(with_defaults(kind, value), kind.type)
 

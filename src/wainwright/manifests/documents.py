@@ -35,7 +35,13 @@ from wainwright.manifests.rendering import (
     template_hint,
     template_message,
 )
-from wainwright.manifests.yaml_reader import LineMap, ParsedDocument, UnreadableDocument, line_at
+from wainwright.manifests.yaml_reader import (
+    DuplicateKey,
+    LineMap,
+    ParsedDocument,
+    UnreadableDocument,
+    line_at,
+)
 
 MAX_YAML: Final = 128 * 2**20  # takes about half a minute to read
 MAX_JSON: Final = 1024 * 2**20
@@ -175,8 +181,8 @@ def _is_really_json(text: str) -> bool:
     """Text that begins with a brace may still be YAML in flow style."""
     try:
         return all(True for _ in json_reader.parse_json(text))
-    except yaml_reader.UnreadableDocument as error:
-        return "twice" in error.message
+    except yaml_reader.UnreadableDocument:
+        return False
 
 
 def document_objects(source: SourceDocument) -> Iterator[ManifestDocument]:
@@ -212,6 +218,8 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Whether charts and kustomizations are rendered by the tools on the PATH."""
     verbose: bool = False
     """Whether files that are left out are listed, not only counted."""
+    strict: bool = False
+    """Whether duplicate keys and objects are errors where manifests are validated."""
 
 
 DEFAULT_READ_OPTIONS: Final = ReadOptions()
@@ -224,12 +232,14 @@ class LoadedManifests:
         self.documents: list[ManifestDocument] = []
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
+        self.duplicate_keys: list[Problem] = []
         self.skipped: list[SkippedFile] = []
 
     def extend(self, other: "LoadedManifests") -> None:
         self.documents.extend(other.documents)
         self.problems.extend(other.problems)
         self.warnings.extend(other.warnings)
+        self.duplicate_keys.extend(other.duplicate_keys)
         self.skipped.extend(other.skipped)
 
 
@@ -348,9 +358,22 @@ class _Loader:
 def _add_documents(source: SourceFile, parsed: _ParsedFile, loaded: LoadedManifests) -> None:
     for document in parsed.documents:
         loaded.documents.extend(document_objects(document))
+        for duplicate in document.parsed.duplicate_keys:
+            loaded.duplicate_keys.append(_duplicate_key_problem(document, duplicate))
     if parsed.error is not None:
         number = len(parsed.documents) + 1
         loaded.problems.append(_unreadable_problem(source, parsed.error, number))
+
+
+def _duplicate_key_problem(document: SourceDocument, duplicate: DuplicateKey) -> Problem:
+    return Problem(
+        file=document.source.name,
+        line=duplicate.line,
+        document=document.number,
+        path=format_field_path(duplicate.path),
+        message=f"the key {duplicate.path[-1]!r} is there twice; the last one counts",
+        hint="keep one of them",
+    )
 
 
 def _no_manifests(name: str, skipped: Sequence[SkippedFile]) -> Problem:

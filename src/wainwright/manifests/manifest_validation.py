@@ -1,7 +1,7 @@
 """Validates every object of the input: its kind, its fields, duplicates."""
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -176,7 +176,8 @@ def validate_manifests(
     with gc_paused():
         for document in loaded.documents:
             _validate_document(document, validated, kubernetes_reader)
-    validated.warnings.extend(duplicate_objects(validated.objects))
+    duplicates = [*loaded.duplicate_keys, *replace_duplicates(validated.objects)[1]]
+    (validated.errors if options.strict else validated.warnings).extend(duplicates)
     return validated
 
 
@@ -193,15 +194,28 @@ def _validate_document(
         )
 
 
-def duplicate_objects(
-    objects: Iterable[tuple[ManifestDocument, KnownKind | None]],
-) -> Iterator[Problem]:
-    """A problem for each object that occurs twice: the later would replace the earlier."""
-    first: dict[tuple[str, str, str, str], ManifestDocument] = {}
-    for document, kind in objects:
+IdentifiedDocument = TypeVar("IdentifiedDocument", bound=tuple[ManifestDocument, Any])
+
+
+def replace_duplicates(
+    objects: Sequence[IdentifiedDocument],
+) -> tuple[list[IdentifiedDocument], list[Problem]]:
+    """The objects without those that a later one replaces, and a problem for each of these."""
+    latest: dict[tuple[str, str, str, str], int] = {}
+    replaced: set[int] = set()
+    problems = []
+    for index, (document, kind) in enumerate(objects):
         key = _object_key(document, kind)
-        if key is not None and first.setdefault(key, document) is not document:
-            yield _duplicate_problem(document, first[key], key)
+        if key is None:
+            continue
+        earlier = latest.get(key)
+        latest[key] = index
+        if earlier is not None:
+            replaced.add(earlier)
+            problems.append(_duplicate_problem(document, objects[earlier][0], key))
+    if not replaced:
+        return list(objects), []
+    return [each for index, each in enumerate(objects) if index not in replaced], problems
 
 
 def _object_key(
@@ -231,6 +245,6 @@ def _duplicate_problem(
         path="metadata.name",
         found=name,
         message=f"{kind} {name} is also in {earlier.file}, line {earlier.line(())}; "
-        "the later one would replace the earlier",
+        "this one, the later, replaces it",
         hint="keep one of them",
     )

@@ -43,7 +43,7 @@ def name_placeholder(value: Any, field_error: FieldError) -> FieldError:
     ON_DEMAND is a misspelt on-demand.
     """
     found = value_at(value, field_error.path)
-    if not isinstance(found, str):
+    if not isinstance(found, str) or field_error.pruned:
         return field_error
     capitals = not field_error.warning and not field_error.hint
     placeholder = find_placeholder(found, capitals=capitals)

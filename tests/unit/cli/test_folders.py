@@ -139,3 +139,41 @@ def test_a_misspelt_word_in_capitals_is_no_placeholder(tmp_path: Path) -> None:
     (tmp_path / "pool.yaml").write_text(POOL.replace("operator: In", "operator: NOT_IN"))
     result = run("validate", str(tmp_path))
     assert (result.return_value, "did you mean NotIn?" in result.stderr) == (2, True)
+
+
+UNKNOWN_FIELD = POOL.replace(
+    "      nodeClassRef", "      kubelet: {maxPods: 10}\n      nodeClassRef"
+)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("plan",),
+        ("explain", "pod", "web"),
+        ("explain", "type", "m5.large"),
+        ("catalog",),
+        ("reservations",),
+    ],
+)
+def test_what_an_api_server_would_drop_or_replace_stops_no_command(
+    command: tuple[str, ...], repository: Path
+) -> None:
+    (repository / "pool.yaml").write_text(UNKNOWN_FIELD)
+    (repository / "z.yaml").write_text(POD.replace("kind: Pod", "kind: Pod\nkind: Pod"))
+    result = run(*command, str(repository), *NOW)
+    assert result.return_value == 0
+    for message in (
+        "unknown field: dropped",
+        "Pod web is also in",
+        "the key 'kind' is there twice",
+    ):
+        assert message in result.stderr
+
+
+def test_validate_refuses_unknown_fields_and_warns_of_duplicates(repository: Path) -> None:
+    (repository / "z.yaml").write_text(POD.replace("kind: Pod", "kind: Pod\nkind: Pod"))
+    assert run("validate", str(repository)).return_value == 0
+    assert run("validate", "--strict", str(repository)).return_value == 2
+    (repository / "pool.yaml").write_text(UNKNOWN_FIELD)
+    assert run("validate", str(repository)).return_value == 2
