@@ -153,8 +153,7 @@ class CatalogInput:
 
     def print_other_notes(self) -> None:
         """What does not change the answer; to be called after it was printed."""
-        if not self.arguments.quiet:
-            print_problems(self.manifests.other_notes, word="note")
+        print_problems(self.manifests.other_notes, word="note")
 
     def _locate(self, diagnostics: Sequence[ObjectDiagnostic]) -> list[Any]:
         return locate_diagnostics(diagnostics, [*self.arguments.flag_files, *self.arguments.paths])

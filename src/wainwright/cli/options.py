@@ -154,7 +154,7 @@ class ReadingArguments(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def read_options(self) -> ReadOptions:
-        return ReadOptions(render=self.render, verbose=self.verbose)
+        return ReadOptions(render=self.render, verbose=self.verbose, quiet=self.quiet)
 
 
 def collect_files(arguments: ReadingArguments) -> list[str]:

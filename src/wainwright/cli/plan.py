@@ -68,7 +68,7 @@ def _plan_side(arguments: PlanArguments, path: str, now: str, timings: Timings) 
         document = plan_document(given, result)
     return PlannedSide(
         plan=document,
-        notes=[] if arguments.quiet else plan_notes(given, result),
+        notes=[*given.warnings] if arguments.quiet else plan_notes(given, result),
         other_notes=given.other_notes,
     )
 

@@ -106,7 +106,7 @@ def run_plan(
         planned=planned,
         now=settings.now.isoformat(),
         file_notes=tuple(notes),
-        other_notes=() if arguments.quiet else tuple(manifests.other_notes),
+        other_notes=tuple(manifests.other_notes),
     )
 
 

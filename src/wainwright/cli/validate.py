@@ -27,8 +27,6 @@ def validate(output: str, strict: bool, **flags: Any) -> int:
     options = msgspec.structs.replace(arguments.read_options, strict=strict)
     with show_progress() as progress:
         checked = validate_manifests(collect_files(arguments), progress, options)
-    if arguments.quiet:
-        checked.notes.clear()
     if output == "json":
         click.echo(printing.dump_json(checked.report))
     else:

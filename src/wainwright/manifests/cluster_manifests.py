@@ -32,6 +32,7 @@ from wainwright.manifests.documents import (
 )
 from wainwright.manifests.folder_scan import SkippedFile, describe_skipped
 from wainwright.manifests.manifest_validation import identify_kind, replace_duplicates
+from wainwright.manifests.other_kinds import OtherKinds
 from wainwright.manifests.placeholders import name_placeholder
 from wainwright.manifests.problems import InvalidInput, Problem, ProblemReport
 from wainwright.manifests.scheduler_config import read_scheduler_config as read_scheduler
@@ -238,6 +239,7 @@ class _ManifestReader:
         self.options = options
         self.manifests = ClusterManifests()
         self.skipped: list[SkippedFile] = []
+        self.other_kinds = OtherKinds()
         self.errors: list[Problem] = []
         self.kubernetes_reader = ObjectReader()
 
@@ -283,6 +285,8 @@ class _ManifestReader:
         for document in loaded.documents:
             findings = identify_kind(document.value)
             self._add_errors(document, findings.field_errors)
+            if findings.is_other_kind:
+                self.other_kinds.add(document.value)
             if findings.kind is not None:
                 known.append((document, findings.kind))
         known, duplicates = replace_duplicates(known)
@@ -370,9 +374,12 @@ class _ManifestReader:
             if len(self.manifests.all(kind)) > 1:
                 message = f"the input has more than one {kind.__name__}"
                 self.errors.append(Problem(file="input", message=message, hint="keep one"))
-        self.manifests.other_notes.extend(
-            describe_skipped(self.skipped, verbose=self.options.verbose)
-        )
+        verbose = self.options.verbose
+        self.manifests.notes.extend(self.other_kinds.uncounted_pods(verbose=verbose))
+        self.manifests.other_notes.extend(self.other_kinds.irrelevant(verbose=verbose))
+        self.manifests.other_notes.extend(describe_skipped(self.skipped, verbose=verbose))
+        if self.options.quiet:
+            self.manifests.other_notes.clear()
         if self.errors:
             raise InvalidInput(
                 ProblemReport(

@@ -218,6 +218,8 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Whether charts and kustomizations are rendered by the tools on the PATH."""
     verbose: bool = False
     """Whether files that are left out are listed, not only counted."""
+    quiet: bool = False
+    """Whether notes that do not change the answer are dropped."""
     strict: bool = False
     """Whether duplicate keys and objects are errors where manifests are validated."""
 

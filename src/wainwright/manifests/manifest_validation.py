@@ -20,6 +20,7 @@ from wainwright.api.validation.object_validation import validate_object
 from wainwright.gc_pause import gc_paused
 from wainwright.manifests.documents import (
     DEFAULT_READ_OPTIONS,
+    LoadedManifests,
     ManifestDocument,
     ProgressCallback,
     ReadOptions,
@@ -28,6 +29,7 @@ from wainwright.manifests.documents import (
     no_progress,
 )
 from wainwright.manifests.folder_scan import describe_skipped
+from wainwright.manifests.other_kinds import OtherKinds
 from wainwright.manifests.placeholders import name_placeholder
 from wainwright.manifests.problems import Problem, ProblemReport, sort_problems
 
@@ -43,6 +45,8 @@ class ObjectFindings(msgspec.Struct, frozen=True):
 
     kind: KnownKind | None
     field_errors: list[FieldError]
+    is_other_kind: bool = False
+    """Whether it is a well-formed object of a kind that is not read."""
 
 
 def examine_object(value: Any, kubernetes_reader: ObjectReader) -> ObjectFindings:
@@ -54,13 +58,12 @@ def examine_object(value: Any, kubernetes_reader: ObjectReader) -> ObjectFinding
 
 
 def identify_kind(value: Any) -> ObjectFindings:
-    """The kind of the value; a field error where it is unknown."""
+    """The kind of the value; a field error where it should be a known one and is not."""
     kind = _lookup_kind(value)
     if kind is not None:
         return ObjectFindings(kind, [])
-    return ObjectFindings(
-        None, header_errors(value) or [_unknown_kind(value["apiVersion"], value["kind"])]
-    )
+    field_errors = header_errors(value) or _kind_errors(value["apiVersion"], value["kind"])
+    return ObjectFindings(None, field_errors, is_other_kind=not field_errors)
 
 
 def _lookup_kind(value: Any) -> KnownKind | None:
@@ -107,26 +110,27 @@ def header_errors(value: Any) -> list[FieldError]:
     ]
 
 
-def _unknown_kind(api_version: str, kind: str) -> FieldError:
+def _kind_errors(api_version: str, kind: str) -> list[FieldError]:
+    """What is wrong with a kind that is not read; nothing where it belongs to somebody else."""
+    message = ""
     if (api_version, kind) in OUTPUT_KINDS:
         message = f"a {kind} is what wain prints, not what it reads; it was left alone"
-        return FieldError(path=("kind",), message=message, found=kind, warning=True)
-    if (api_version, kind) == SCHEDULER_CONFIG_KIND:
+    elif (api_version, kind) == SCHEDULER_CONFIG_KIND:
         message = f"a {kind} counts only where --scheduler-config names it; it was not looked at"
-        return FieldError(path=("kind",), message=message, found=kind, warning=True)
+    if message:
+        return [FieldError(path=("kind",), message=message, found=kind, warning=True)]
     if is_own_group(api_version) or is_misplaced_kind(api_version, kind):
-        return FieldError(
-            path=("kind",),
-            message=f"there is no kind {kind} in {api_version}",
-            found=f"{kind} of {api_version}",
-            expected="a kind that is known",
-            hint=suggest_kind(api_version, kind),
-        )
+        return [_unknown_kind(api_version, kind)]
+    return []
+
+
+def _unknown_kind(api_version: str, kind: str) -> FieldError:
     return FieldError(
         path=("kind",),
-        message=f"{kind} of {api_version} has no part in scheduling and was not looked at",
-        found=kind,
-        warning=True,
+        message=f"there is no kind {kind} in {api_version}",
+        found=f"{kind} of {api_version}",
+        expected="a kind that is known",
+        hint=suggest_kind(api_version, kind),
     )
 
 
@@ -149,6 +153,7 @@ class ValidatedManifests:
         self.errors: list[Problem] = []
         self.warnings: list[Problem] = []
         self.notes: list[Problem] = []
+        self.other_kinds = OtherKinds()
 
     @property
     def report(self) -> ProblemReport:
@@ -172,13 +177,23 @@ def validate_manifests(
     )
     validated.errors.extend(loaded.problems)
     validated.warnings.extend(loaded.warnings)
-    validated.notes.extend(describe_skipped(loaded.skipped, verbose=options.verbose))
     with gc_paused():
         for document in loaded.documents:
             _validate_document(document, validated, kubernetes_reader)
+    _add_notes(validated, loaded, options)
     duplicates = [*loaded.duplicate_keys, *replace_duplicates(validated.objects)[1]]
     (validated.errors if options.strict else validated.warnings).extend(duplicates)
     return validated
+
+
+def _add_notes(
+    validated: ValidatedManifests, loaded: LoadedManifests, options: ReadOptions
+) -> None:
+    verbose, other_kinds = options.verbose, validated.other_kinds
+    validated.notes.extend(other_kinds.uncounted_pods(verbose=verbose))
+    if not options.quiet:
+        validated.notes.extend(other_kinds.irrelevant(verbose=verbose))
+        validated.notes.extend(describe_skipped(loaded.skipped, verbose=verbose))
 
 
 def _validate_document(
@@ -186,6 +201,8 @@ def _validate_document(
 ) -> None:
     findings = examine_object(document.value, kubernetes_reader)
     validated.objects.append((document, findings.kind))
+    if findings.is_other_kind:
+        validated.other_kinds.add(document.value)
     for each in findings.field_errors:
         field_error = name_placeholder(document.value, each)
         accepted = field_error.warning and not field_error.placeholder

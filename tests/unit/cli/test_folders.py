@@ -177,3 +177,65 @@ def test_validate_refuses_unknown_fields_and_warns_of_duplicates(repository: Pat
     assert run("validate", "--strict", str(repository)).return_value == 2
     (repository / "pool.yaml").write_text(UNKNOWN_FIELD)
     assert run("validate", str(repository)).return_value == 2
+
+
+def objects(**counts: int) -> str:
+    return "---\n".join(
+        f"apiVersion: example.com/v1\nkind: {kind}\nmetadata: {{name: a{number}}}\n"
+        for kind, count in counts.items()
+        for number in range(count)
+    )
+
+
+MANY_KINDS = {"Role": 2, "ConfigMap": 3, "Ingress": 2, "NetworkPolicy": 2, "Gateway": 1, "Cert": 1}
+KINDS_LINE = (
+    "note: not relevant to scheduling: 3 ConfigMaps, 2 Ingresses, 2 NetworkPolicies, 2 Roles, "
+    "1 Cert, "
+)
+
+
+@pytest.mark.parametrize("command", [("validate",), ("plan", *NOW)])
+def test_kinds_that_do_not_matter_are_one_line(command: tuple[str, ...], repository: Path) -> None:
+    (repository / "others.yaml").write_text(objects(**MANY_KINDS))
+    result = run(*command, str(repository))
+    assert result.return_value == 0
+    assert f"{KINDS_LINE}11 in all\n" in result.stderr
+    assert (
+        f"{KINDS_LINE}1 Gateway, 11 in all\n" in run(*command, "--verbose", str(repository)).stderr
+    )
+    assert "relevant" not in run(*command, "-q", str(repository)).output
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        objects(CronJob=1),
+        "apiVersion: a/v1\nkind: Runner\nmetadata: {name: a}\n"
+        "spec: {template: {spec: {containers: [{name: c}]}}}\n",
+    ],
+    ids=["a kind that is known for it", "an object with containers"],
+)
+def test_a_kind_that_creates_pods_is_never_called_irrelevant(text: str, repository: Path) -> None:
+    (repository / "others.yaml").write_text(text)
+    result = run("plan", "-q", str(repository), *NOW)
+    line = "note: create or scale pods, which are not counted: 1 "
+    assert line in result.output.partition("NODES")[0]
+    assert "relevant" not in run("plan", str(repository), *NOW).output
+
+
+def test_only_notes_that_change_the_plan_come_before_it(repository: Path) -> None:
+    (repository / "pool.yaml").write_text(UNKNOWN_FIELD.replace("nodeClassRef", "# nodeClassRef"))
+    (repository / "others.yaml").write_text(objects(Role=2))
+    before, _, after = run("plan", str(repository), *NOW).output.partition("NODES")
+    assert "unknown field" in before
+    for note in ("short form", "2 Roles", "files were skipped"):
+        assert note not in before
+        assert note in after
+
+
+def test_a_saved_input_has_its_notes_in_the_same_places(repository: Path, tmp_path: Path) -> None:
+    (repository / "pool.yaml").write_text(UNKNOWN_FIELD)
+    saved = tmp_path / "saved"
+    first = run("plan", str(repository), "--save-input", str(saved), *NOW)
+    assert run("plan", str(saved)).output == first.output
+    assert "files were skipped" not in run("plan", "-q", str(saved)).output
