@@ -93,7 +93,8 @@ def _run(package: Package, tool: tuple[str, str]) -> RenderedPackage | Problem:
 
 def _not_rendered(package: Package, why: str) -> Problem:
     message = f"{_describe(package)}, and not read: {why}"
-    return Problem(file=package.folder, message=message, hint=_hint(package))
+    hint = f"render it yourself: {render_command(package)} | wain plan -"
+    return Problem(file=package.folder, message=message, hint=hint)
 
 
 def describe_packages(packages: Sequence[Package]) -> list[Problem]:
