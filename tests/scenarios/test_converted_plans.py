@@ -45,6 +45,8 @@ def test_a_plan_of_old_kinds_is_the_plan_of_what_they_convert_to(path: Path) -> 
     story = yaml.safe_load(path.read_text(encoding="utf-8"))
     if "refused" in story["expect"]:
         pytest.skip("nothing is converted where the input is refused")
+    if any("unknown field" in each for each in story["expect"].get("warnings", ())):
+        pytest.skip("a plan drops unknown fields, a conversion refuses them")
     text = yaml.safe_dump_all(story["given"])
     assert plan(text) == plan(run("convert", text=text).stdout)
 

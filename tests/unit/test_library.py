@@ -81,13 +81,14 @@ def test_a_refusal_names_file_line_and_what_to_do(tmp_path: Path) -> None:
     file = tmp_path / "pool.yaml"
     file.write_text(
         "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: p}\n"
-        "spec:\n  wieght: 10\n  template: {spec: {requirements: []}}\n"
+        'spec:\n  weight: "10"\n  template: {spec: {requirements: []}}\n'
     )
     with pytest.raises(InvalidInput) as refused:
         wainwright.read(file)
     message = str(refused.value)
     assert message.startswith("one thing in the input must be mended first:\n")
-    assert f"{file}:5: spec.wieght: unknown field\n    did you mean weight?" in message
+    expected = 'found "10", expected a whole number\n    remove the quotes'
+    assert f"{file}:5: spec.weight: {expected}" in message
 
 
 def test_of_many_mistakes_the_first_few_are_shown(tmp_path: Path) -> None:

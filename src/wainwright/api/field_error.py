@@ -21,6 +21,15 @@ class FieldError(msgspec.Struct, frozen=True, kw_only=True):
     expected: str = ""
     hint: str = ""
     warning: bool = False
+    pruned: bool = False
+    """An unknown field: an API server drops it, and only strict validation refuses the object."""
+    placeholder: bool = False
+    """The value is to be filled in by somebody."""
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether an API server takes the object in spite of it."""
+        return self.warning or self.pruned
 
 
 def format_field_path(path: FieldPath) -> str:
@@ -89,6 +98,17 @@ def unsupported_value(path: FieldPath, value: str, allowed: tuple[str, ...]) -> 
     if not value:
         return missing_field(path, expected)
     return invalid_value(path, value, expected, did_you_mean(value, list(allowed)))
+
+
+def unknown_field(path: FieldPath, key: str, hint: str) -> FieldError:
+    return FieldError(
+        path=path,
+        message="unknown field",
+        found=key,
+        expected="a field that is known",
+        hint=hint,
+        pruned=True,
+    )
 
 
 def broken_rule(path: FieldPath, value: Any, message: str, expected: str = "") -> FieldError:

@@ -101,6 +101,7 @@ def catalog(**flags: Any) -> int:
     instance_types = list_instance_types(class_catalog.index, query, SortOrder(filters.sort))
     _print(filters, class_catalog, instance_types)
     _footnotes(class_catalog, instance_types)
+    catalog_input.print_other_notes()
     return 0
 
 

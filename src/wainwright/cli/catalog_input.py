@@ -8,8 +8,6 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any, Final
 
-import msgspec
-
 from wainwright.api.field_error import did_you_mean, format_field_path
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.karpenter.nodepool import NodePool
@@ -17,7 +15,7 @@ from wainwright.catalogue.class_catalog import CatalogBuilder, NodeClassCatalog
 from wainwright.catalogue.diagnostics import InvalidCatalogInput, ObjectDiagnostic
 from wainwright.catalogue.instancetypes.node_class_settings import CatalogOptions
 from wainwright.catalogue.region_catalog import CatalogInputs, CatalogScope, FeatureGates
-from wainwright.cli.options import CATALOG_OPTIONS, add_options, show_progress
+from wainwright.cli.options import CATALOG_OPTIONS, ReadingArguments, add_options, show_progress
 from wainwright.cli.printing import print_problems
 from wainwright.errors import UsageError
 from wainwright.manifests.cluster_manifests import (
@@ -25,7 +23,12 @@ from wainwright.manifests.cluster_manifests import (
     default_node_class,
     read_manifests,
 )
-from wainwright.manifests.documents import STDIN, ManifestDocument, load_manifests, locate_error
+from wainwright.manifests.documents import (
+    STDIN,
+    ManifestDocument,
+    load_manifests,
+    locate_error,
+)
 from wainwright.manifests.problems import InvalidInput, Problem, ProblemReport
 from wainwright.offline import PlanSettings, catalog_inputs, catalog_scope
 
@@ -90,11 +93,9 @@ catalog_options = add_options(CATALOG_OPTIONS)
 """Adds the options that describe the catalog to a command."""
 
 
-class CatalogArguments(msgspec.Struct, frozen=True, kw_only=True):
+class CatalogArguments(ReadingArguments, frozen=True, kw_only=True):
     """The options and files of a command, as click passes them."""
 
-    files: tuple[str, ...] = ()
-    more: tuple[str, ...] = ()
     cloud: str | None = None
     catalog: str | None = None
     region: str | None = None
@@ -126,7 +127,11 @@ class CatalogInput:
         self.arguments = arguments
         with show_progress() as report:
             self.manifests = read_manifests(
-                arguments.paths, cloud=arguments.cloud, catalog=arguments.catalog, progress=report
+                arguments.paths,
+                cloud=arguments.cloud,
+                catalog=arguments.catalog,
+                progress=report,
+                options=arguments.read_options,
             )
         self.pool = _find_pool(self.manifests, arguments.nodepool)
         self.scope = _find_scope(self.manifests, arguments, self.pool)
@@ -143,8 +148,12 @@ class CatalogInput:
                 ProblemReport(errors=errors, warnings=self.manifests.notes)
             ) from error
         notes = [*self.manifests.notes, *self._locate(catalog.diagnostics)]
-        print_problems(notes, word="note", colour="yellow")
+        print_problems(notes, word="note")
         return catalog
+
+    def print_other_notes(self) -> None:
+        """What does not change the answer; to be called after it was printed."""
+        print_problems(self.manifests.other_notes, word="note")
 
     def _locate(self, diagnostics: Sequence[ObjectDiagnostic]) -> list[Any]:
         return locate_diagnostics(diagnostics, [*self.arguments.flag_files, *self.arguments.paths])

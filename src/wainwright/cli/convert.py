@@ -7,11 +7,13 @@ import msgspec
 
 from wainwright.api.field_error import FieldError
 from wainwright.cli import printing
-from wainwright.cli.options import collect_files, file_arguments, show_progress
+from wainwright.cli.options import ReadingArguments, collect_files, file_arguments, show_progress
 from wainwright.cli.printing import pluralize, show_report
 from wainwright.manifests.convert.conversion_draft import ConversionNote
 from wainwright.manifests.convert.converter import Conversion, convert_documents
-from wainwright.manifests.documents import ManifestDocument, load_manifests, locate_error
+from wainwright.manifests.documents import LoadedManifests, load_manifests, locate_error
+from wainwright.manifests.folder_scan import describe_skipped
+from wainwright.manifests.manifest_validation import header_errors
 from wainwright.manifests.problems import Problem, ProblemReport, sort_problems
 from wainwright.manifests.yaml_writer import dump_yaml
 
@@ -34,24 +36,25 @@ class ConversionResult(msgspec.Struct, frozen=True, kw_only=True):
     is_flag=True,
     help="Leave out the requirements that a Provisioner implied, such as linux and on-demand.",
 )
-def convert(
-    files: tuple[str, ...], more: tuple[str, ...], output: str, ignore_defaults: bool
-) -> int:
+def convert(output: str, ignore_defaults: bool, **flags: Any) -> int:
     """Turn Provisioner, AWSNodeTemplate and v1beta1 manifests into v1.
 
     Requirements that a Provisioner implied (linux, amd64, on-demand; newer c, m and r types) are
     written down, so that the pool launches what it launched.
 
     The new manifests go to standard output; what changed, what was assumed and what could not be
-    carried over goes to standard error. Everything else passes through as it is. Nothing is
-    printed when something is wrong with the input: exit code 2.
+    carried over goes to standard error. Other manifests pass through as they are; what is no
+    manifest is skipped in folders and an error where it was named. Nothing is printed when
+    something is wrong with the input: exit code 2.
     """
+    arguments = ReadingArguments(**flags)
     with show_progress() as progress:
-        loaded = load_manifests(collect_files(files, more), progress)
+        loaded = load_manifests(collect_files(arguments), progress, render=arguments.render)
     conversion = convert_documents(
         [document.value for document in loaded.documents], ignore_defaults=ignore_defaults
     )
-    report = _report(conversion, loaded.documents, loaded.problems)
+    skipped = describe_skipped(loaded.skipped, verbose=arguments.verbose)
+    report = _report(conversion, loaded, [] if arguments.quiet else skipped)
     if output == "json":
         _print_json(conversion, report)
     else:
@@ -60,8 +63,14 @@ def convert(
 
 
 def _report(
-    conversion: Conversion, documents: list[ManifestDocument], problems: list[Problem]
+    conversion: Conversion, loaded: LoadedManifests, skipped: list[Problem]
 ) -> ProblemReport:
+    documents = loaded.documents
+    headers = [
+        locate_error(document, field_error)
+        for document in documents
+        for field_error in header_errors(document.value)
+    ]
     field_errors = [
         locate_error(documents[failed.document], failed.field_error)
         for failed in conversion.field_errors
@@ -70,7 +79,9 @@ def _report(
         locate_error(documents[note.document], _note_as_warning(note)) for note in conversion.notes
     ]
     return ProblemReport(
-        errors=sort_problems([*problems, *field_errors]), warnings=sort_problems(notes)
+        errors=sort_problems([*loaded.problems, *headers, *field_errors]),
+        warnings=sort_problems([*loaded.warnings, *loaded.duplicate_keys, *notes]),
+        notes=skipped,
     )
 
 

@@ -11,8 +11,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 import click
 
 from wainwright.errors import InvalidInputError, UsageError
-from wainwright.manifests.documents import read_sources
-from wainwright.manifests.problems import Problem
+from wainwright.manifests.documents import UnreadableFile, read_source
 from wainwright.manifests.yaml_reader import UnreadableDocument, parse_yaml
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -98,18 +97,21 @@ def _patch_from_cloud(cloud: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_document(file: str) -> Any:
-    source = next(iter(read_sources([file])))
-    if isinstance(source, Problem):
-        raise InvalidInputError(f"{source.file}: {source.message}", source.hint)
+    source = read_source(file)
+    if isinstance(source, UnreadableFile):
+        raise InvalidInputError(f"{source.problem.file}: {source.problem.message}")
     try:
-        documents = [text.value for text, _ in parse_yaml(source.text)]
+        parsed = [document for document, _ in parse_yaml(source.text)]
     except UnreadableDocument as error:
         raise InvalidInputError(
             f"{source.name}:{error.line}: {error.message}", error.hint
         ) from None
-    if len(documents) != 1:
-        raise InvalidInputError(f"{source.name} has {len(documents)} documents", "one is expected")
-    return documents[0]
+    if len(parsed) != 1:
+        raise InvalidInputError(f"{source.name} has {len(parsed)} documents", "one is expected")
+    for duplicate in parsed[0].duplicate_keys:
+        message = f"{source.name}:{duplicate.line}: the key {duplicate.path[-1]!r} is there twice"
+        raise InvalidInputError(message, "keep one of them")
+    return parsed[0].value
 
 
 def parse_fields(flag: str, text: str) -> dict[str, Any]:

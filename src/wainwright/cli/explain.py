@@ -39,7 +39,9 @@ def explain_pod(name: str, output: str, **flags: Any) -> int:
     Exit code 0 when the pod has a place, 1 when it has none or none was looked for, 2 for bad
     input.
     """
-    run = run_plan(PlanArguments(**flags), Timings(), quiet=True, with_suggestions=False)
+    run = run_plan(
+        PlanArguments(**flags), Timings(), with_diagnostics=False, with_suggestions=False
+    )
     explanation = explain_with_suggestions(run.planned, name, now=run.now)
     click.echo(
         printing.dump_json(explanation) if output == "json" else "\n".join(explanation.lines)
@@ -82,6 +84,7 @@ def explain_type(**flags: Any) -> int:
                 "obstacle": explain_unavailability(catalog, arguments.name) or None,
             }
         )
+        catalog_input.print_other_notes()
         return 0
     click.echo(f"{_title(catalog_input, catalog, arguments.name)}\n")
     print_table(
@@ -92,6 +95,7 @@ def explain_type(**flags: Any) -> int:
     print_table(("LABEL", "VALUES"), list(explain_labels(catalog, arguments.name).items()))
     if reason := explain_unavailability(catalog, arguments.name):
         click.echo(f"\n{reason}")
+    catalog_input.print_other_notes()
     return 0
 
 
@@ -109,6 +113,7 @@ def explain_price(**flags: Any) -> int:
         _print_json(
             {**_json_header(catalog_input, catalog, arguments.name), "offerings": histories}
         )
+        catalog_input.print_other_notes()
         return 0
     click.echo(_title(catalog_input, catalog, arguments.name))
     for history in histories:
@@ -119,6 +124,7 @@ def explain_price(**flags: Any) -> int:
         click.echo(f"\n{reason}")
     if arguments.name in catalog.fees:
         click.echo(f"\nfees beside: {catalog.fees[arguments.name]:.6g} USD per hour")
+    catalog_input.print_other_notes()
     return 0
 
 

@@ -6,9 +6,10 @@ from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 import click
+import msgspec
 
 from wainwright.errors import UsageError
-from wainwright.manifests.documents import ProgressCallback
+from wainwright.manifests.documents import ProgressCallback, ReadOptions
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -115,12 +116,23 @@ def add_options(names: tuple[str, ...]) -> Callable[[Command], Command]:
     return decorate
 
 
+READING_OPTIONS: Final = (
+    click.option(
+        "--render",
+        is_flag=True,
+        help="Have helm, kustomize or kubectl render charts and kustomizations in folders.",
+    ),
+    click.option("--verbose", is_flag=True, help="List the files that were skipped in folders."),
+    click.option("-q", "--quiet", is_flag=True, help="No notes that do not change the answer."),
+)
 FilesCommand = TypeVar("FilesCommand", bound=Callable[..., Any])
 
 
 def file_arguments(command: FilesCommand) -> FilesCommand:
-    """Adds FILES… and -f FILE, as kubectl has it."""
+    """Adds FILES… and -f FILE, as kubectl has it, and how they are read."""
     command = click.argument("files", nargs=-1, metavar="[FILE|FOLDER|-]...")(command)
+    for option in reversed(READING_OPTIONS):
+        command = option(command)
     return click.option(
         "-f",
         "--filename",
@@ -131,9 +143,23 @@ def file_arguments(command: FilesCommand) -> FilesCommand:
     )(command)
 
 
-def collect_files(files: tuple[str, ...], more: tuple[str, ...]) -> list[str]:
+class ReadingArguments(msgspec.Struct, frozen=True, kw_only=True):
+    """The files of a command and how they are read, as click passes them."""
+
+    files: tuple[str, ...] = ()
+    more: tuple[str, ...] = ()
+    render: bool = False
+    verbose: bool = False
+    quiet: bool = False
+
+    @property
+    def read_options(self) -> ReadOptions:
+        return ReadOptions(render=self.render, verbose=self.verbose, quiet=self.quiet)
+
+
+def collect_files(arguments: ReadingArguments) -> list[str]:
     """Every file that was named; raises UsageError where there is none."""
-    everything = [*files, *more]
+    everything = [*arguments.files, *arguments.more]
     if not everything:
         raise UsageError(
             "no files were named", hint="name a file or a folder, or - for standard input"

@@ -14,6 +14,7 @@ from wainwright.cli.options import PLAN_OPTIONS, add_options, file_arguments
 from wainwright.cli.plan_run import PlanArguments, Timings, run_plan
 from wainwright.cli.printing import print_notes, print_problems
 from wainwright.errors import UsageError
+from wainwright.manifests.problems import Problem
 from wainwright.manifests.yaml_writer import dump_yaml
 from wainwright.model.plan import ExplainedPlan, Plan
 from wainwright.offline import plan_snapshot
@@ -48,6 +49,7 @@ def compare(arguments: PlanArguments, output: str, timings: Timings) -> int:
     print_notes(merge_notes(old.notes, new.notes))
     diff = diff_plans(old.plan, new.plan)
     DIFF_PRINTERS[output](diff)
+    print_problems(dict.fromkeys([*old.other_notes, *new.other_notes]), word="note")
     return diff_exit_code(diff)
 
 
@@ -56,6 +58,7 @@ class PlannedSide(msgspec.Struct, frozen=True, kw_only=True):
 
     plan: Document
     notes: list[str]
+    other_notes: tuple[Problem, ...]
 
 
 def _plan_side(arguments: PlanArguments, path: str, now: str, timings: Timings) -> PlannedSide:
@@ -63,7 +66,11 @@ def _plan_side(arguments: PlanArguments, path: str, now: str, timings: Timings) 
     given, result = _plan_of(side_arguments, timings)
     with timings.measure("explain"):
         document = plan_document(given, result)
-    return PlannedSide(plan=document, notes=plan_notes(given, result))
+    return PlannedSide(
+        plan=document,
+        notes=[*given.warnings] if arguments.quiet else plan_notes(given, result),
+        other_notes=given.other_notes,
+    )
 
 
 def merge_notes(old: list[str], new: list[str]) -> list[str]:
@@ -136,7 +143,7 @@ def plan(output: str, diff: bool, save_input: str | None, print_timings: bool, *
         given, result = _plan_of(arguments, timings, needs_overlays=needs_overlays)
         if save_input is not None:
             _save(given, save_input)
-        code = _print_plan(given, result, output, timings)
+        code = _print_plan(given, result, output, timings, quiet=arguments.quiet)
     if print_timings:
         click.echo(timings.to_json(), err=True)
     return code
@@ -150,7 +157,12 @@ def _plan_of(
     if saved:
         return _plan_saved(arguments, saved[0], timings)
     run = run_plan(arguments, timings)
-    given = plan_input(run.planned.prepared, now=run.now, file_notes=run.file_notes)
+    given = plan_input(
+        run.planned.prepared,
+        now=run.now,
+        file_notes=run.file_notes,
+        other_notes=run.other_notes,
+    )
     if needs_overlays:
         given = with_overlays(given, run.planned.prepared)
     return given, run.planned.plan
@@ -160,7 +172,9 @@ def _plan_saved(
     arguments: PlanArguments, file: str, timings: Timings
 ) -> tuple[PlanInput, ExplainedPlan]:
     """A saved input is complete: other files and options would make it another input."""
-    if arguments != PlanArguments(files=arguments.files, more=arguments.more, now=arguments.now):
+    printing_only = ("files", "more", "now", "quiet", "verbose")
+    kept = {name: getattr(arguments, name) for name in printing_only}
+    if arguments != PlanArguments(**kept):
         raise UsageError(f"{file} has its own options", "leave out those of the command line")
     if len(arguments.paths) > 1:
         raise UsageError(f"{file} is a whole input", "leave out the other files")
@@ -168,7 +182,7 @@ def _plan_saved(
         given = load_plan_input(file)
     with timings.measure("plan"):
         result = plan_snapshot(given.snapshot, given.indexes, given.options)
-    print_problems(list(given.file_notes), word="note", colour="yellow")
+    print_problems(given.file_notes, word="note")
     return given, result
 
 
@@ -179,11 +193,17 @@ def _save(given: PlanInput, file: str) -> None:
         raise UsageError(f"{file} cannot be written: {error.strerror}") from error
 
 
-def _print_plan(given: PlanInput, result: ExplainedPlan, output: str, timings: Timings) -> int:
+def _print_plan(
+    given: PlanInput, result: ExplainedPlan, output: str, timings: Timings, *, quiet: bool
+) -> int:
+    """Before the plan come only notes that change it: others would push it off the screen."""
     with timings.measure("explain"):
         document = plan_document(given, result)
-    print_notes(plan_notes(given, result))
+    print_notes(given.warnings)
     PRINTERS[output](document, given, result)
+    if not quiet:
+        print_notes(result.warnings)
+        print_problems(given.other_notes, word="note")
     return 1 if document["unschedulable"] else 0
 
 

@@ -73,16 +73,21 @@ class PlanRun(msgspec.Struct, frozen=True, kw_only=True):
     planned: OfflinePlan
     now: str
     file_notes: tuple[Problem, ...]
+    other_notes: tuple[Problem, ...]
+    """Notes that do not change the plan."""
 
 
 def run_plan(
     arguments: PlanArguments,
     timings: Timings,
     *,
-    quiet: bool = False,
+    with_diagnostics: bool = True,
     with_suggestions: bool = True,
 ) -> PlanRun:
-    """Read, compile and plan; notes go to standard error, errors name file and line."""
+    """Read, compile and plan; notes go to standard error, errors name file and line.
+
+    Without diagnostics only notes on what was read are printed, not those of the catalogs.
+    """
     if not arguments.paths:
         raise UsageError(
             "no files were named", hint="name a file or a folder, or - for standard input"
@@ -94,10 +99,15 @@ def run_plan(
         prepared = _prepare(manifests, settings, arguments)
     with timings.measure("plan"):
         planned = make_plan(prepared, with_suggestions=with_suggestions)
-    notes = [*manifests.notes, *_locate(prepared.diagnostics, arguments)]
-    if not quiet:
-        print_problems(notes, word="note", colour="yellow")
-    return PlanRun(planned=planned, now=settings.now.isoformat(), file_notes=tuple(notes))
+    diagnostics = prepared.diagnostics if with_diagnostics else ()
+    notes = [*manifests.notes, *_locate(diagnostics, arguments)]
+    print_problems(notes, word="note")
+    return PlanRun(
+        planned=planned,
+        now=settings.now.isoformat(),
+        file_notes=tuple(notes),
+        other_notes=tuple(manifests.other_notes),
+    )
 
 
 def _read_input(arguments: PlanArguments, progress: ProgressCallback) -> ClusterManifests:
@@ -107,6 +117,7 @@ def _read_input(arguments: PlanArguments, progress: ProgressCallback) -> Cluster
         catalog=arguments.catalog,
         scheduler_config=arguments.scheduler_config,
         progress=progress,
+        options=arguments.read_options,
     )
 
 
@@ -135,7 +146,8 @@ def _prepare(
         return prepare_input(manifests, settings)
     except InvalidCatalogInput as error:
         errors = _locate(error.diagnostics, arguments)
-        raise InvalidInput(ProblemReport(errors=errors, warnings=manifests.notes)) from error
+        report = ProblemReport(errors=errors, warnings=manifests.notes, notes=manifests.other_notes)
+        raise InvalidInput(report) from error
 
 
 def _locate(diagnostics: Sequence[ObjectDiagnostic], arguments: PlanArguments) -> list[Problem]:

@@ -23,14 +23,18 @@ def dump_json(value: Any) -> str:
 
 
 def show_report(report: ProblemReport, *, word: str = "warning") -> None:
-    """Prints all errors, then all warnings."""
+    """Prints all errors, then all warnings, then notes."""
     print_problems(report.errors, word="error", colour="red")
     print_problems(report.warnings, word=word, colour="yellow")
+    print_problems(report.notes, word="note", colour="yellow")
 
 
-def print_problems(problems: Iterable[Problem], *, word: str, colour: str) -> None:
+def print_problems(problems: Iterable[Problem], *, word: str, colour: str = "yellow") -> None:
     """Prints each problem: place and field, then the message, then the hint."""
     for problem in problems:
+        if not problem.file:
+            click.echo(click.style(f"{word}: ", fg=colour, bold=True) + problem.message, err=True)
+            continue
         field = f": {problem.path}" if problem.path else ""
         click.echo(
             click.style(f"{word}: ", fg=colour, bold=True)

@@ -7,7 +7,7 @@ import click
 from wainwright.cli import printing
 from wainwright.cli.options import PLAN_OPTIONS, add_options, file_arguments
 from wainwright.cli.plan_run import PlanArguments, Timings, run_plan
-from wainwright.cli.printing import print_table
+from wainwright.cli.printing import print_problems, print_table
 from wainwright.report.reservation_usage import (
     NUMERIC_COLUMNS,
     USAGE_HEADINGS,
@@ -28,13 +28,13 @@ def reservations(output: str, **flags: Any) -> int:
     if output == "json":
         document = {"apiVersion": "wainwright.dev/v1alpha1", "kind": "Reservations", "items": usage}
         click.echo(printing.dump_json(document))
-        return 0
-    if not usage:
+    elif usage:
+        print_table(USAGE_HEADINGS, usage_rows(usage), numbers=NUMERIC_COLUMNS)
+        for line in usage_notes(usage):
+            click.echo(line)
+    else:
         is_enabled = run.planned.prepared.settings.gates.capacity_reservations
         message = "no class of the input selects a capacity reservation"
         click.echo(message if is_enabled else "the feature gate CapacityReservations is off")
-        return 0
-    print_table(USAGE_HEADINGS, usage_rows(usage), numbers=NUMERIC_COLUMNS)
-    for line in usage_notes(usage):
-        click.echo(line)
+    print_problems(run.other_notes, word="note")
     return 0

@@ -1,9 +1,12 @@
 """`wain validate`: would an API server with our CRDs accept these manifests?"""
 
+from typing import Any
+
 import click
+import msgspec
 
 from wainwright.cli import printing
-from wainwright.cli.options import collect_files, file_arguments, show_progress
+from wainwright.cli.options import ReadingArguments, collect_files, file_arguments, show_progress
 from wainwright.cli.printing import pluralize, show_report
 from wainwright.manifests.manifest_validation import ValidatedManifests, validate_manifests
 
@@ -13,13 +16,17 @@ OUTPUTS = click.Choice(["text", "json"])
 @click.command()
 @file_arguments
 @click.option("-o", "--output", type=OUTPUTS, default="text", help="How to print the report.")
-def validate(files: tuple[str, ...], more: tuple[str, ...], output: str) -> int:
+@click.option("--strict", is_flag=True, help="Duplicate keys and objects are errors.")
+def validate(output: str, strict: bool, **flags: Any) -> int:
     """Check manifests offline by the very rules that the CRDs carry.
 
-    Exit code 0 when everything would be accepted, 2 when something would not.
+    Exit code 0 when everything would be accepted, 2 when something would not. Unknown fields are
+    refused, as kubectl does; an API server alone would drop them.
     """
+    arguments = ReadingArguments(**flags)
+    options = msgspec.structs.replace(arguments.read_options, strict=strict)
     with show_progress() as progress:
-        checked = validate_manifests(collect_files(files, more), progress)
+        checked = validate_manifests(collect_files(arguments), progress, options)
     if output == "json":
         click.echo(printing.dump_json(checked.report))
     else:

@@ -22,13 +22,18 @@ from wainwright.api.wire import WireStruct
 from wainwright.gc_pause import gc_paused
 from wainwright.manifests.convert.converter import Conversion, convert_documents
 from wainwright.manifests.documents import (
+    DEFAULT_READ_OPTIONS,
     ManifestDocument,
     ProgressCallback,
+    ReadOptions,
     load_manifests,
     locate_error,
     no_progress,
 )
-from wainwright.manifests.manifest_validation import duplicate_objects, identify_kind
+from wainwright.manifests.folder_scan import SkippedFile, describe_skipped
+from wainwright.manifests.manifest_validation import identify_kind, replace_duplicates
+from wainwright.manifests.other_kinds import OtherKinds
+from wainwright.manifests.placeholders import name_placeholder
 from wainwright.manifests.problems import InvalidInput, Problem, ProblemReport
 from wainwright.manifests.scheduler_config import read_scheduler_config as read_scheduler
 from wainwright.translate.topology import DefaultConstraints
@@ -152,6 +157,8 @@ class ClusterManifests:
     def __init__(self) -> None:
         self.objects: list[WireStruct] = []
         self.notes: list[Problem] = []
+        """What changes the answer: values that were dropped, objects that were not read."""
+        self.other_notes: list[Problem] = []
         self.default_constraints: DefaultConstraints = ()
         """The scheduler's topology spread constraints for pods without their own."""
 
@@ -208,12 +215,13 @@ def read_manifests(
     catalog: str | None = None,
     scheduler_config: str | None = None,
     progress: ProgressCallback = no_progress,
+    options: ReadOptions = DEFAULT_READ_OPTIONS,
 ) -> ClusterManifests:
     """Read all files of the arguments; a Cloud or Catalog by flag replaces the input's.
 
     `scheduler_config` names the file with the configuration of the cluster's scheduler.
     """
-    reader = _ManifestReader()
+    reader = _ManifestReader(options)
     with gc_paused():
         reader.read_paths(arguments, progress, replaced_kinds={"Cloud": cloud, "Catalog": catalog})
         for name, file in (("Cloud", cloud), ("Catalog", catalog)):
@@ -227,8 +235,11 @@ def read_manifests(
 class _ManifestReader:
     """Collects objects and their errors."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: ReadOptions) -> None:
+        self.options = options
         self.manifests = ClusterManifests()
+        self.skipped: list[SkippedFile] = []
+        self.other_kinds = OtherKinds()
         self.errors: list[Problem] = []
         self.kubernetes_reader = ObjectReader()
 
@@ -266,15 +277,20 @@ class _ManifestReader:
     def _load(
         self, arguments: Iterable[str], progress: ProgressCallback
     ) -> list[tuple[ManifestDocument, KnownKind]]:
-        loaded = load_manifests(arguments, progress)
+        loaded = load_manifests(arguments, progress, render=self.options.render)
         self.errors.extend(loaded.problems)
+        self.manifests.notes.extend(loaded.warnings)
+        self.skipped.extend(loaded.skipped)
         known = []
         for document in loaded.documents:
             findings = identify_kind(document.value)
             self._add_errors(document, findings.field_errors)
+            if findings.is_other_kind:
+                self.other_kinds.add(document.value)
             if findings.kind is not None:
                 known.append((document, findings.kind))
-        self.errors.extend(duplicate_objects(known))
+        known, duplicates = replace_duplicates(known)
+        self.manifests.notes.extend([*loaded.duplicate_keys, *duplicates])
         return known
 
     def _read_objects(self, documents: Sequence[tuple[ManifestDocument, KnownKind]]) -> None:
@@ -284,7 +300,9 @@ class _ManifestReader:
         custom = [
             document for document, kind in documents if kind.family is not KindFamily.KUBERNETES
         ]
-        conversion = convert_documents([document.value for document in custom])
+        conversion = convert_documents(
+            [document.value for document in custom], drop_unknown_fields=True
+        )
         for note in conversion.notes:
             self.note(custom[note.document], note.message, note.path)
         for failed in conversion.field_errors:
@@ -302,14 +320,16 @@ class _ManifestReader:
             if kind.family is KindFamily.LEGACY:
                 continue
             if value is not given:
-                message = f"short form: no name: {_object_name(value)} is used"
-                self.note(custom[origin], message, ("metadata", "name"))
+                message = f"no name: {_object_name(value)} is used"
+                self._note_short_form(
+                    custom[origin], _short_form_note(("metadata", "name"), message)
+                )
             self._read_custom(custom[origin], kind, value, only_class)
 
     def _read_kubernetes(self, document: ManifestDocument) -> None:
         item, field_errors = self.kubernetes_reader.read(document.value)
         self._add_errors(document, field_errors)
-        if not any(not field_error.warning for field_error in field_errors):
+        if all(field_error.is_accepted for field_error in field_errors):
             self.manifests.objects.append(item)
 
     def _read_custom(
@@ -321,20 +341,27 @@ class _ManifestReader:
     ) -> None:
         long_form = expand_short_form(value, only_class)
         field_errors = validate_object(kind, long_form.value)
+        for note in long_form.notes:
+            self._note_short_form(document, note)
         located = [
             msgspec.structs.replace(
                 field_error, path=original_path(field_error.path, long_form.moved)
             )
-            for field_error in [*long_form.notes, *field_errors]
+            for field_error in field_errors
         ]
         self._add_errors(document, located)
-        if not any(not field_error.warning for field_error in field_errors):
+        if all(field_error.is_accepted for field_error in field_errors):
             self.manifests.objects.append(_decode_object(kind, long_form.value, field_errors))
 
     def _add_errors(self, document: ManifestDocument, field_errors: list[FieldError]) -> None:
-        for field_error in field_errors:
-            problem = locate_error(document, field_error)
+        for each in field_errors:
+            field_error = _as_dropped(each) if each.pruned else each
+            problem = locate_error(document, name_placeholder(document.value, field_error))
             (self.manifests.notes if field_error.warning else self.errors).append(problem)
+
+    def _note_short_form(self, document: ManifestDocument, note: FieldError) -> None:
+        """It is read as it was meant, so that the answer is not another one."""
+        self.manifests.other_notes.append(locate_error(document, note))
 
     def note(
         self, document: ManifestDocument, message: str, path: tuple[str | int, ...] = ()
@@ -347,16 +374,34 @@ class _ManifestReader:
             if len(self.manifests.all(kind)) > 1:
                 message = f"the input has more than one {kind.__name__}"
                 self.errors.append(Problem(file="input", message=message, hint="keep one"))
+        verbose = self.options.verbose
+        self.manifests.notes.extend(self.other_kinds.uncounted_pods(verbose=verbose))
+        self.manifests.other_notes.extend(self.other_kinds.irrelevant(verbose=verbose))
+        self.manifests.other_notes.extend(describe_skipped(self.skipped, verbose=verbose))
+        if self.options.quiet:
+            self.manifests.other_notes.clear()
         if self.errors:
-            raise InvalidInput(ProblemReport(errors=self.errors, warnings=self.manifests.notes))
+            raise InvalidInput(
+                ProblemReport(
+                    errors=self.errors,
+                    warnings=self.manifests.notes,
+                    notes=self.manifests.other_notes,
+                )
+            )
         return self.manifests
+
+
+def _as_dropped(field_error: FieldError) -> FieldError:
+    """An unknown field is no reason not to plan: a cluster would run with the rest."""
+    message = "unknown field: dropped, as an API server does"
+    return msgspec.structs.replace(field_error, message=message, warning=True)
 
 
 def _decode_object(
     kind: KnownKind, value: dict[str, Any], field_errors: list[FieldError]
 ) -> WireStruct:
     """The typed object; an invalid status is dropped, as an API server does."""
-    if any(field_error.path[:1] == ("status",) for field_error in field_errors):
+    if any(each.path[:1] == ("status",) and not each.pruned for each in field_errors):
         value = {key: item for key, item in value.items() if key != "status"}
     return msgspec.convert(with_defaults(kind, value), kind.type)
 

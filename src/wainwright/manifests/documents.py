@@ -1,9 +1,10 @@
-"""Files to documents: finds the files, reads them, and gives every object its file and line."""
+"""Files to documents: reads the files, and gives every object its file and line.
+Files of a folder that are no manifests are left out (`folder_scan.py`); named ones are judged.
+"""
 
-import os
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -13,10 +14,35 @@ import msgspec
 from wainwright.api.field_error import FieldError, FieldPath, format_field_path
 from wainwright.gc_pause import gc_paused
 from wainwright.manifests import json_reader, yaml_reader
+from wainwright.manifests.folder_scan import (
+    FileKind,
+    FolderScan,
+    SkippedFile,
+    classify_file,
+    classify_other,
+    enclosing_chart,
+    enclosing_kustomization,
+    find_template,
+    may_be_manifest,
+)
+from wainwright.manifests.placeholders import find_placeholder
 from wainwright.manifests.problems import Problem
-from wainwright.manifests.yaml_reader import LineMap, ParsedDocument, UnreadableDocument, line_at
+from wainwright.manifests.rendering import (
+    RenderedPackage,
+    describe_packages,
+    describe_templates,
+    render_packages,
+    template_hint,
+    template_message,
+)
+from wainwright.manifests.yaml_reader import (
+    DuplicateKey,
+    LineMap,
+    ParsedDocument,
+    UnreadableDocument,
+    line_at,
+)
 
-MANIFEST_SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
 MAX_YAML: Final = 128 * 2**20  # takes about half a minute to read
 MAX_JSON: Final = 1024 * 2**20
 STDIN: Final = "-"
@@ -33,43 +59,37 @@ class SourceFile(msgspec.Struct, frozen=True):
         return self.name.endswith(".json") or self.text.lstrip()[:1] in ("{", "[")
 
 
-def read_sources(arguments: Iterable[str]) -> Iterator[SourceFile | Problem]:
-    """Every file that the arguments name, in order; what cannot be read is a problem."""
-    for argument in arguments:
-        if argument == STDIN:
-            yield _decode_source("standard input", sys.stdin.buffer.read())
-        elif Path(argument).is_dir():
-            yield from _read_folder(argument)
-        else:
-            yield _read_file(argument)
+class UnreadableFile(msgspec.Struct, frozen=True):
+    """A file without text, why, and what it is where that is no mistake in a folder."""
+
+    problem: Problem
+    kind: FileKind | None = None
 
 
-def _read_folder(name: str) -> Iterator[SourceFile | Problem]:
-    has_manifests = False
-    for root, folders, files in os.walk(name):
-        folders[:] = sorted(folder for folder in folders if not folder.startswith("."))
-        for file in sorted(files):
-            if Path(file).suffix in MANIFEST_SUFFIXES and not file.startswith("."):
-                has_manifests = True
-                yield _read_file(str(Path(root, file)))
-    if not has_manifests:
-        yield Problem(
-            file=name,
-            message="no manifests in this folder",
-            expected="files that end in .yaml, .yml or .json",
-        )
+def read_source(argument: str) -> SourceFile | UnreadableFile:
+    """The file that the argument names, or standard input."""
+    if argument == STDIN:
+        return _decode_source("standard input", sys.stdin.buffer.read())
+    return _read_file(argument)
 
 
-def _read_file(name: str) -> SourceFile | Problem:
+def _read_file(name: str) -> SourceFile | UnreadableFile:
     try:
         status = Path(name).stat()
         if not stat.S_ISREG(status.st_mode):
-            return Problem(file=name, message="not an ordinary file", expected="a file or folder")
+            return _unreadable(name, "not an ordinary file", "a file or folder")
         if status.st_size > (MAX_JSON if name.endswith(".json") else MAX_YAML):
-            return _too_large(name, status.st_size)
+            return UnreadableFile(_too_large(name, status.st_size))
         return _decode_source(name, Path(name).read_bytes())
     except OSError as error:
-        return Problem(file=name, message=f"cannot be read: {error.strerror or error}")
+        kind = FileKind.NOT_A_MANIFEST if Path(name).is_symlink() else None  # to nothing
+        return _unreadable(name, f"cannot be read: {error.strerror or error}", "", kind)
+
+
+def _unreadable(
+    name: str, message: str, expected: str, kind: FileKind | None = None, line: int | None = None
+) -> UnreadableFile:
+    return UnreadableFile(Problem(file=name, line=line, message=message, expected=expected), kind)
 
 
 def _too_large(name: str, size: int) -> Problem:
@@ -81,16 +101,17 @@ def _too_large(name: str, size: int) -> Problem:
     )
 
 
-def _decode_source(name: str, data: bytes) -> SourceFile | Problem:
+def _decode_source(name: str, data: bytes) -> SourceFile | UnreadableFile:
+    other = FileKind.NOT_A_MANIFEST
     if b"\0" in data[:65536] and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return Problem(file=name, message="a binary file", expected="YAML or JSON text")
+        return _unreadable(name, "a binary file", "YAML or JSON text", other)
     try:
         text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        return Problem(file=name, line=line, message="not UTF-8 text", expected="UTF-8")
+        return _unreadable(name, "not UTF-8 text", "UTF-8", other, line)
     if not text.strip():
-        return Problem(file=name, line=1, message="the file is empty", expected="a manifest")
+        return _unreadable(name, "the file is empty", "a manifest", FileKind.EMPTY, 1)
     return SourceFile(name, text)
 
 
@@ -160,8 +181,8 @@ def _is_really_json(text: str) -> bool:
     """Text that begins with a brace may still be YAML in flow style."""
     try:
         return all(True for _ in json_reader.parse_json(text))
-    except yaml_reader.UnreadableDocument as error:
-        return "twice" in error.message
+    except yaml_reader.UnreadableDocument:
+        return False
 
 
 def document_objects(source: SourceDocument) -> Iterator[ManifestDocument]:
@@ -190,42 +211,208 @@ def no_progress(_file: str, _count: int) -> None:
     """Ignores progress."""
 
 
+class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How folders are read and what is said of it."""
+
+    render: bool = False
+    """Whether charts and kustomizations are rendered by the tools on the PATH."""
+    verbose: bool = False
+    """Whether files that are left out are listed, not only counted."""
+    quiet: bool = False
+    """Whether notes that do not change the answer are dropped."""
+    strict: bool = False
+    """Whether duplicate keys and objects are errors where manifests are validated."""
+
+
+DEFAULT_READ_OPTIONS: Final = ReadOptions()
+
+
 class LoadedManifests:
-    """The documents that could be read, in order, and problems with the others."""
+    """The documents that could be read, in order, problems with others, and what was left out."""
 
     def __init__(self) -> None:
         self.documents: list[ManifestDocument] = []
         self.problems: list[Problem] = []
+        self.warnings: list[Problem] = []
+        self.duplicate_keys: list[Problem] = []
+        self.skipped: list[SkippedFile] = []
+
+    def extend(self, other: "LoadedManifests") -> None:
+        self.documents.extend(other.documents)
+        self.problems.extend(other.problems)
+        self.warnings.extend(other.warnings)
+        self.duplicate_keys.extend(other.duplicate_keys)
+        self.skipped.extend(other.skipped)
 
 
 def load_manifests(
-    arguments: Iterable[str], progress: ProgressCallback = no_progress
+    arguments: Iterable[str], progress: ProgressCallback = no_progress, *, render: bool = False
 ) -> LoadedManifests:
-    """Read all files of the arguments."""
-    loaded = LoadedManifests()
+    """Read all files of the arguments; `render` has charts and kustomizations rendered."""
+    loader = _Loader(progress, render=render)
     with gc_paused():
-        for source in read_sources(arguments):
-            if isinstance(source, Problem):
-                loaded.problems.append(source)
+        for argument in arguments:
+            if argument != STDIN and Path(argument).is_dir():
+                loader.load_folder(argument)
             else:
-                _load_source(source, loaded, progress)
-    return loaded
+                loader.load_named(argument)
+    return loader.loaded
 
 
-def _load_source(source: SourceFile, loaded: LoadedManifests, progress: ProgressCallback) -> None:
-    number = 0
-    try:
-        for document in split_documents(source):
-            number = document.number
-            loaded.documents.extend(document_objects(document))
-            progress(source.name, len(loaded.documents))
-    except UnreadableDocument as error:
-        loaded.problems.append(_unreadable_problem(source, error, number + 1))
-        return
-    if number == 0:
-        message, expected = "no document in this file", "a manifest"
-        problem = Problem(file=source.name, line=1, message=message, expected=expected)
-        loaded.problems.append(problem)
+class _ParsedFile(msgspec.Struct, frozen=True):
+    """The documents of a file up to the first that cannot be parsed, and the error of that."""
+
+    documents: list[SourceDocument]
+    error: UnreadableDocument | None = None
+
+    def classify(self, text: str) -> FileKind:
+        return classify_file(text, [each.parsed.value for each in self.documents], self.error)
+
+
+class _Loader:
+    """Reads files and folders one after the other."""
+
+    def __init__(self, progress: ProgressCallback, *, render: bool) -> None:
+        self.loaded = LoadedManifests()
+        self.progress = progress
+        self.render = render
+
+    def load_named(self, argument: str) -> None:
+        source = read_source(argument)
+        if isinstance(source, UnreadableFile):
+            self.loaded.problems.append(source.problem)
+        elif argument != STDIN and enclosing_kustomization(argument) is not None:
+            self.loaded.problems.append(_kustomization_problem(argument))
+        else:
+            self._judge(source, self._parse(source))
+
+    def _judge(self, source: SourceFile, parsed: _ParsedFile) -> None:
+        kind = parsed.classify(source.text)
+        templated = parsed.error is not None and find_template(source.text, parsed.error)
+        if kind is FileKind.TEMPLATE or templated:
+            self.loaded.problems.append(_template_problem(source, parsed.error))
+            return
+        _add_documents(source, parsed, self.loaded)
+        if kind is FileKind.EMPTY:
+            problem = _unreadable(source.name, "no document in this file", "a manifest", line=1)
+            self.loaded.problems.append(problem.problem)
+
+    def load_folder(self, name: str) -> None:
+        """Errors are only what is wrong with manifests, or that there are none."""
+        scan, loaded = FolderScan(name), LoadedManifests()
+        loaded.skipped.extend(scan.skipped)
+        rendered, left_out = (
+            render_packages(scan.packages)
+            if self.render
+            else ([], describe_packages(scan.packages))
+        )
+        for file in scan.without_rendered(each.package for each in rendered):
+            self._load_found(file, loaded)
+        for package in rendered:
+            self._load_rendered(package, loaded)
+        templates = [each for each in loaded.skipped if each.kind is FileKind.TEMPLATE]
+        left_out += describe_templates(templates, enclosing_chart(str(Path(name, "templates"))))
+        if loaded.documents or loaded.problems:
+            loaded.warnings.extend(left_out)
+        else:
+            loaded.problems.extend(left_out or [_no_manifests(name, loaded.skipped)])
+        self.loaded.extend(loaded)
+
+    def _load_found(self, file: str, loaded: LoadedManifests) -> None:
+        source = _read_file(file)
+        if isinstance(source, UnreadableFile):
+            if source.kind is None:
+                loaded.problems.append(source.problem)
+            else:
+                loaded.skipped.append(SkippedFile(file, source.kind))
+        elif not may_be_manifest(source.text):
+            loaded.skipped.append(SkippedFile(file, classify_other(source.text)))
+        else:
+            self._load_parsed(source, self._parse(source), loaded)
+
+    def _load_parsed(
+        self, source: SourceFile, parsed: _ParsedFile, loaded: LoadedManifests
+    ) -> None:
+        kind = parsed.classify(source.text)
+        if kind is FileKind.MANIFEST:
+            _add_documents(source, parsed, loaded)
+        elif kind is FileKind.TEMPLATE:
+            placeholder = _template_placeholder(source, parsed.error)
+            loaded.skipped.append(SkippedFile(source.name, kind, placeholder))
+        else:
+            loaded.skipped.append(SkippedFile(source.name, kind))
+
+    def _load_rendered(self, rendered: RenderedPackage, loaded: LoadedManifests) -> None:
+        source = SourceFile(rendered.command, rendered.text)
+        _add_documents(source, self._parse(source), loaded)
+
+    def _parse(self, source: SourceFile) -> _ParsedFile:
+        documents: list[SourceDocument] = []
+        try:
+            for document in split_documents(source):
+                documents.append(document)
+                self.progress(source.name, len(self.loaded.documents) + len(documents))
+        except UnreadableDocument as error:
+            return _ParsedFile(documents, error)
+        return _ParsedFile(documents)
+
+
+def _add_documents(source: SourceFile, parsed: _ParsedFile, loaded: LoadedManifests) -> None:
+    for document in parsed.documents:
+        loaded.documents.extend(document_objects(document))
+        for duplicate in document.parsed.duplicate_keys:
+            loaded.duplicate_keys.append(_duplicate_key_problem(document, duplicate))
+    if parsed.error is not None:
+        number = len(parsed.documents) + 1
+        loaded.problems.append(_unreadable_problem(source, parsed.error, number))
+
+
+def _duplicate_key_problem(document: SourceDocument, duplicate: DuplicateKey) -> Problem:
+    return Problem(
+        file=document.source.name,
+        line=duplicate.line,
+        document=document.number,
+        path=format_field_path(duplicate.path),
+        message=f"the key {duplicate.path[-1]!r} is there twice; the last one counts",
+        hint="keep one of them",
+    )
+
+
+def _no_manifests(name: str, skipped: Sequence[SkippedFile]) -> Problem:
+    count = f"{len(skipped):,} other files (--verbose lists them)" if skipped else ""
+    return Problem(
+        file=name,
+        message="no manifests in this folder",
+        found=count,
+        expected="files that end in .yaml, .yml or .json",
+        hint=f"there are {count}" if count else "",
+    )
+
+
+def _template_placeholder(source: SourceFile, error: UnreadableDocument | None) -> str:
+    return find_placeholder(source.text) if error is None else find_template(source.text, error)
+
+
+def _template_problem(source: SourceFile, error: UnreadableDocument | None) -> Problem:
+    placeholder = _template_placeholder(source, error)
+    return Problem(
+        file=source.name,
+        line=source.text.count("\n", 0, source.text.index(placeholder)) + 1,
+        message=template_message(placeholder),
+        found=placeholder,
+        expected="a manifest",
+        hint=template_hint(placeholder, enclosing_chart(source.name)),
+    )
+
+
+def _kustomization_problem(file: str) -> Problem:
+    folder = str(Path(file).parent)
+    return Problem(
+        file=file,
+        message="a kustomization, not a manifest",
+        expected="its folder, or what kustomize prints",
+        hint=f"name the folder, {folder}, or render it: kubectl kustomize {folder} | wain plan -",
+    )
 
 
 def _unreadable_problem(source: SourceFile, error: UnreadableDocument, document: int) -> Problem:

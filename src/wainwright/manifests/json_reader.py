@@ -1,6 +1,6 @@
 """JSON text to plain values; and, only when there is a problem, the line of each value.
 The standard library's decoder calls back for every object, which finds duplicate keys: faster
-decoders silently keep the last one.
+decoders keep the last one without a word.
 """
 
 import json
@@ -9,28 +9,27 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Any, Final
 
-from wainwright.api.field_error import FieldPath
-from wainwright.manifests.yaml_reader import MAX_DEPTH, LineMap, ParsedDocument, UnreadableDocument
+from wainwright.manifests.yaml_reader import (
+    MAX_DEPTH,
+    DuplicateKey,
+    LineMap,
+    ParsedDocument,
+    UnreadableDocument,
+)
 from wainwright.manifests.yaml_writer import to_integral
 
 WHITESPACE: Final = re.compile(r"[ \t\n\r]*")
 
 
-class _DuplicateKey(Exception):
-    def __init__(self, key: str) -> None:
-        super().__init__(key)
-        self.key = key
+class _DuplicateKeyFound(Exception):
+    """Some object has a key twice."""
 
 
 def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        raise _DuplicateKey(_first_repeated([key for key, _ in pairs]))
+        raise _DuplicateKeyFound
     return value
-
-
-def _first_repeated(keys: list[str]) -> str:
-    return next(key for index, key in enumerate(keys) if key in keys[:index])
 
 
 def _refuse_constant(name: str) -> Any:
@@ -46,21 +45,30 @@ STRICT_DECODER: Final = json.JSONDecoder(
 )
 
 
+LENIENT_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_parse_float)
+"""Takes the last of equal keys; it is used only after they were found."""
+
+
 def parse_json(text: str) -> Iterator[ParsedDocument]:
     """Every JSON value of the text, in order: one or several, concatenated."""
     lines = LineIndex(text)
     offset = _skip_whitespace(text, 0)
     while offset < len(text):
-        value, end = _decode(text, offset, lines)
-        yield ParsedDocument(value, offset, end, lines.line_at(offset))
+        duplicate_keys: tuple[DuplicateKey, ...] = ()
+        try:
+            value, end = _decode(text, offset, lines, STRICT_DECODER)
+        except _DuplicateKeyFound:
+            value, end = _decode(text, offset, lines, LENIENT_DECODER)
+            duplicate_keys = tuple(_find_duplicate_keys(text, offset, lines))
+        yield ParsedDocument(value, offset, end, lines.line_at(offset), duplicate_keys)
         offset = _skip_whitespace(text, end)
 
 
-def _decode(text: str, offset: int, lines: "LineIndex") -> tuple[Any, int]:
+def _decode(
+    text: str, offset: int, lines: "LineIndex", decoder: json.JSONDecoder
+) -> tuple[Any, int]:
     try:
-        return STRICT_DECODER.raw_decode(text, offset)
-    except _DuplicateKey as error:
-        raise _duplicate_key_error(text, offset, lines, error.key) from error
+        return decoder.raw_decode(text, offset)
     except json.JSONDecodeError as error:
         raise UnreadableDocument(f"not JSON: {error.msg}", line=lines.line_at(error.pos)) from error
     except RecursionError as error:
@@ -143,55 +151,39 @@ class _LineScanner:
         return (match.end(), False) if match[1] == "," else (match.end(1), True)
 
 
-def _duplicate_key_error(text: str, start: int, lines: LineIndex, key: str) -> UnreadableDocument:
-    """Finds the second occurrence of a key that the decoder found twice in one object."""
-    location = _DuplicateKeyFinder(text, lines, key).find(start)
-    line, path = location if location is not None else (lines.line_at(start), ())
-    return UnreadableDocument(
-        f"the key {key!r} is there twice",
-        line=line,
-        hint="keep one of them; JSON readers would silently drop the other",
-        path=path,
-    )
+def _find_duplicate_keys(text: str, start: int, lines: LineIndex) -> Iterator[DuplicateKey]:
+    """Every key that its object has already, in one pass and without recursion.
+
+    Keeps a frame for every open object or list; braces inside strings are skipped.
+    """
+    frames: list[tuple[set[str], list[Any]]] = []
+    for match in TOKEN_PATTERN.finditer(text, start):
+        token = match[0]
+        if token in "{[":
+            frames.append((set(), [0 if token == "[" else None]))
+        elif token in "}]":
+            frames.pop()
+            if not frames:
+                return
+        elif token == ",":
+            _next_index(frames[-1][1])
+        elif match[1] is not None and _is_repeated(frames[-1], match[1]):
+            path = tuple(step for _, [step] in frames)
+            yield DuplicateKey(path, lines.line_at(match.start()))
 
 
-class _DuplicateKeyFinder:
-    """Finds the first object that has the key twice, without recursion, which Python limits."""
+def _next_index(step: list[Any]) -> None:
+    if isinstance(step[0], int):
+        step[0] += 1
 
-    def __init__(self, text: str, lines: LineIndex, key: str) -> None:
-        self.text = text
-        self.lines = lines
-        self.key = key
 
-    def find(self, start: int) -> tuple[int, FieldPath] | None:
-        """Keeps a frame of keys for every open object; braces inside strings are skipped."""
-        frames: list[tuple[set[str], list[Any]]] = []
-        for match in TOKEN_PATTERN.finditer(self.text, start):
-            token = match[0]
-            if token in "{[":
-                frames.append((set(), [0 if token == "[" else None]))
-            elif token in "}]":
-                frames.pop()
-                if not frames:
-                    return None
-            elif token == ",":
-                self._next_index(frames[-1][1])
-            elif match[1] is not None and frames and self._is_repeated(frames[-1], match):
-                return self.lines.line_at(match.start()), tuple(step for _, [step] in frames)
-        return None
-
-    def _next_index(self, step: list[Any]) -> None:
-        if isinstance(step[0], int):
-            step[0] += 1
-
-    def _is_repeated(self, frame: tuple[set[str], list[Any]], match: "re.Match[str]") -> bool:
-        keys, step = frame
-        name = PLAIN_DECODER.decode(match[1])
-        step[0] = name
-        if name in keys and name == self.key:
-            return True
-        keys.add(name)
-        return False
+def _is_repeated(frame: tuple[set[str], list[Any]], key: str) -> bool:
+    keys, step = frame
+    step[0] = name = PLAIN_DECODER.decode(key)
+    if name in keys:
+        return True
+    keys.add(name)
+    return False
 
 
 TOKEN_PATTERN: Final = re.compile(r'("(?:[^"\\]|\\.)*")(?=[ \t\n\r]*:)|"(?:[^"\\]|\\.)*"|[{}\[\],]')

@@ -1,7 +1,7 @@
 """Validates every object of the input: its kind, its fields, duplicates."""
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -19,12 +19,18 @@ from wainwright.api.kubernetes.object_reader import ObjectReader
 from wainwright.api.validation.object_validation import validate_object
 from wainwright.gc_pause import gc_paused
 from wainwright.manifests.documents import (
+    DEFAULT_READ_OPTIONS,
+    LoadedManifests,
     ManifestDocument,
     ProgressCallback,
+    ReadOptions,
     load_manifests,
     locate_error,
     no_progress,
 )
+from wainwright.manifests.folder_scan import describe_skipped
+from wainwright.manifests.other_kinds import OtherKinds
+from wainwright.manifests.placeholders import name_placeholder
 from wainwright.manifests.problems import Problem, ProblemReport, sort_problems
 
 OUTPUT_KINDS: Final = frozenset(
@@ -39,6 +45,8 @@ class ObjectFindings(msgspec.Struct, frozen=True):
 
     kind: KnownKind | None
     field_errors: list[FieldError]
+    is_other_kind: bool = False
+    """Whether it is a well-formed object of a kind that is not read."""
 
 
 def examine_object(value: Any, kubernetes_reader: ObjectReader) -> ObjectFindings:
@@ -50,14 +58,12 @@ def examine_object(value: Any, kubernetes_reader: ObjectReader) -> ObjectFinding
 
 
 def identify_kind(value: Any) -> ObjectFindings:
-    """The kind of the value; a field error where it is unknown."""
+    """The kind of the value; a field error where it should be a known one and is not."""
     kind = _lookup_kind(value)
     if kind is not None:
         return ObjectFindings(kind, [])
-    header_errors = _header_errors(value)
-    return ObjectFindings(
-        None, header_errors or [_unknown_kind(value["apiVersion"], value["kind"])]
-    )
+    field_errors = header_errors(value) or _kind_errors(value["apiVersion"], value["kind"])
+    return ObjectFindings(None, field_errors, is_other_kind=not field_errors)
 
 
 def _lookup_kind(value: Any) -> KnownKind | None:
@@ -81,7 +87,8 @@ def _examine_known(value: Any, kubernetes_reader: ObjectReader) -> ObjectFinding
             return ObjectFindings(kind, validate_object(kind, value))
 
 
-def _header_errors(value: Any) -> list[FieldError]:
+def header_errors(value: Any) -> list[FieldError]:
+    """What keeps a value from being an object at all."""
     if not isinstance(value, dict):
         return [
             FieldError(
@@ -103,26 +110,27 @@ def _header_errors(value: Any) -> list[FieldError]:
     ]
 
 
-def _unknown_kind(api_version: str, kind: str) -> FieldError:
+def _kind_errors(api_version: str, kind: str) -> list[FieldError]:
+    """What is wrong with a kind that is not read; nothing where it belongs to somebody else."""
+    message = ""
     if (api_version, kind) in OUTPUT_KINDS:
         message = f"a {kind} is what wain prints, not what it reads; it was left alone"
-        return FieldError(path=("kind",), message=message, found=kind, warning=True)
-    if (api_version, kind) == SCHEDULER_CONFIG_KIND:
+    elif (api_version, kind) == SCHEDULER_CONFIG_KIND:
         message = f"a {kind} counts only where --scheduler-config names it; it was not looked at"
-        return FieldError(path=("kind",), message=message, found=kind, warning=True)
+    if message:
+        return [FieldError(path=("kind",), message=message, found=kind, warning=True)]
     if is_own_group(api_version) or is_misplaced_kind(api_version, kind):
-        return FieldError(
-            path=("kind",),
-            message=f"there is no kind {kind} in {api_version}",
-            found=f"{kind} of {api_version}",
-            expected="a kind that is known",
-            hint=suggest_kind(api_version, kind),
-        )
+        return [_unknown_kind(api_version, kind)]
+    return []
+
+
+def _unknown_kind(api_version: str, kind: str) -> FieldError:
     return FieldError(
         path=("kind",),
-        message=f"{kind} of {api_version} has no part in scheduling and was not looked at",
-        found=kind,
-        warning=True,
+        message=f"there is no kind {kind} in {api_version}",
+        found=f"{kind} of {api_version}",
+        expected="a kind that is known",
+        hint=suggest_kind(api_version, kind),
     )
 
 
@@ -144,29 +152,48 @@ class ValidatedManifests:
         self.objects: list[tuple[ManifestDocument, KnownKind | None]] = []
         self.errors: list[Problem] = []
         self.warnings: list[Problem] = []
+        self.notes: list[Problem] = []
+        self.other_kinds = OtherKinds()
 
     @property
     def report(self) -> ProblemReport:
         return ProblemReport(
-            errors=sort_problems(self.errors), warnings=sort_problems(self.warnings)
+            errors=sort_problems(self.errors),
+            warnings=sort_problems(self.warnings),
+            notes=self.notes,
         )
 
 
 def validate_manifests(
-    arguments: Iterable[str], progress: ProgressCallback = no_progress
+    arguments: Iterable[str],
+    progress: ProgressCallback = no_progress,
+    options: ReadOptions = DEFAULT_READ_OPTIONS,
 ) -> ValidatedManifests:
     """Read and validate all files of the arguments."""
     loaded, validated, kubernetes_reader = (
-        load_manifests(arguments, progress),
+        load_manifests(arguments, progress, render=options.render),
         ValidatedManifests(),
         ObjectReader(),
     )
     validated.errors.extend(loaded.problems)
+    validated.warnings.extend(loaded.warnings)
     with gc_paused():
         for document in loaded.documents:
             _validate_document(document, validated, kubernetes_reader)
-    validated.warnings.extend(duplicate_objects(validated.objects))
+    _add_notes(validated, loaded, options)
+    duplicates = [*loaded.duplicate_keys, *replace_duplicates(validated.objects)[1]]
+    (validated.errors if options.strict else validated.warnings).extend(duplicates)
     return validated
+
+
+def _add_notes(
+    validated: ValidatedManifests, loaded: LoadedManifests, options: ReadOptions
+) -> None:
+    verbose, other_kinds = options.verbose, validated.other_kinds
+    validated.notes.extend(other_kinds.uncounted_pods(verbose=verbose))
+    if not options.quiet:
+        validated.notes.extend(other_kinds.irrelevant(verbose=verbose))
+        validated.notes.extend(describe_skipped(loaded.skipped, verbose=verbose))
 
 
 def _validate_document(
@@ -174,21 +201,38 @@ def _validate_document(
 ) -> None:
     findings = examine_object(document.value, kubernetes_reader)
     validated.objects.append((document, findings.kind))
-    for field_error in findings.field_errors:
-        (validated.warnings if field_error.warning else validated.errors).append(
+    if findings.is_other_kind:
+        validated.other_kinds.add(document.value)
+    for each in findings.field_errors:
+        field_error = name_placeholder(document.value, each)
+        accepted = field_error.warning and not field_error.placeholder
+        (validated.warnings if accepted else validated.errors).append(
             locate_error(document, field_error)
         )
 
 
-def duplicate_objects(
-    objects: Iterable[tuple[ManifestDocument, KnownKind | None]],
-) -> Iterator[Problem]:
-    """A problem for each object that occurs twice: the later would replace the earlier."""
-    first: dict[tuple[str, str, str, str], ManifestDocument] = {}
-    for document, kind in objects:
+IdentifiedDocument = TypeVar("IdentifiedDocument", bound=tuple[ManifestDocument, Any])
+
+
+def replace_duplicates(
+    objects: Sequence[IdentifiedDocument],
+) -> tuple[list[IdentifiedDocument], list[Problem]]:
+    """The objects without those that a later one replaces, and a problem for each of these."""
+    latest: dict[tuple[str, str, str, str], int] = {}
+    replaced: set[int] = set()
+    problems = []
+    for index, (document, kind) in enumerate(objects):
         key = _object_key(document, kind)
-        if key is not None and first.setdefault(key, document) is not document:
-            yield _duplicate_problem(document, first[key], key)
+        if key is None:
+            continue
+        earlier = latest.get(key)
+        latest[key] = index
+        if earlier is not None:
+            replaced.add(earlier)
+            problems.append(_duplicate_problem(document, objects[earlier][0], key))
+    if not replaced:
+        return list(objects), []
+    return [each for index, each in enumerate(objects) if index not in replaced], problems
 
 
 def _object_key(
@@ -218,6 +262,6 @@ def _duplicate_problem(
         path="metadata.name",
         found=name,
         message=f"{kind} {name} is also in {earlier.file}, line {earlier.line(())}; "
-        "the later one would replace the earlier",
+        "this one, the later, replaces it",
         hint="keep one of them",
     )

@@ -11,6 +11,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """One error or warning in one file."""
 
     file: str
+    """Empty where the problem has no place of its own."""
     line: int | None = None
     document: int | None = None
     """Which document of the file, counted from 1."""
@@ -35,11 +36,12 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
         return self.message
 
 
-class ProblemReport(msgspec.Struct, frozen=True, kw_only=True):
-    """All problems: errors stop a command, warnings do not."""
+class ProblemReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All problems: errors stop a command, warnings do not, notes are only to be known."""
 
     errors: list[Problem]
     warnings: list[Problem]
+    notes: list[Problem] = []
 
 
 def sort_problems(problems: list[Problem]) -> list[Problem]:

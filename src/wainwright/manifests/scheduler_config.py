@@ -315,8 +315,8 @@ class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_scheduler_config(file: str) -> SchedulerConfig:
     loaded = load_manifests([file])
-    if loaded.problems:
-        return SchedulerConfig(errors=tuple(loaded.problems))
+    if loaded.problems or loaded.duplicate_keys:
+        return SchedulerConfig(errors=(*loaded.problems, *loaded.duplicate_keys))
     if not loaded.documents:
         message = "an empty list is no configuration"
         return SchedulerConfig(errors=(Problem(file=file, line=1, message=message),))

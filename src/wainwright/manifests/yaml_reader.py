@@ -55,6 +55,13 @@ class UnreadableDocument(Exception):
         self.path = path
 
 
+class DuplicateKey(msgspec.Struct, frozen=True):
+    """A key that its mapping has already; the last one counts, as for an API server."""
+
+    path: FieldPath
+    line: int
+
+
 class ParsedDocument(msgspec.Struct, frozen=True):
     """One document of a stream: its value and its position in the text."""
 
@@ -62,6 +69,7 @@ class ParsedDocument(msgspec.Struct, frozen=True):
     start: int
     end: int
     line: int
+    duplicate_keys: tuple[DuplicateKey, ...] = ()
 
 
 class _OpenCollection(msgspec.Struct):
@@ -102,6 +110,7 @@ class _YamlReader:
         self.with_lines = with_lines
         self.stack: list[_OpenCollection] = []
         self.anchors: dict[str, tuple[Any, LineMap | None, int]] = {}
+        self.duplicate_keys: list[DuplicateKey] = []
         self.expanded_values = 0
         self.plain_scalars: dict[str, YamlScalar] = {}
         self.root: tuple[Any, LineMap | None] | None = None
@@ -129,7 +138,13 @@ class _YamlReader:
             elif type(event) is yaml.DocumentEndEvent:
                 if self.root is not None and self.root[0] is not None:
                     yield (
-                        ParsedDocument(self.root[0], start, _end_position(event), line),
+                        ParsedDocument(
+                            self.root[0],
+                            start,
+                            _end_position(event),
+                            line,
+                            tuple(self.duplicate_keys),
+                        ),
                         self.root[1],
                     )
             elif type(event) is yaml.StreamEndEvent:
@@ -138,6 +153,7 @@ class _YamlReader:
     def _reset(self) -> None:
         self.stack.clear()
         self.anchors.clear()
+        self.duplicate_keys.clear()
         self.expanded_values = 0
         self.root = None
 
@@ -248,12 +264,7 @@ class _YamlReader:
         if self.with_lines:
             parent.key_line = _line(event)
         if key in parent.value and not (key == MERGE_KEY and not event.style):
-            raise UnreadableDocument(
-                f"the key {key!r} is there twice",
-                line=_line(event),
-                hint="keep one of them; YAML would silently drop the other",
-                path=self._path(),
-            )
+            self.duplicate_keys.append(DuplicateKey(self._path(), _line(event)))
 
     def _path(self) -> FieldPath:
         """The keys and indices down to the value being read."""

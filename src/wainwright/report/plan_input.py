@@ -52,6 +52,8 @@ class PlanInput(msgspec.Struct, frozen=True, kw_only=True):
     """The compiled instance types of each NodePool, by name."""
     file_notes: tuple[Problem, ...]
     """Notes that refer to a place in a file."""
+    other_notes: tuple[Problem, ...] = ()
+    """Those that do not change the plan."""
     input_notes: tuple[str, ...]
     """The same as the plan's JSON has them."""
     warnings: tuple[str, ...]
@@ -73,6 +75,7 @@ class _SavedInput(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     instance_types: tuple[tuple[InstanceType, ...], ...]
     instance_types_of: dict[str, int]
     file_notes: tuple[Problem, ...]
+    other_notes: tuple[Problem, ...] = ()
     input_notes: tuple[str, ...]
     warnings: tuple[str, ...]
     node_pools: dict[str, dict[str, Any]]
@@ -80,19 +83,26 @@ class _SavedInput(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def plan_input(
-    prepared: PreparedInput, *, now: str, file_notes: tuple[Problem, ...] = ()
+    prepared: PreparedInput,
+    *,
+    now: str,
+    file_notes: tuple[Problem, ...] = (),
+    other_notes: tuple[Problem, ...] = (),
 ) -> PlanInput:
     """The input of a plan made from manifests; overlays are added by `with_overlays`."""
-    notes = [*map(_format_problem, prepared.manifests.notes), *map(str, prepared.diagnostics)]
+    manifests = prepared.manifests
+    notes = [*map(_format_problem, manifests.notes), *map(str, prepared.diagnostics)]
+    notes += map(_format_problem, manifests.other_notes)
     return PlanInput(
         now=now,
         options=prepared.settings.options,
         snapshot=prepared.snapshot,
         indexes={name: catalog.index for name, catalog in prepared.catalogs.items()},
         file_notes=file_notes,
+        other_notes=other_notes,
         input_notes=tuple(notes),
         warnings=(*pool_warnings(prepared), *prepared.warnings),
-        node_pools={pool.metadata.name: pool for pool in prepared.manifests.pools},
+        node_pools={pool.metadata.name: pool for pool in manifests.pools},
     )
 
 
@@ -124,6 +134,8 @@ def applied_overlays(catalog: NodeClassCatalog) -> AppliedOverlays:
 
 
 def _format_problem(problem: Problem) -> str:
+    if not problem.file:
+        return problem.message
     place = f"{problem.file}:{problem.line}" if problem.line is not None else problem.file
     return (
         f"{place}: {problem.path}: {problem.message}"
@@ -148,6 +160,7 @@ def save_plan_input(given: PlanInput, file: str, *, version: str) -> None:
         instance_types=tuple(catalogs),
         instance_types_of={name: numbers[id(index)] for name, index in given.indexes.items()},
         file_notes=given.file_notes,
+        other_notes=given.other_notes,
         input_notes=given.input_notes,
         warnings=given.warnings,
         node_pools={name: to_manifest(pool) for name, pool in given.node_pools.items()},
@@ -181,6 +194,7 @@ def load_plan_input(file: str) -> PlanInput:
         snapshot=saved.snapshot,
         indexes={name: indexes[number] for name, number in saved.instance_types_of.items()},
         file_notes=saved.file_notes,
+        other_notes=saved.other_notes,
         input_notes=saved.input_notes,
         warnings=saved.warnings,
         node_pools=pools,

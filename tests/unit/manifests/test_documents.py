@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from wainwright.manifests.documents import MAX_YAML
+from wainwright.manifests.documents import MAX_YAML, ReadOptions
 from wainwright.manifests.manifest_validation import validate_manifests
 from wainwright.manifests.problems import Problem
 from wainwright.manifests.yaml_writer import NotJSONValue, parse_plain_scalar
@@ -33,16 +33,6 @@ def problems(path: Path, content: str | bytes, name: str = "m.yaml") -> list[Pro
 
 
 CASES = {
-    "a key twice": (
-        "kind: A\nmetadata:\n  name: a\n  name: b\n",
-        4,
-        "the key 'name' is there twice",
-    ),
-    "a key twice in JSON": (
-        '{"kind": "A",\n "metadata": {"name": "a",\n "name": "b"}}',
-        3,
-        "the key 'name' is there twice",
-    ),
     "an alias bomb": (BOMB, 6, "aliases blow this document up to more than 200,000 values"),
     "an undefined alias": ("a: *b\n", 1, "the alias *b is not defined above"),
     "a tab": ("kind: A\nmetadata:\n\tname: a\n", 3, "not YAML: found character that cannot start"),
@@ -155,6 +145,50 @@ def test_folders_are_read_deep_and_hidden_files_are_not(tmp_path: Path) -> None:
     checked = validate_manifests([str(tmp_path)])
     assert len(checked.objects) == 1
     assert checked.report.errors == []
+
+
+DUPLICATE_KEYS = {
+    "YAML": "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n  name: b\n  name: c\n",
+    "JSON": '{"apiVersion": "v1", "kind": "Namespace",\n"metadata": {\n\n"name": "a",\n'
+    '"name": "b",\n"name": "c", "labels": {"name": "d"}}}',
+}
+
+
+@pytest.mark.parametrize("text", DUPLICATE_KEYS.values(), ids=DUPLICATE_KEYS)
+def test_of_equal_keys_the_last_counts_and_each_is_warned_of(text: str, tmp_path: Path) -> None:
+    (tmp_path / "m.yaml").write_text(text)
+    checked = validate_manifests([str(tmp_path)])
+    assert checked.objects[0][0].value["metadata"]["name"] == "c"
+    found = [(each.line, each.path, each.message) for each in checked.report.warnings]
+    message = "the key 'name' is there twice; the last one counts"
+    assert found == [(5, "metadata.name", message), (6, "metadata.name", message)]
+    assert checked.report.errors == []
+
+
+@pytest.mark.parametrize("text", DUPLICATE_KEYS.values(), ids=DUPLICATE_KEYS)
+def test_duplicate_keys_are_errors_where_that_is_wanted(text: str, tmp_path: Path) -> None:
+    (tmp_path / "m.yaml").write_text(text)
+    report = validate_manifests([str(tmp_path)], options=ReadOptions(strict=True)).report
+    assert (len(report.errors), report.warnings) == (2, [])
+
+
+def test_duplicate_keys_of_a_file_that_is_no_manifest_do_not_matter(tmp_path: Path) -> None:
+    (tmp_path / "m.yaml").write_text(POOL)
+    (tmp_path / "values.yaml").write_text("kind: a\nkind: b\nx: {metadata: 1}\n")
+    assert validate_manifests([str(tmp_path)]).report.warnings == []
+
+
+def test_an_item_with_a_duplicate_key_has_its_path(tmp_path: Path) -> None:
+    text = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Namespace\n"
+    (tmp_path / "m.yaml").write_text(f"{text}  metadata:\n    name: a\n    name: b\n")
+    [warning] = validate_manifests([str(tmp_path)]).report.warnings
+    assert (warning.line, warning.path) == (8, "items[0].metadata.name")
+
+
+def test_the_same_object_twice_is_an_error_where_that_is_wanted(tmp_path: Path) -> None:
+    (tmp_path / "m.yaml").write_text(f"{POOL}---\n{POOL}")
+    report = validate_manifests([str(tmp_path)], options=ReadOptions(strict=True)).report
+    assert (len(report.errors), report.warnings) == (1, [])
 
 
 def test_the_same_object_twice_is_warned_of(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from wainwright.api.field_error import (
     did_you_mean,
     format_value,
     invalid_value,
+    unknown_field,
 )
 
 METADATA_FIELDS: Final = {
@@ -50,7 +51,7 @@ def validate_metadata(value: Any, *, namespaced: bool) -> Iterator[FieldError]:
         return
     shapes = list(_type_errors(value))
     yield from shapes
-    if not shapes:
+    if all(field_error.pruned for field_error in shapes):
         yield from _name_errors(value, namespaced=namespaced)
         yield from label_errors(value.get("labels") or {}, ("labels",))
         yield from _annotation_errors(value.get("annotations") or {})
@@ -61,13 +62,7 @@ def _type_errors(value: dict[str, Any]) -> Iterator[FieldError]:
     for key, item in value.items():
         wanted = METADATA_FIELDS.get(key)
         if wanted is None:
-            yield FieldError(
-                path=(key,),
-                message="unknown field",
-                found=key,
-                expected="a field that is known",
-                hint=did_you_mean(key, list(METADATA_FIELDS)),
-            )
+            yield unknown_field((key,), key, did_you_mean(key, list(METADATA_FIELDS)))
         elif item is not None and (not isinstance(item, wanted) or isinstance(item, bool)):
             yield invalid_value((key,), item, METADATA_TYPE_NAMES[wanted])
     yield from _text_map_errors(value)

@@ -330,7 +330,7 @@ def validate_object(
     if old is not None or not is_surely_valid(kind.type, value):
         found.extend(schema_validation.find_unknown_fields(value, root))
         found.extend(_schema_errors(value, root, old))
-    if not any(field_error for field_error in found if not field_error.warning):
+    if all(field_error.is_accepted for field_error in found):
         found.extend(check_semantics(kind.name, schema_validation.apply_defaults(value, root)))
     return [_with_long_form_hint(kind, field_error) for field_error in found]
 

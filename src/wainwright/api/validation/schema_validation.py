@@ -23,6 +23,7 @@ from wainwright.api.field_error import (
     did_you_mean,
     format_value,
     invalid_value,
+    unknown_field,
 )
 from wainwright.api.validation import cel
 from wainwright.api.wire import EXPECTED_TEXT_KEYWORD, Schema, WireStruct, object_schema
@@ -70,9 +71,7 @@ def _unknown_entries(
 
 def _unknown_field(key: str, known: list[str], path: FieldPath) -> FieldError:
     hint = did_you_mean(key, known) or (f"known here: {', '.join(sorted(known))}" if known else "")
-    return FieldError(
-        path=path, message="unknown field", found=key, expected="a field that is known", hint=hint
-    )
+    return unknown_field(path, key, hint)
 
 
 def apply_defaults(value: Any, schema: Schema) -> Any:

@@ -3,11 +3,12 @@ Notes are added for old names in other documents and for duplicate names.
 """
 
 from collections.abc import Iterable, Iterator, Sequence, Set
+from copy import deepcopy
 from typing import Any, Final
 
 import msgspec
 
-from wainwright.api.field_error import FieldError, FieldPath
+from wainwright.api.field_error import FieldError, FieldPath, PathStep
 from wainwright.api.legacy.legacy_validation import (
     legacy_kind,
     validate_legacy_object,
@@ -119,12 +120,15 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True):
     field_errors: list[ConversionError]
 
 
-def convert_documents(documents: Sequence[Any], *, ignore_defaults: bool = False) -> Conversion:
+def convert_documents(
+    documents: Sequence[Any], *, ignore_defaults: bool = False, drop_unknown_fields: bool = False
+) -> Conversion:
     """Convert legacy kinds to v1; all other documents stay unchanged, at their place.
     An invalid legacy document is not converted, and its field errors are reported.
-    `ignore_defaults` leaves out the requirements that a Provisioner implied.
+    `ignore_defaults` leaves out the requirements that a Provisioner implied;
+    with `drop_unknown_fields` a document is converted without fields that its kind did not have.
     """
-    converter = _Converter(documents, ignore_defaults)
+    converter = _Converter(documents, ignore_defaults, drop_unknown_fields)
     converter.convert_classes()
     converter.convert_pools()
     converter.convert_claims()
@@ -134,9 +138,12 @@ def convert_documents(documents: Sequence[Any], *, ignore_defaults: bool = False
 class _Converter:
     """The state of one conversion."""
 
-    def __init__(self, documents: Sequence[Any], ignore_defaults: bool) -> None:
+    def __init__(
+        self, documents: Sequence[Any], ignore_defaults: bool, drop_unknown_fields: bool
+    ) -> None:
         self.documents = documents
         self.ignore_defaults = ignore_defaults
+        self.drop_unknown_fields = drop_unknown_fields
         self.kinds: list[type[WireStruct] | None] = [
             legacy_kind(document) for document in documents
         ]
@@ -154,8 +161,10 @@ class _Converter:
         self.field_errors.extend(
             ConversionError(document=index, field_error=field_error) for field_error in field_errors
         )
-        if not field_errors:
-            self.drafts[index] = ConversionDraft(index, without_nulls(document))
+        unknown = [each.path for each in field_errors if each.pruned]
+        if not field_errors or (self.drop_unknown_fields and len(unknown) == len(field_errors)):
+            known = _without_fields(document, unknown)
+            self.drafts[index] = ConversionDraft(index, without_nulls(known))
 
     def _drafts_of(self, *kinds: type[WireStruct]) -> Iterator[ConversionDraft]:
         for index, draft in self.drafts.items():
@@ -221,6 +230,22 @@ class _Converter:
         if any(self.kinds[index] is Provisioner for index in self.drafts):
             others = (item for item in enumerate(self.documents) if self.kinds[item[0]] is None)
             yield from note_old_names(others)
+
+
+def _without_fields(document: JsonObject, paths: Sequence[FieldPath]) -> JsonObject:
+    if not paths:
+        return document
+    known = deepcopy(document)
+    for *outer, field in paths:
+        _value_at(known, outer).pop(field)
+    return known
+
+
+def _value_at(value: Any, path: Iterable[PathStep]) -> Any:
+    """The value at a path that exists; it may lead through lists."""
+    for step in path:
+        value = value[step]
+    return value
 
 
 def _sort_notes(notes: Iterable[ConversionNote]) -> list[ConversionNote]:
