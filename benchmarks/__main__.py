@@ -2,15 +2,7 @@
 
 import sys
 
-from benchmarks import (
-    catalogue,
-    constrained_pods,
-    emulator,
-    manifests,
-    packing,
-    planner,
-    snapshots,
-)
+from benchmarks import catalogue, constrained_pods, emulator, manifests, packing, planner, snapshots
 
 ALL = {
     "manifests": manifests.run,

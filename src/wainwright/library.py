@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from wainwright.manifests import cluster_manifests as cluster_manifests
+from wainwright.manifests import cluster_manifests
 from wainwright.manifests.cluster_manifests import ClusterManifests
 from wainwright.model.plan import DEFAULT_PLAN_OPTIONS, ExplainedPlan, PlanOptions
 from wainwright.offline import OfflinePlan, PlanSettings, make_plan, prepare_input

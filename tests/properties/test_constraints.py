@@ -14,7 +14,7 @@ from wainwright.core.plan import prepare_snapshot
 from wainwright.core.scheduling.constraints import NodeRejection
 from wainwright.core.scheduling.existing_nodes import ExistingNodes
 from wainwright.core.scheduling.new_node import NewNodeEvaluator
-from wainwright.core.scheduling.pod_requirements import OptionKind, PodClass, PodRequirements
+from wainwright.core.scheduling.pod_classes import OptionKind, PodClass, PodRequirements
 from wainwright.core.scheduling.solver import FIRST_FIT, PreparedSolve
 from wainwright.core.scheduling.state import SchedulingState
 from wainwright.model.bitset import BitSet, union

@@ -7,12 +7,7 @@ from tests.support.kube_scheduler.binding import cluster_after_plan
 from tests.support.random_inputs.constrained import random_constrained_input
 from tests.support.random_inputs.unconstrained import PlannerInput, random_input
 
-from wainwright.core.disruption.commands import (
-    Command,
-    DisruptionInput,
-    DisruptionOptions,
-    Method,
-)
+from wainwright.core.disruption.commands import Command, DisruptionInput, DisruptionOptions, Method
 from wainwright.core.disruption.preview import DisruptionPreview, preview_disruption
 from wainwright.core.disruption.replacement import ReplacementRules
 from wainwright.core.plan import plan

@@ -26,7 +26,7 @@ from tests.support.aws_provider import (
 )
 from tests.support.launch_trial import CrashPoint, claims_by_batch, has_perfect_matching
 
-from wainwright.aws.api.seam import AwsResponse, Params
+from wainwright.aws.api.services import AwsResponse, Params
 from wainwright.aws.instances import BATCH_TAG
 from wainwright.aws.provider import AwsCloudProvider
 from wainwright.clock import EPOCH, VirtualClock

@@ -29,7 +29,7 @@ from tests.support.aws_provider import (
 )
 from tests.support.launch_trial import CrashPoint, claims_by_batch, has_perfect_matching
 
-from wainwright.aws.api.seam import AwsResponse, Params
+from wainwright.aws.api.services import AwsResponse, Params
 from wainwright.aws.instances import BATCH_TAG, GARBAGE_MIN_AGE
 from wainwright.aws.launch.recovery import VISIBLE_AFTER
 from wainwright.clock import EPOCH, VirtualClock
@@ -38,11 +38,7 @@ from wainwright.emulator.ec2.capacity_market import CapacityRule
 from wainwright.emulator.ec2.instance.lifecycle import DelayDistribution, InstanceTimings
 from wainwright.emulator.faults import FaultRule, FaultTiming
 from wainwright.emulator.settings import EmulatorSettings
-from wainwright.errors import (
-    CloudProviderError,
-    InstanceNotFoundError,
-    TemporarilyUnavailableError,
-)
+from wainwright.errors import CloudProviderError, InstanceNotFoundError, TemporarilyUnavailableError
 from wainwright.model.labels import ON_DEMAND, SPOT
 from wainwright.model.node_claim import Instance, LaunchRecord, NodeClaim
 from wainwright.model.requirements import Requirements

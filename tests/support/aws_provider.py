@@ -12,7 +12,7 @@ from wainwright.api.catalog_documents import Cloud as CloudManifest
 from wainwright.api.catalog_documents import CloudReservation, CloudSpec
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.aws.api.middleware import with_middleware
-from wainwright.aws.api.seam import Seam
+from wainwright.aws.api.services import Seam
 from wainwright.aws.cluster_config import ClusterConfig
 from wainwright.aws.instances import RESERVATIONS_ONLY, Ec2Instance
 from wainwright.aws.provider import AwsCloudProvider, ProviderEnvironment, ProviderOptions

@@ -13,8 +13,7 @@ import msgspec
 
 from wainwright.aws.api.batching import INSTANCE_ID_WINDOW, Batcher, batch_metrics
 from wainwright.aws.api.middleware import RateLimit, TokenBucket
-from wainwright.aws.api.seam import Row, from_tag_list, tag_filters
-from wainwright.aws.api.services import Ec2
+from wainwright.aws.api.services import Ec2, Row, from_tag_list, tag_filters
 from wainwright.aws.cluster_config import CLUSTER_NAME_TAG, ClusterConfig
 from wainwright.aws.reservation_availability import ReservationAvailability
 from wainwright.catalogue.offerings.capacity_reservations import (

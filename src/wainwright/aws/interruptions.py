@@ -19,8 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from wainwright.aws.api.error_codes import is_access_denied
-from wainwright.aws.api.seam import Filter, Row, filter_equals
-from wainwright.aws.api.services import Ec2, Sqs
+from wainwright.aws.api.services import Ec2, Filter, Row, Sqs, filter_equals
 from wainwright.catalogue.offerings.capacity_reservations import parse_reservation_time
 from wainwright.clock import Clock
 from wainwright.errors import AwsError

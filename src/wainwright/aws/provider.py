@@ -12,8 +12,7 @@ from typing import Final
 import msgspec
 
 from wainwright.aws.api.error_codes import RESERVATION_CAPACITY_EXCEEDED, to_cloud_error
-from wainwright.aws.api.seam import Seam
-from wainwright.aws.api.services import AwsServices, Sqs
+from wainwright.aws.api.services import AwsServices, Seam, Sqs
 from wainwright.aws.cluster_config import ClusterConfig
 from wainwright.aws.drift import (
     CurrentNodeClass,

@@ -19,8 +19,7 @@ import msgspec
 from wainwright.api.catalog_documents import CloudReservation
 from wainwright.api.karpenter.ec2nodeclass import CapacityReservationSelectorTerm, EC2NodeClass
 from wainwright.aws.api.batching import TtlCache
-from wainwright.aws.api.seam import Row, from_tag_list
-from wainwright.aws.api.services import AwsServices
+from wainwright.aws.api.services import AwsServices, Row, from_tag_list
 from wainwright.aws.nodeclass.status import (
     CAPACITY_RESERVATIONS_READY,
     ResolvedPart,

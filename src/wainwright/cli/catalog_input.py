@@ -23,12 +23,7 @@ from wainwright.manifests.cluster_manifests import (
     default_node_class,
     read_manifests,
 )
-from wainwright.manifests.documents import (
-    STDIN,
-    ManifestDocument,
-    load_manifests,
-    locate_error,
-)
+from wainwright.manifests.documents import STDIN, ManifestDocument, load_manifests, locate_error
 from wainwright.manifests.problems import InvalidInput, Problem, ProblemReport
 from wainwright.offline import PlanSettings, catalog_inputs, catalog_scope
 

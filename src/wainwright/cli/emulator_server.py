@@ -17,8 +17,7 @@ from wainwright.cli.options import show_progress
 from wainwright.cli.printing import print_problems
 from wainwright.clock import SystemClock
 from wainwright.emulator.emulated_account import EmulatedAwsAccount
-from wainwright.emulator.http.admin_api import connection_info
-from wainwright.emulator.http.router import RequestLogEntry
+from wainwright.emulator.http.admin_api import RequestLogEntry, connection_info
 from wainwright.emulator.http.server import EmulatorHttpServer, endpoint_url, listen, resume_account
 from wainwright.emulator.settings import EmulatorSettings
 from wainwright.manifests.cluster_manifests import read_manifests

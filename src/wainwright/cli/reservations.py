@@ -11,10 +11,10 @@ from wainwright.cli.printing import print_problems, print_table
 from wainwright.report.reservation_usage import (
     NUMERIC_COLUMNS,
     USAGE_HEADINGS,
+    reservation_usage,
     usage_notes,
     usage_rows,
 )
-from wainwright.report.reservation_usage import reservation_usage as reservation_usage
 
 
 @click.command()

@@ -17,7 +17,7 @@ from wainwright.core.scheduling.drafts import Draft
 from wainwright.core.scheduling.existing_nodes import ExistingNodes
 from wainwright.core.scheduling.new_node import fitting_types
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
-from wainwright.core.scheduling.pod_requirements import PodClass, PodRequirements
+from wainwright.core.scheduling.pod_classes import PodClass, PodRequirements
 from wainwright.core.scheduling.solver import Solution
 from wainwright.model.bitset import BitSet, iter_bits
 from wainwright.model.instance_type_index import InstanceTypeIndex

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import msgspec
 
 from wainwright.core.cluster_usage import remaining_cluster_limits
-from wainwright.core.disruption.eviction import evict_from_deleting_nodes, is_rescheduled
+from wainwright.core.disruption.eviction import evict_from_deleting_nodes
 from wainwright.core.explain.unschedulable import explain_unschedulable
 from wainwright.core.plan import SolvedPlan, is_placeable, solve_with_fallbacks
 from wainwright.core.plan_builder import planned_claims, pods_on_existing_nodes
@@ -20,8 +20,7 @@ from wainwright.core.scheduling.draft_fit import evaluate_fit
 from wainwright.core.scheduling.existing_nodes import ExistingNodes, NodeOrder
 from wainwright.core.scheduling.nodeclaim_template import compile_templates
 from wainwright.core.scheduling.placement import FirstFit, PlacementPolicy
-from wainwright.core.scheduling.pod_classes import PodClasses
-from wainwright.core.scheduling.pod_requirements import PodClass
+from wainwright.core.scheduling.pod_classes import PodClass, PodClasses
 from wainwright.core.scheduling.queue import PodBatch, Queue, build_queue
 from wainwright.core.scheduling.reservation_manager import available_counts, in_flight_usage
 from wainwright.core.scheduling.solver import CompiledCluster, Solution, Strategy
@@ -89,7 +88,7 @@ class ClusterSimulator:
         self._catalog_counts = available_counts(template.index for template in templates)
         self._in_flight = in_flight_usage(snapshot.nodes)
         pods = [*snapshot.pods, *(pod for node in self._nodes.nodes for pod in node.pods)]
-        movable = [pod for pod in pods if is_rescheduled(pod) and is_placeable(pod)]
+        movable = [pod for pod in pods if pod.is_rescheduled and is_placeable(pod)]
         self._cluster = CompiledCluster(
             movable, templates, self._nodes, self._free_counts(Counter()), options, forkable=True
         )
@@ -168,7 +167,7 @@ class ClusterSimulator:
             pod
             for name in names
             for pod in self._nodes.nodes[self._numbers[name]].pods
-            if is_rescheduled(pod)
+            if pod.is_rescheduled
         )
         return [*self._snapshot.pods, *moved]
 

@@ -250,6 +250,17 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """namespace/name."""
         return f"{self.namespace}/{self.name}"
 
+    @property
+    def is_rescheduled(self) -> bool:
+        """Whether the pod will be created again elsewhere once its node is gone.
+
+        DaemonSet pods and static pods end with their node. A terminating pod is gone in any case,
+        and only a StatefulSet creates another one in its place.
+        """
+        if self.daemonset or self.eviction.static:
+            return False
+        return not self.terminating or self.eviction.recreated
+
 
 class DaemonSet(msgspec.Struct, frozen=True, kw_only=True):
     """A DaemonSet: one pod on every node that its template fits."""

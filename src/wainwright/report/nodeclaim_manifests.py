@@ -12,10 +12,7 @@ from wainwright.core.launch.launch_choice import options_of_claim
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.plan import Plan, PlannedNodeClaim
 from wainwright.report.plan_input import AppliedOverlays, PlanInput
-from wainwright.translate.nodeclaims import (
-    MIN_VALUES_RELAXED_ANNOTATION,
-    translate_planned_claim,
-)
+from wainwright.translate.nodeclaims import MIN_VALUES_RELAXED_ANNOTATION, translate_planned_claim
 
 
 def node_claim_manifests(given: PlanInput, plan: Plan) -> list[dict[str, Any]]:

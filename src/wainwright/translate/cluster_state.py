@@ -45,10 +45,7 @@ from wainwright.model import pod as model
 from wainwright.model.input_remarks import InputRemark, RemarkKind
 from wainwright.model.snapshot import Node as ModelNode
 from wainwright.model.snapshot import Pool, ReservationState, Snapshot
-from wainwright.translate.disruption import (
-    EvictionFactsTranslator,
-    translate_pod_disruption_budget,
-)
+from wainwright.translate.disruption import EvictionFactsTranslator, translate_pod_disruption_budget
 from wainwright.translate.node_claim_pairing import (
     NodeWithClaim,
     is_duplicate_of_claim,
@@ -536,15 +533,9 @@ class _PodTable:
         """The remarks on pods that are to be scheduled, or will be: their node is deleted."""
         for key, remarks in self._remarks.items():
             entry = self._entries[key]
-            if entry.role is not PodRole.BOUND or (entry.node in deleting and _moves(entry.pod)):
+            moves = entry.node in deleting and entry.pod is not None and entry.pod.is_rescheduled
+            if entry.role is not PodRole.BOUND or moves:
                 yield key, remarks
-
-
-def _moves(pod: model.Pod | None) -> bool:
-    """Whether the pod is created again elsewhere when its node is gone, unless that is blocked."""
-    if pod is None or pod.daemonset or pod.eviction.static:
-        return False
-    return not pod.terminating or pod.eviction.recreated
 
 
 def _daemonset_of(pod: Pod) -> ObjectKey | None:

@@ -17,8 +17,7 @@ from tests.support.aws_provider import (
     running_instance,
 )
 
-from wainwright.aws.api.seam import AwsResponse, Params
-from wainwright.aws.api.services import Ec2
+from wainwright.aws.api.services import AwsResponse, Ec2, Params
 from wainwright.aws.instances import (
     BATCH_TAG,
     Ec2Instance,

@@ -13,11 +13,7 @@ from tests.support.catalogue_builders import (
 
 from wainwright.catalogue.class_catalog import CatalogBuilder
 from wainwright.catalogue.offerings.built_in_offerings import load_built_in_offerings
-from wainwright.catalogue.region_catalog import (
-    CatalogScope,
-    FeatureGates,
-    SharedLayers,
-)
+from wainwright.catalogue.region_catalog import CatalogScope, FeatureGates, SharedLayers
 from wainwright.errors import InvalidInputError
 from wainwright.model.instance_type import UNLIMITED
 from wainwright.model.instance_type_index import InstanceTypeIndex

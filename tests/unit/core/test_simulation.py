@@ -13,7 +13,6 @@ from tests.support.model_builders import (
     zonal_instance_type,
 )
 
-from wainwright.core.disruption.eviction import is_rescheduled
 from wainwright.core.plan import plan
 from wainwright.core.simulation import ClusterSimulator, Simulation
 from wainwright.model.instance_type_index import InstanceTypeIndex
@@ -213,8 +212,8 @@ def test_daemonset_and_terminating_pods_are_ignored() -> None:
         msgspec.structs.replace(labelled_pods(1, "agent")[0], daemonset=True),
         msgspec.structs.replace(labelled_pods(1, "leaving")[0], terminating=True),
     )
-    assert not is_rescheduled(agent)
-    assert not is_rescheduled(leaving)
+    assert not agent.is_rescheduled
+    assert not leaving.is_rescheduled
     assert (
         simulator(existing_node("a", "zone-a", agent, leaving)).remove_nodes(["a"]) == Simulation()
     )

@@ -25,11 +25,7 @@ from wainwright.api.karpenter.shared_fields import (
 from wainwright.api.kinds import KindFamily, KnownKind
 from wainwright.api.quantity import InvalidQuantity, parse_quantity
 from wainwright.api.validation import cel, metadata_validation, schema_validation
-from wainwright.api.validation.metadata_validation import (
-    EXPECTED_KEY,
-    is_label_key,
-    is_label_value,
-)
+from wainwright.api.validation.metadata_validation import EXPECTED_KEY, is_label_key, is_label_value
 from wainwright.api.validation.schema_validation import is_surely_valid
 from wainwright.api.wire import EXPECTED_LABEL_VALUE, LABEL_VALUE_PATTERN, Schema, object_schema
 

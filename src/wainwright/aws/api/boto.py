@@ -16,7 +16,7 @@ from botocore import xform_name
 from botocore.config import Config
 from botocore.parsers import ResponseParserError
 
-from wainwright.aws.api.seam import AwsResponse, Params
+from wainwright.aws.api.services import AwsResponse, Params
 from wainwright.errors import AwsError
 
 MAX_WORKERS: Final = 32  # concurrent calls

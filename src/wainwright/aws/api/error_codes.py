@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from wainwright.aws.api.seam import Params
+from wainwright.aws.api.services import Params
 from wainwright.errors import (
     AwsError,
     CloudProviderError,

@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from wainwright.aws.api.error_codes import FailureKind, classify_failure, is_retryable
-from wainwright.aws.api.seam import AwsResponse, Params, Seam
+from wainwright.aws.api.services import AwsResponse, Params, Seam
 from wainwright.clock import Clock
 from wainwright.errors import AwsError
 from wainwright.metrics import (

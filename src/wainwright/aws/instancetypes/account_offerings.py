@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from wainwright.aws.api.seam import Row
+from wainwright.aws.api.services import Row
 from wainwright.aws.instancetypes.pricing import NO_PRICES, RegionPrices
 from wainwright.catalogue import regions
 from wainwright.catalogue.instancetypes import instance_type_info

@@ -17,8 +17,7 @@ from typing import Final
 import msgspec
 
 from wainwright.aws.api.error_codes import is_access_denied
-from wainwright.aws.api.seam import Row
-from wainwright.aws.api.services import AwsServices
+from wainwright.aws.api.services import AwsServices, Row
 from wainwright.aws.instancetypes.account_offerings import (
     AccountOfferings,
     RegionInstanceTypes,

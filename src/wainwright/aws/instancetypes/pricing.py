@@ -10,8 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from wainwright.aws.api.seam import Row
-from wainwright.aws.api.services import Ec2, PriceList
+from wainwright.aws.api.services import Ec2, PriceList, Row
 from wainwright.clock import Clock
 
 SpotPrices = Mapping[tuple[str, str], float]

@@ -27,8 +27,7 @@ from wainwright.aws.api.error_codes import (
     is_transient,
     to_cloud_error,
 )
-from wainwright.aws.api.seam import AwsResponse
-from wainwright.aws.api.services import Ec2
+from wainwright.aws.api.services import AwsResponse, Ec2
 from wainwright.aws.instances import Ec2Instance, InstanceBatcher
 from wainwright.aws.instancetypes.unavailable_offerings import UnavailableOfferings
 from wainwright.aws.launch.create_fleet import (
@@ -127,7 +126,7 @@ class FleetLaunch:
         )
         fleet_result = NOTHING_LAUNCHED
         try:
-            response = await deps.templates.launch(batch.templates, self._create_fleet)
+            response = await deps.templates.call_with_templates(batch.templates, self._create_fleet)
             fleet_result = self._response_parser().parse(response)
             self._finish(self._assign(fleet_result))
         finally:

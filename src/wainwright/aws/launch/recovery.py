@@ -24,8 +24,7 @@ from typing import Final
 
 import msgspec
 
-from wainwright.aws.api.seam import filter_equals
-from wainwright.aws.api.services import Ec2
+from wainwright.aws.api.services import Ec2, filter_equals
 from wainwright.aws.instances import (
     BATCH_TAG,
     TERMINATING_STATES,

@@ -18,7 +18,7 @@ from wainwright.api.karpenter.ec2nodeclass import (
     EC2NodeClassSpec,
 )
 from wainwright.api.quantity import parse_quantity
-from wainwright.aws.api.seam import Row, tag_specifications
+from wainwright.aws.api.services import Row, tag_specifications
 from wainwright.aws.instances import RESERVATIONS_ONLY
 from wainwright.aws.userdata.user_data import UserData
 from wainwright.catalogue.instancetypes.derived_amount import GIB, ceil_div

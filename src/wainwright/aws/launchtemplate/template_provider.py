@@ -13,8 +13,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from wainwright.aws.api.seam import Filter, tag_filters
-from wainwright.aws.api.services import Ec2
+from wainwright.aws.api.services import Ec2, Filter, tag_filters
 from wainwright.aws.cluster_config import CLUSTER_NAME_TAG
 from wainwright.aws.launchtemplate.template_data import TEMPLATE_NAME_PREFIX, LaunchTemplate
 from wainwright.clock import Clock
@@ -70,7 +69,7 @@ class LaunchTemplateProvider:
             await asyncio.shield(self._creation(template))
         return template.name
 
-    async def launch(
+    async def call_with_templates(
         self, templates: Sequence[LaunchTemplate], action: Callable[[], Awaitable[Result]]
     ) -> Result:
         """Runs the action once its templates exist; again, once, if EC2 reports one missing."""

@@ -14,8 +14,15 @@ import msgspec
 
 from wainwright.api.karpenter.ec2nodeclass import AMISelectorTerm, EC2NodeClass
 from wainwright.aws.api.batching import TtlCache
-from wainwright.aws.api.seam import Filter, Row, filter_equals, tag_filters
-from wainwright.aws.api.services import DEFAULT_IMAGE_OWNERS, Ec2, Ssm
+from wainwright.aws.api.services import (
+    DEFAULT_IMAGE_OWNERS,
+    Ec2,
+    Filter,
+    Row,
+    Ssm,
+    filter_equals,
+    tag_filters,
+)
 from wainwright.aws.cluster_config import ClusterInfoProvider
 from wainwright.aws.nodeclass.status import (
     AMI_DEPRECATED,

@@ -12,8 +12,7 @@ from typing import Final
 
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.aws.api.batching import TtlCache
-from wainwright.aws.api.seam import Row, from_tag_list
-from wainwright.aws.api.services import NO_SUCH_ENTITY, Iam
+from wainwright.aws.api.services import NO_SUCH_ENTITY, Iam, Row, from_tag_list
 from wainwright.aws.cluster_config import ClusterConfig
 from wainwright.aws.nodeclass.status import (
     INSTANCE_PROFILE_READY,

@@ -19,8 +19,7 @@ from wainwright.api.karpenter.ec2nodeclass import (
     SubnetSelectorTerm,
 )
 from wainwright.aws.api.batching import TtlCache
-from wainwright.aws.api.seam import Filter, Row, filter_equals, tag_filters
-from wainwright.aws.api.services import Ec2
+from wainwright.aws.api.services import Ec2, Filter, Row, filter_equals, tag_filters
 from wainwright.aws.instancetypes.unavailable_offerings import UnavailableOfferings
 from wainwright.aws.nodeclass.status import (
     PLACEMENT_GROUP_READY,

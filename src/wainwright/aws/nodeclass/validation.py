@@ -13,8 +13,7 @@ import msgspec
 from wainwright.api.karpenter.ec2nodeclass import RESTRICTED_TAGS, EC2NodeClass
 from wainwright.aws.api.batching import TtlCache
 from wainwright.aws.api.error_codes import is_access_denied, is_profile_propagating, is_transient
-from wainwright.aws.api.seam import tag_specifications
-from wainwright.aws.api.services import Ec2
+from wainwright.aws.api.services import Ec2, tag_specifications
 from wainwright.aws.cluster_config import ClusterConfig
 from wainwright.aws.launch.launch_request import ClusterContext, LaunchContext, LaunchRequest
 from wainwright.aws.launch.offering_selection import LaunchOffering, LaunchSelection

@@ -14,7 +14,7 @@ import msgspec
 
 from wainwright.core.disruption.disruption_cost import disruption_cost
 from wainwright.core.disruption.drift import Drift, OfferedTypes, find_drift
-from wainwright.core.disruption.eviction import PodDisruptionBudgets, is_rescheduled
+from wainwright.core.disruption.eviction import PodDisruptionBudgets
 from wainwright.model.disruption import PodDisruptionBudget
 from wainwright.model.instance_type import Offering
 from wainwright.model.instance_type_index import InstanceTypeIndex
@@ -161,7 +161,7 @@ class _CandidateFinder:
             pool=pool,
             offering=offering,
             cost=disruption_cost(node, self._now),
-            pods=tuple(pod for pod in node.pods if is_rescheduled(pod)),
+            pods=tuple(pod for pod in node.pods if pod.is_rescheduled),
             drift=drift,
             blockers=tuple(sorted(blockers, key=lambda each: each.code)),
         )
@@ -346,7 +346,7 @@ def _node_blockers(node: Node, nominated: AbstractSet[str], now: float | None) -
 
 def _consolidation_blockers(node: Node, pool: Pool, now: float | None) -> Iterator[Blocker]:
     disruption = pool.disruption
-    is_empty = not any(map(is_rescheduled, node.pods))
+    is_empty = not any(pod.is_rescheduled for pod in node.pods)
     if disruption.consolidate_after is None or (disruption.policy == WHEN_EMPTY and not is_empty):
         yield Blocker(code=BlockerCode.POLICY, kind=BlockerKind.POLICY, name=pool.name)
     if disruption.consolidate_after is None:

@@ -13,11 +13,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from wainwright.core.disruption.budgets import (
-    BudgetStatus,
-    DisruptionReason,
-    evaluate_budgets,
-)
+from wainwright.core.disruption.budgets import BudgetStatus, DisruptionReason, evaluate_budgets
 from wainwright.core.disruption.candidates import (
     Blocker,
     BlockerCode,

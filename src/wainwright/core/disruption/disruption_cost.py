@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from typing import Final
 
-from wainwright.core.disruption.eviction import is_rescheduled
 from wainwright.model.pod import Pod
 from wainwright.model.snapshot import Node
 
@@ -22,7 +21,7 @@ def pod_eviction_cost(pod: Pod) -> float:
 
 def evictions_cost(pods: Iterable[Pod]) -> float:
     """A pod that wants to be evicted does not make the eviction of others cheaper."""
-    return sum(max(0.0, pod_eviction_cost(pod)) for pod in pods if is_rescheduled(pod))
+    return sum(max(0.0, pod_eviction_cost(pod)) for pod in pods if pod.is_rescheduled)
 
 
 def remaining_lifetime(node: Node, now: float | None) -> float:

@@ -38,17 +38,6 @@ def _forbids(budget: PodDisruptionBudget, pod: Pod) -> bool:
     return budget.never_allows_eviction and not may_go_unready
 
 
-def is_rescheduled(pod: Pod) -> bool:
-    """Whether the pod will be created again elsewhere once its node is gone.
-
-    DaemonSet pods and static pods end with their node. A terminating pod is gone in any case, and
-    only a StatefulSet creates another one in its place.
-    """
-    if pod.daemonset or pod.eviction.static:
-        return False
-    return not pod.terminating or pod.eviction.recreated
-
-
 def is_eviction_blocked(pod: Pod, budgets: PodDisruptionBudgets) -> bool:
     """Whether the pod may not be evicted; a terminating pod needs no eviction.
 
@@ -94,7 +83,7 @@ def _drain(
 ) -> Node:
     staying: list[Pod] = []
     for pod in node.pods:
-        if not is_rescheduled(pod):
+        if not pod.is_rescheduled:
             staying.append(pod)
         elif is_eviction_blocked(pod, budgets):
             staying.append(pod)

@@ -12,7 +12,7 @@ import msgspec
 
 from wainwright.core.scheduling.constraints import NodeRejection
 from wainwright.core.scheduling.existing_nodes import ExistingNodes
-from wainwright.core.scheduling.pod_requirements import PodClass, PodRequirements, RelaxationLevel
+from wainwright.core.scheduling.pod_classes import PodClass, PodRequirements, RelaxationLevel
 from wainwright.core.scheduling.topology.allowed_domains import AllowedDomains, allowed_domains
 from wainwright.core.scheduling.topology.topology import Topology
 from wainwright.model.bitset import BitSet, iter_bits

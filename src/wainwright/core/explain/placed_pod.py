@@ -29,7 +29,7 @@ from wainwright.core.scheduling.drafts import Draft
 from wainwright.core.scheduling.new_node import NewNodeCandidate
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate, pool_order
 from wainwright.core.scheduling.placement import PlacementObserver, PodPlacement
-from wainwright.core.scheduling.pod_requirements import (
+from wainwright.core.scheduling.pod_classes import (
     OptionKind,
     PodClass,
     PodRequirements,

@@ -21,7 +21,7 @@ from wainwright.core.scheduling.nodeclaim_template import (
     compile_templates,
     pool_order,
 )
-from wainwright.core.scheduling.pod_requirements import PodClass
+from wainwright.core.scheduling.pod_classes import PodClass
 from wainwright.core.scheduling.solver import Solution
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.plan import PRICE_LIMIT, PRICE_UNITS, UnschedulableGroup

@@ -13,13 +13,8 @@ from wainwright.core.explain.instance_type_funnel import FunnelContext
 from wainwright.core.explain.pod_verdicts import PodVerdict, VerdictBuilder
 from wainwright.core.explain.suggested_changes import find_fixes, generalize_changes
 from wainwright.core.explain.suggestion_trials import Replanner, TrialRunner, choose_suggestion
-from wainwright.core.plan import (
-    SolvedPlan,
-    prepare_snapshot,
-    solve_by_cost,
-    solve_with_fallbacks,
-)
-from wainwright.core.scheduling.pod_requirements import PodClass
+from wainwright.core.plan import SolvedPlan, prepare_snapshot, solve_by_cost, solve_with_fallbacks
+from wainwright.core.scheduling.pod_classes import PodClass
 from wainwright.core.scheduling.solver import Solution
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.plan import (

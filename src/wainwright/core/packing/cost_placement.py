@@ -26,8 +26,7 @@ from wainwright.core.packing.pod_packing import (
 from wainwright.core.scheduling.draft_fit import try_fit
 from wainwright.core.scheduling.drafts import Draft
 from wainwright.core.scheduling.new_node import NewNodeCandidate
-from wainwright.core.scheduling.pod_classes import PodClasses
-from wainwright.core.scheduling.pod_requirements import OptionKind, PodClass
+from wainwright.core.scheduling.pod_classes import OptionKind, PodClass, PodClasses
 from wainwright.core.scheduling.queue import PodBatch, QueueSegment
 from wainwright.core.scheduling.solver import Solution, Strategy
 from wainwright.core.scheduling.state import SchedulingState

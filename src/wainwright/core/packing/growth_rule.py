@@ -27,7 +27,7 @@ from wainwright.core.scheduling.compiled_requirements import CompiledRequirement
 from wainwright.core.scheduling.draft_fit import try_fit
 from wainwright.core.scheduling.drafts import Draft, DraftChange
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
-from wainwright.core.scheduling.pod_requirements import PodClass, PodRequirements
+from wainwright.core.scheduling.pod_classes import PodClass, PodRequirements
 from wainwright.model.bitset import BitSet, iter_bits
 from wainwright.model.offering_groups import OfferingGroupSet
 

@@ -26,8 +26,8 @@ from wainwright.core.packing.linear_program import (
 from wainwright.core.packing.packing_problem import DemandGroups, ItemType, resource_vector
 from wainwright.core.packing.resource_vectors import ResourceVector, encoder_for
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
-from wainwright.core.scheduling.pod_requirements import Amounts as RequestAmounts
-from wainwright.core.scheduling.pod_requirements import PodClass, SchedulingRequirements
+from wainwright.core.scheduling.pod_classes import Amounts as RequestAmounts
+from wainwright.core.scheduling.pod_classes import PodClass, SchedulingRequirements
 from wainwright.core.scheduling.solver import Solution
 from wainwright.model.bitset import BitSet, iter_bits, union
 from wainwright.model.labels import INSTANCE_FAMILY, INSTANCE_SIZE, INSTANCE_TYPE

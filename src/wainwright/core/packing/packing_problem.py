@@ -16,7 +16,7 @@ from wainwright.core.packing.resource_vectors import (
     VectorEncoder,
     subset_sums,
 )
-from wainwright.core.scheduling.pod_requirements import PodRequirements
+from wainwright.core.scheduling.pod_classes import PodRequirements
 
 MAX_DEMAND_GROUPS: Final = 16  # in the linear program; the lightest demands are merged
 SIGNIFICANT_BITS: Final = 4  # of an amount, where fitting bin types are looked up

@@ -28,7 +28,7 @@ from wainwright.core.packing.packing_problem import (
 from wainwright.core.packing.resource_vectors import VectorEncoder, encoder_for
 from wainwright.core.scheduling.new_node import NodePoolSelector
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
-from wainwright.core.scheduling.pod_requirements import (
+from wainwright.core.scheduling.pod_classes import (
     OptionKind,
     PodClass,
     PodRequirements,

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Final, TypeAlias
 
-from wainwright.core.scheduling.pod_requirements import Amounts, PodRequirements
+from wainwright.core.scheduling.pod_classes import Amounts, PodRequirements
 from wainwright.model.bitset import BitSet
 
 IndexEntry: TypeAlias = tuple[list[BitSet], int]

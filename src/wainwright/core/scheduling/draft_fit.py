@@ -5,7 +5,7 @@ minValues, in this order.
 from wainwright.core.scheduling.compiled_requirements import CompiledRequirements
 from wainwright.core.scheduling.constraints import offerings, resource_fit
 from wainwright.core.scheduling.drafts import Draft, DraftChange
-from wainwright.core.scheduling.pod_requirements import PodRequirements, PoolCompatibility
+from wainwright.core.scheduling.pod_classes import PodRequirements, PoolCompatibility
 from wainwright.model.bitset import BitSet
 from wainwright.model.requirements import Requirements
 

@@ -12,10 +12,7 @@ from wainwright.core.scheduling.compiled_requirements import CompiledRequirement
 from wainwright.core.scheduling.constraints.host_ports import HostPortUsage
 from wainwright.core.scheduling.constraints.min_values import Witnesses
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
-from wainwright.core.scheduling.pod_requirements import (
-    NewNodeOption,
-    PodRequirements,
-)
+from wainwright.core.scheduling.pod_classes import NewNodeOption, PodRequirements
 from wainwright.model.bitset import BitSet, iter_bits, largest_amount_position
 from wainwright.model.offering_groups import OfferingGroupSet
 from wainwright.model.pod import Pod

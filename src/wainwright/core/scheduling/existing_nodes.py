@@ -11,12 +11,8 @@ from wainwright.core.scheduling.constraints.resource_fit import NodeResources
 from wainwright.core.scheduling.constraints.taint_toleration import NodeTaints
 from wainwright.core.scheduling.constraints.volume_limits import NodeVolumes
 from wainwright.core.scheduling.daemonset_overhead import daemon_alternatives, daemon_requests
-from wainwright.core.scheduling.pod_requirements import (
-    PodClass,
-    PodRequirements,
-    SchedulingRequirements,
-)
-from wainwright.core.scheduling.shallow_copy import shallow_copy
+from wainwright.core.scheduling.forks import shallow_copy
+from wainwright.core.scheduling.pod_classes import PodClass, PodRequirements, SchedulingRequirements
 from wainwright.model.bitset import BitSet, iter_bits, union
 from wainwright.model.pod import DaemonSet, Pod
 from wainwright.model.resources import Resources, add_resources

@@ -16,8 +16,9 @@ from wainwright.core.launch.launch_choice import LaunchOptions, choose_offering,
 from wainwright.core.scheduling.compiled_requirements import CompiledRequirements
 from wainwright.core.scheduling.constraints import offerings, resource_fit
 from wainwright.core.scheduling.constraints.min_values import MinValues
+from wainwright.core.scheduling.forks import shallow_copy
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
-from wainwright.core.scheduling.pod_requirements import (
+from wainwright.core.scheduling.pod_classes import (
     INCOMPATIBLE,
     LIMIT_REACHED_FOR_NOW,
     WAIT_FOR_RESERVATION,
@@ -28,7 +29,6 @@ from wainwright.core.scheduling.pod_requirements import (
     RelaxationLevel,
 )
 from wainwright.core.scheduling.reservation_manager import ReservationManager, ReservationSet
-from wainwright.core.scheduling.shallow_copy import shallow_copy
 from wainwright.model.bitset import MAX_CACHED_RESULTS, BitSet
 from wainwright.model.offering_groups import OfferingGroupSet
 from wainwright.model.plan import MinValuesPolicy

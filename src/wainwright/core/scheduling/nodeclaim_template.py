@@ -25,7 +25,7 @@ from wainwright.core.scheduling.constraints.min_values import (
 )
 from wainwright.core.scheduling.constraints.resource_fit import TypeResources
 from wainwright.core.scheduling.daemonset_overhead import DaemonSetOverhead, daemonset_overhead
-from wainwright.core.scheduling.pod_requirements import PoolCompatibility, SchedulingRequirements
+from wainwright.core.scheduling.pod_classes import PoolCompatibility, SchedulingRequirements
 from wainwright.core.scheduling.reservation_manager import PoolReservations, reserved_offerings
 from wainwright.model.bitset import AmountTable, ResourceIndex
 from wainwright.model.instance_type_index import InstanceTypeIndex

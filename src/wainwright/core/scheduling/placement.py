@@ -18,10 +18,10 @@ from wainwright.core.scheduling.constraints.min_values import MinValues
 from wainwright.core.scheduling.draft_fit import try_fit
 from wainwright.core.scheduling.drafts import Draft, DraftChange
 from wainwright.core.scheduling.new_node import NewNodeCandidate, launch_price
-from wainwright.core.scheduling.pod_classes import PodClasses
-from wainwright.core.scheduling.pod_requirements import (
+from wainwright.core.scheduling.pod_classes import (
     OptionKind,
     PodClass,
+    PodClasses,
     PodRequirements,
     RelaxationLevel,
     SchedulingRequirements,

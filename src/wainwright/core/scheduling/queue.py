@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 from typing import TypeAlias
 
-from wainwright.core.scheduling.pod_requirements import PodClass, PodRequirements
+from wainwright.core.scheduling.pod_classes import PodClass, PodRequirements
 from wainwright.core.scheduling.reservation_manager import ReservationSet
 from wainwright.model.bitset import BitSet
 from wainwright.model.pod import Pod

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from wainwright.core.scheduling.drafts import DraftTable
 from wainwright.core.scheduling.new_node import NodePoolSelector
-from wainwright.core.scheduling.pod_requirements import PodClass, PodRequirements
+from wainwright.core.scheduling.pod_classes import PodClass, PodRequirements
 from wainwright.core.scheduling.queue import PodBatch, Queue, QueueSegment
 from wainwright.core.scheduling.reservation_manager import ReservationManager, ReservationSet
 from wainwright.model.bitset import BitSet, iter_bits, union

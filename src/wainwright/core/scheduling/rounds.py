@@ -8,7 +8,7 @@ with. That releases reservations and limits, which the next round can use.
 from collections.abc import Iterable, Iterator
 
 from wainwright.core.scheduling.placement import PlacementResult, PodPlacement
-from wainwright.core.scheduling.pod_requirements import PodClass
+from wainwright.core.scheduling.pod_classes import PodClass
 from wainwright.core.scheduling.queue import PodBatch, Queue, QueueSegment
 from wainwright.model.bitset import iter_bits
 

@@ -14,8 +14,12 @@ from wainwright.core.scheduling.placement import (
     PlacementPolicy,
     PodPlacement,
 )
-from wainwright.core.scheduling.pod_classes import ClassificationContext, PodClasses
-from wainwright.core.scheduling.pod_requirements import PodClass, SchedulingRequirements
+from wainwright.core.scheduling.pod_classes import (
+    ClassificationContext,
+    PodClass,
+    PodClasses,
+    SchedulingRequirements,
+)
 from wainwright.core.scheduling.queue import Queue
 from wainwright.core.scheduling.reservation_manager import (
     PoolReservations,

@@ -16,7 +16,7 @@ from wainwright.core.scheduling.drafts import Draft, DraftChange, DraftTable
 from wainwright.core.scheduling.existing_nodes import ExistingNodes
 from wainwright.core.scheduling.new_node import NewNodeCandidate, NodePoolSelector
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
-from wainwright.core.scheduling.pod_requirements import PodClass, PodRequirements, RelaxationLevel
+from wainwright.core.scheduling.pod_classes import PodClass, PodRequirements, RelaxationLevel
 from wainwright.core.scheduling.reservation_manager import ReservationManager
 from wainwright.core.scheduling.reservation_wait import ReservationWait
 from wainwright.core.scheduling.topology.domains import NoValue, launched_value

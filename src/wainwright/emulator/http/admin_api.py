@@ -6,8 +6,8 @@ GET  /_wain/log       the latest requests; ?count=N for fewer
 POST /_wain/change    a patch, in the fields of the Cloud kind and a few more (see `account_patch`)
 """
 
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -18,8 +18,58 @@ from wainwright.emulator.ec2.capacity_reservations.reservation_capacity import C
 from wainwright.emulator.emulated_account import EmulatedAwsAccount
 from wainwright.emulator.faults import FaultState, ThrottleState
 from wainwright.emulator.http.protocols import HttpRequest, HttpResponse
-from wainwright.emulator.http.router import RequestLog
 from wainwright.errors import AwsError, WainError
+
+
+class RequestLogEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One request. Status 0: no response was sent."""
+
+    at: float
+    seconds: float
+    service: str
+    operation: str
+    status: int
+    code: str | None
+    params: Any
+
+    @property
+    def may_change_state(self) -> bool:
+        """Whether the request may have changed the account."""
+        return bool(self.operation) and not self.operation.startswith(READ_ONLY_PREFIXES)
+
+
+class RequestLog:
+    """The latest requests, up to a total size; calls listeners for each.
+
+    Entries are stored as JSON: that is smaller than the parameter objects, and its size is known.
+    """
+
+    def __init__(self) -> None:
+        self.listeners: list[Callable[[RequestLogEntry], None]] = []
+        self._entries: deque[bytes] = deque()
+        self._size = 0
+
+    def add(self, entry: RequestLogEntry) -> None:
+        encoded = msgspec.json.encode(entry)
+        self._entries.append(encoded)
+        self._size += len(encoded)
+        while self._size > MAX_LOG_BYTES:
+            self._size -= len(self._entries.popleft())
+        for listener in self.listeners:
+            listener(entry)
+
+    def latest(self, count: int | None = None) -> Iterator[msgspec.Raw]:
+        """The latest, oldest first, each as JSON."""
+        skipped = 0 if count is None else max(len(self._entries) - count, 0)
+        for number, encoded in enumerate(self._entries):
+            if number >= skipped:
+                yield msgspec.Raw(encoded)
+
+
+MAX_LOG_BYTES: Final = 8 * 2**20
+
+
+READ_ONLY_PREFIXES: Final = ("Describe", "Get", "List")
 
 
 class ConnectionInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -24,7 +24,7 @@ from wainwright.aws.api.middleware import (
     TokenBucket,
     with_middleware,
 )
-from wainwright.aws.api.seam import AwsResponse, Params, Seam
+from wainwright.aws.api.services import AwsResponse, Params, Seam
 from wainwright.clock import VirtualClock
 from wainwright.emulator.emulated_account import EmulatedAwsAccount
 from wainwright.emulator.faults import DEFAULT_RATE_LIMITS

@@ -14,8 +14,7 @@ from tests.support.aws_account import (
 )
 
 from wainwright.api.catalog_documents import CloudReservation
-from wainwright.aws.api.seam import filter_equals, tag_filters
-from wainwright.aws.api.services import AwsServices, Ec2, Iam, Sqs
+from wainwright.aws.api.services import AwsServices, Ec2, Iam, Sqs, filter_equals, tag_filters
 from wainwright.clock import EPOCH, VirtualClock
 from wainwright.errors import AwsError
 

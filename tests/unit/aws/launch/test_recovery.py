@@ -18,7 +18,7 @@ from tests.support.aws_provider import (
     run_scene,
 )
 
-from wainwright.aws.api.seam import AwsResponse, Params, Seam
+from wainwright.aws.api.services import AwsResponse, Params, Seam
 from wainwright.aws.instances import BATCH_TAG, GARBAGE_MIN_AGE, MAX_CLOCK_SKEW, batch_id
 from wainwright.aws.launch.recovery import VISIBLE_AFTER, launch_records
 from wainwright.clock import Clock

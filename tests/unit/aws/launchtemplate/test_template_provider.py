@@ -17,8 +17,7 @@ from wainwright.api.karpenter.ec2nodeclass import (
     SecurityGroupSelectorTerm,
     SubnetSelectorTerm,
 )
-from wainwright.aws.api.seam import AwsResponse, Params
-from wainwright.aws.api.services import Ec2
+from wainwright.aws.api.services import AwsResponse, Ec2, Params
 from wainwright.aws.launchtemplate.template_configs import (
     LaunchInstanceType,
     LaunchSpec,
@@ -172,7 +171,7 @@ def test_a_launch_whose_template_is_gone_is_retried_once() -> None:
         template = written()
         await world.templates.ensure(template)
         await Ec2(world.cloud).delete_launch_template(template.name)
-        await world.templates.launch([template], lambda: world.fleet(template))
+        await world.templates.call_with_templates([template], lambda: world.fleet(template))
         assert world.count("CreateLaunchTemplate") == 2
         assert world.count("DescribeLaunchTemplates") == 2
 
@@ -182,7 +181,7 @@ def test_a_launch_whose_template_is_gone_is_retried_once() -> None:
 def test_a_launch_is_not_retried_for_ever() -> None:
     async def test(world: TemplateScenario) -> None:
         with pytest.raises(AwsError, match="NotFoundException"):
-            await world.templates.launch([written(1)], lambda: world.fleet(written(2)))
+            await world.templates.call_with_templates([written(1)], lambda: world.fleet(written(2)))
         assert world.count("DescribeLaunchTemplates") == 2
 
     run_scenario(test)
@@ -191,7 +190,7 @@ def test_a_launch_is_not_retried_for_ever() -> None:
 def test_other_errors_of_a_launch_are_raised() -> None:
     async def test(world: TemplateScenario) -> None:
         with pytest.raises(AwsError, match="Refused"):
-            await world.templates.launch([written()], lambda: world.fleet(written()))
+            await world.templates.call_with_templates([written()], lambda: world.fleet(written()))
         assert world.count("DescribeLaunchTemplates") == 1
 
     run_scenario(test, FaultRule(operation="DescribeLaunchTemplates", code="Refused"))
@@ -201,7 +200,7 @@ def test_several_templates_are_created_concurrently() -> None:
     async def test(world: TemplateScenario) -> None:
         wanted = [written(number) for number in range(5)]
         before = world.clock.now()
-        await world.templates.launch(wanted, lambda: world.fleet(wanted[0]))
+        await world.templates.call_with_templates(wanted, lambda: world.fleet(wanted[0]))
         assert world.clock.now() - before == pytest.approx(2)
 
     run_scenario(test)
@@ -229,7 +228,7 @@ def test_a_template_in_use_is_kept_however_long_the_launch_takes() -> None:
             assert await world.templates.delete_unused() == ()
             await world.fleet(written())
 
-        await world.templates.launch([written()], slow)
+        await world.templates.call_with_templates([written()], slow)
         assert world.count("DeleteLaunchTemplate") == 0
 
     run_scenario(test)
@@ -241,7 +240,7 @@ def test_a_template_being_deleted_is_created_again_for_a_launch() -> None:
         await world.clock.sleep(2 * UNUSED_TEMPLATE_AGE)
         sweeping = asyncio.ensure_future(world.templates.delete_unused())
         await world.clock.sleep(0.5)
-        await world.templates.launch([written()], lambda: world.fleet(written()))
+        await world.templates.call_with_templates([written()], lambda: world.fleet(written()))
         await sweeping
         assert await world.there() == {written().name}
         assert world.count("DescribeLaunchTemplates") == 1
@@ -384,7 +383,9 @@ class LaunchScenario:
             },
         }
         templates = [each.template for each in configs]
-        return await self.templates.launch(templates, lambda: self.ec2.create_fleet(request))
+        return await self.templates.call_with_templates(
+            templates, lambda: self.ec2.create_fleet(request)
+        )
 
     async def launched(self, launch: LaunchSpec) -> dict[str, Any]:
         answer = await self.fleet(launch)

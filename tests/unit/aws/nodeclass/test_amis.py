@@ -12,8 +12,7 @@ from tests.support.aws_account import (
     run_in_virtual_time,
 )
 
-from wainwright.aws.api.seam import AwsResponse, Params
-from wainwright.aws.api.services import AwsServices
+from wainwright.aws.api.services import AwsResponse, AwsServices, Params
 from wainwright.aws.cluster_config import ClusterConfig, ClusterInfoProvider
 from wainwright.aws.nodeclass.amis import (
     AmiProvider,

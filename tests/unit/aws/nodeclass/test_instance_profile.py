@@ -13,8 +13,7 @@ from tests.support.aws_account import (
     run_in_virtual_time,
 )
 
-from wainwright.aws.api.seam import AwsResponse
-from wainwright.aws.api.services import Iam
+from wainwright.aws.api.services import AwsResponse, Iam
 from wainwright.aws.cluster_config import ClusterConfig
 from wainwright.aws.nodeclass.instance_profile import InstanceProfileProvider
 from wainwright.aws.nodeclass.status import INSTANCE_PROFILE_READY, ResolvedNodeClass

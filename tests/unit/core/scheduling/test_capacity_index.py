@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from wainwright.core.scheduling import capacity_index as module
 from wainwright.core.scheduling.capacity_index import CapacityIndex
-from wainwright.core.scheduling.pod_requirements import PodRequirements, SchedulingRequirements
+from wainwright.core.scheduling.pod_classes import PodRequirements, SchedulingRequirements
 from wainwright.model.bitset import union
 from wainwright.model.requirements import NO_REQUIREMENTS
 

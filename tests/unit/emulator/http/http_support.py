@@ -11,9 +11,9 @@ from tests.contract.raw_http import FORM, authorization_header
 from tests.support.emulator_accounts import ManualClock
 
 from wainwright.emulator.emulated_account import EmulatedAwsAccount
-from wainwright.emulator.http.admin_api import AdminApi
+from wainwright.emulator.http.admin_api import AdminApi, RequestLog
 from wainwright.emulator.http.protocols import HttpRequest, HttpResponse
-from wainwright.emulator.http.router import RequestLog, RequestRouter
+from wainwright.emulator.http.server import RequestRouter
 
 ENDPOINT = "http://127.0.0.1:4580"
 

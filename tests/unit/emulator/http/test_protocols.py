@@ -15,7 +15,7 @@ from tests.unit.emulator.http.http_support import values
 
 from wainwright.emulator.emulated_account import EmulatedAwsAccount
 from wainwright.emulator.http.protocols import HttpRequest
-from wainwright.emulator.http.router import PROTOCOLS_BY_NAME, load_protocol
+from wainwright.emulator.http.server import PROTOCOLS_BY_NAME, load_protocol
 
 REQUEST_ID = "00000000-0000-4000-8000-000000000000"
 

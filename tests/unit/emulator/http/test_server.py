@@ -15,7 +15,7 @@ from tests.unit.emulator.http.test_protocols import operations, request_params
 
 from wainwright.clock import VirtualClock
 from wainwright.emulator.emulated_account import EmulatedAwsAccount
-from wainwright.emulator.http.router import MAX_LOG_BYTES, RequestLog, RequestLogEntry
+from wainwright.emulator.http.admin_api import MAX_LOG_BYTES, RequestLog, RequestLogEntry
 from wainwright.emulator.http.server import StateFile, resume_account
 from wainwright.errors import AwsError, InvalidInputError
 

@@ -16,7 +16,7 @@ from wainwright.core.scheduling.capacity_index import CapacityIndex
 from wainwright.core.scheduling.drafts import DraftTable
 from wainwright.core.scheduling.existing_nodes import ExistingNodes
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
-from wainwright.core.scheduling.pod_requirements import combine_requirements
+from wainwright.core.scheduling.pod_classes import combine_requirements
 from wainwright.core.scheduling.relaxation import RelaxedConstraints, relaxation_steps
 from wainwright.core.scheduling.solver import create_reservation_manager
 from wainwright.core.scheduling.topology.allowed_domains import domains_within_skew

@@ -10,7 +10,7 @@ import msgspec
 from wainwright.core.explain.idle_reservations.candidate_pods import CandidatePod
 from wainwright.core.scheduling.constraints import taint_toleration
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
-from wainwright.core.scheduling.pod_requirements import SchedulingRequirements
+from wainwright.core.scheduling.pod_classes import SchedulingRequirements
 from wainwright.model.bitset import iter_bits
 from wainwright.model.labels import RESERVATION_ID
 from wainwright.model.reasons import (

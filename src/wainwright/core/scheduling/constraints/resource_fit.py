@@ -15,8 +15,8 @@ import msgspec
 from wainwright.core.scheduling.capacity_index import CapacityIndex
 from wainwright.core.scheduling.constraints import NodeRejection
 from wainwright.core.scheduling.daemonset_overhead import DaemonSetOverhead
-from wainwright.core.scheduling.forked_rows import ForkedRows, Rows
-from wainwright.core.scheduling.pod_requirements import Amounts
+from wainwright.core.scheduling.forks import ForkedRows, Rows
+from wainwright.core.scheduling.pod_classes import Amounts
 from wainwright.model.bitset import AmountTable, BitSet, ResourceIndex, iter_bits, union
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.reasons import (

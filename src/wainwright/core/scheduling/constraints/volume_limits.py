@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from wainwright.core.scheduling.constraints import NodeRejection
-from wainwright.core.scheduling.forked_rows import ForkedRows, Rows
+from wainwright.core.scheduling.forks import ForkedRows, Rows
 from wainwright.model.bitset import BitSet, iter_bits, union
 from wainwright.model.pod import VolumeAttachment
 from wainwright.model.reasons import VolumeLimitExceeded

@@ -10,9 +10,9 @@ from wainwright.core.launch.launch_choice import LaunchChoice, capacity_type_of,
 from wainwright.core.scheduling.compiled_requirements import CompiledRequirements
 from wainwright.core.scheduling.constraints.taint_toleration import admits_without_preferences
 from wainwright.core.scheduling.drafts import Draft
+from wainwright.core.scheduling.forks import shallow_copy
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
 from wainwright.core.scheduling.reservation_manager import ReservationManager
-from wainwright.core.scheduling.shallow_copy import shallow_copy
 from wainwright.core.scheduling.topology.groups import NodeFilter
 from wainwright.model.bitset import BitSet
 from wainwright.model.labels import CAPACITY_TYPE, ZONE

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from wainwright.core.scheduling.compiled_requirements import CompiledRequirements
 from wainwright.core.scheduling.drafts import Draft, DraftTable
 from wainwright.core.scheduling.existing_nodes import ExistingNodes
+from wainwright.core.scheduling.forks import shallow_copy
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
-from wainwright.core.scheduling.pod_requirements import PodClass
+from wainwright.core.scheduling.pod_classes import PodClass
 from wainwright.core.scheduling.reservation_manager import ReservationManager
-from wainwright.core.scheduling.shallow_copy import shallow_copy
 from wainwright.core.scheduling.topology.allowed_domains import AllowedDomains, allowed_domains
 from wainwright.core.scheduling.topology.constraints import TopologyConstraints
 from wainwright.core.scheduling.topology.domains import (

@@ -3,11 +3,7 @@
 import pytest
 
 from wainwright.core.scheduling.topology.allowed_domains import domains_within_skew
-from wainwright.core.scheduling.topology.groups import (
-    ConstraintKind,
-    HostGroup,
-    LabelGroup,
-)
+from wainwright.core.scheduling.topology.groups import ConstraintKind, HostGroup, LabelGroup
 from wainwright.model.labels import HOSTNAME, ZONE
 from wainwright.model.pod import ALL_PODS, AffinityTerm, TopologySpread
 
