@@ -8,6 +8,7 @@ the explanation of pods that would have no place: why a node is kept.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -64,6 +65,15 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True):
         return not self.unplaced
 
 
+class _Removal(NamedTuple):
+    """Nodes that are removed in a simulation, and what becomes free with them."""
+
+    names: Collection[str]
+    closed: BitSet = 0
+    """Nodes on which no pod is placed."""
+    returns_limits: bool = False
+
+
 class ClusterSimulator:
     """A cluster on which node removals can be simulated."""
 
@@ -97,15 +107,34 @@ class ClusterSimulator:
     def remove_nodes(self, names: Collection[str]) -> Simulation:
         """What would happen to their pods, and to pending ones, if these nodes were removed."""
         pods = self._pods_of(names)
-        return self._simulation(self._solve(names, pods), pods)
+        return self._simulation(self._solve(_Removal(names), pods), pods)
 
-    def solve_without(self, names: Collection[str], closed: BitSet = 0) -> Solution:
+    def solve_without(
+        self,
+        names: Collection[str],
+        closed: BitSet = 0,
+        left_out: Collection[str] = (),
+    ) -> Solution:
         """The state after a removal, for callers that look at many and need little of each.
 
-        No pod is placed on the closed nodes. Pods that cannot be placed anywhere, whatever happens,
-        are not part of it: see `is_hopeless`.
+        No pod is placed on the closed nodes, and the pods left out are not placed at all. What the
+        nodes use does not count against the limits of their NodePools: replacements may stand
+        beside them for a while. Pods that cannot be placed anywhere, whatever happens, are not part
+        of it: see `is_hopeless`.
         """
-        return self._solve(names, self._pods_of(names), closed)
+        pods = self._pods_of(names)
+        if left_out:
+            pods = [pod for pod in pods if pod.key not in left_out]
+        return self._solve(_Removal(names, closed, returns_limits=True), pods)
+
+    def is_limited(self, solution: Solution) -> bool:
+        """Whether pods are unplaced because of a limit."""
+        is_limited = solution.state.pool_selector.is_limited_for_now
+        return any(
+            is_limited(pod_reqs)
+            for batch in solution.failed
+            for pod_reqs in batch.pod_class.alternatives
+        )
 
     def is_hopeless(self, pod: Pod) -> bool:
         """Whether the pod has no place on any node."""
@@ -127,7 +156,7 @@ class ClusterSimulator:
         fork, and only when asked for.
         """
         moved_and_pending = self._pods_of(names)
-        solution = self._solve(names, moved_and_pending)
+        solution = self._solve(_Removal(names), moved_and_pending)
         simulated = self._simulation(solution, moved_and_pending)
         if simulated.is_possible:
             return ()
@@ -152,12 +181,12 @@ class ClusterSimulator:
             unplaced=tuple(sorted(unplaced)),
         )
 
-    def _solve(self, names: Collection[str], pods: Sequence[Pod], closed: BitSet = 0) -> Solution:
+    def _solve(self, removal: "_Removal", pods: Sequence[Pod]) -> Solution:
         placeable = [pod for pod in pods if id(pod) in self._pod_classes]
         placeable.sort(key=lambda pod: self._queue_positions[id(pod)])
         return solve_with_fallbacks(
             lambda strategy: self._cluster.prepare(
-                self._fork(names, closed), self._queue(placeable), _simulated(strategy)
+                self._fork(removal), self._queue(placeable), _simulated(strategy)
             )
         )
 
@@ -171,14 +200,25 @@ class ClusterSimulator:
         )
         return [*self._snapshot.pods, *moved]
 
-    def _fork(self, names: Collection[str], closed: BitSet = 0) -> SchedulingState:
-        numbers = [self._numbers[name] for name in names]
+    def _fork(self, removal: "_Removal") -> SchedulingState:
+        numbers = [self._numbers[name] for name in removal.names]
         fork = self._cluster.state.fork(union(1 << number for number in numbers))
-        if closed:
-            fork.nodes.remaining ^= fork.nodes.remaining & closed
+        if removal.closed:
+            fork.nodes.remaining ^= fork.nodes.remaining & removal.closed
         if self._in_flight:
-            self._return_reservations(fork, self._returned_by(names))
+            self._return_reservations(fork, self._returned_by(removal.names))
+        if removal.returns_limits:
+            self._return_limits(fork, numbers)
         return fork
+
+    def _return_limits(self, fork: SchedulingState, numbers: Sequence[int]) -> None:
+        """Nodes of a command do not count against the limits of their NodePools."""
+        for template in fork.templates:
+            if template.pool.limits:
+                own = [self._nodes.nodes[n] for n in numbers]
+                for node in own:
+                    if node.pool == template.pool.name:
+                        template.limits.release(node.capacity)
 
     def _returned_by(self, names: Collection[str]) -> Counter[str]:
         """Removed NodeClaims that were not launched yet will not need their reservations."""

@@ -54,6 +54,22 @@ class DisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
     duration: float | None = None
 
 
+class MinimumSaving(msgspec.Struct, frozen=True, kw_only=True):
+    """What a move must save at least to be worth it; consolidation only."""
+
+    fraction: float = 0.0
+    """Of what the candidates cost."""
+    amount: float = 0.0
+    """USD per hour."""
+
+    def is_met(self, saving: float, price: float) -> bool:
+        """Whether a move that saves this much of this price is worth it."""
+        return saving >= self.amount and saving >= self.fraction * price
+
+
+NO_MINIMUM_SAVING: Final = MinimumSaving()
+
+
 class NodePoolDisruption(msgspec.Struct, frozen=True, kw_only=True):
     """When nodes of a NodePool may be removed or replaced."""
 
@@ -64,6 +80,10 @@ class NodePoolDisruption(msgspec.Struct, frozen=True, kw_only=True):
     expire_after: float | None = None
     """Of its new nodes; None for Never."""
     termination_grace_period: float | None = None
+    minimum_saving: MinimumSaving | None = None
+    """None where the NodePool says nothing: the setting for all of them counts."""
+    spot_to_spot_types: int | None = None
+    """How many cheaper types a spot node needs to be replaced by spot; None as above."""
 
 
 DEFAULT_DISRUPTION: Final = NodePoolDisruption()

@@ -12,6 +12,7 @@ from wainwright.api.kubernetes.workloads import Pod
 from wainwright.model.disruption import (
     Condition,
     DisruptionBudget,
+    MinimumSaving,
     NodeClaimState,
     NodePoolDisruption,
     PodDisruptionBudget,
@@ -30,7 +31,11 @@ DISRUPTION_COST_ANNOTATION: Final = "karpenter.sh/disruption-cost"
 """Counts before the cost of deletion, which ReplicaSets use to choose a pod."""
 DELETION_COST_ANNOTATION: Final = "controller.kubernetes.io/pod-deletion-cost"
 
+MINIMUM_SAVING_ANNOTATION: Final = "wainwright.dev/minimum-saving"
+SPOT_TO_SPOT_TYPES_ANNOTATION: Final = "wainwright.dev/spot-to-spot-types"
+
 NEVER: Final = "Never"
+DECIMAL: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 DURATION_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(h|ms|m|s|us|µs|ns)")
 UNIT_SECONDS: Final = {
     "h": 3600.0,
@@ -59,6 +64,21 @@ def format_duration(seconds: float) -> str:
     hours, minutes = divmod(minutes, 60)
     parts = ((hours, "h"), (minutes, "m"), (rest, "s"))
     return "".join(f"{amount}{unit}" for amount, unit in parts if amount) or "0s"
+
+
+def parse_minimum_saving(text: str) -> MinimumSaving | None:
+    """`5%` of what the candidates cost, or USD per hour such as 0.05; None for anything else."""
+    number = text.strip().removesuffix("%").removeprefix("$")
+    if not DECIMAL.fullmatch(number):
+        return None
+    if text.strip().endswith("%"):
+        return MinimumSaving(fraction=float(number) / 100)
+    return MinimumSaving(amount=float(number))
+
+
+def parse_type_count(text: str) -> int | None:
+    """How many instance types; None for what is no count."""
+    return int(text) if text.isascii() and text.isdecimal() else None
 
 
 class WireCondition(Protocol):
@@ -109,12 +129,15 @@ def translate_claim_state(claim: NodeClaim) -> NodeClaimState:
 
 def translate_pool_disruption(node_pool: NodePool) -> NodePoolDisruption:
     template, disruption = node_pool.spec.template.spec, node_pool.spec.disruption
+    annotations = node_pool.metadata.annotations or {}
     return NodePoolDisruption(
         policy=disruption.consolidationPolicy,
         consolidate_after=parse_duration(disruption.consolidateAfter),
         budgets=tuple(map(_translate_budget, disruption.budgets)),
         expire_after=parse_duration(template.expireAfter),
         termination_grace_period=parse_duration(template.terminationGracePeriod),
+        minimum_saving=parse_minimum_saving(annotations.get(MINIMUM_SAVING_ANNOTATION, "")),
+        spot_to_spot_types=parse_type_count(annotations.get(SPOT_TO_SPOT_TYPES_ANNOTATION, "")),
     )
 
 

@@ -1,15 +1,16 @@
 """Disruption budgets of NodePools: how many nodes may be disrupted now, for which reason."""
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from enum import StrEnum
 from math import ceil
 
 import msgspec
 
-from wainwright.core.disruption.candidates import is_initialized
+from wainwright.core.disruption.candidates import Candidate, is_initialized
 from wainwright.core.disruption.cron import InvalidScheduleError, parse_schedule
 from wainwright.model.disruption import DisruptionBudget
-from wainwright.model.snapshot import Node, Pool
+from wainwright.model.snapshot import Node, Pool, Snapshot
 
 
 class DisruptionReason(StrEnum):
@@ -111,3 +112,39 @@ def _node_count(nodes: str, total: int) -> int:
     if not (number.isascii() and number.isdigit()):
         raise ValueError(f"{nodes!r} is neither a count nor a percentage")
     return ceil(int(number) * total / 100) if nodes.endswith("%") else int(number)
+
+
+class BudgetCounter:
+    """How many nodes of each NodePool the budgets still allow, by reason."""
+
+    def __init__(self, snapshot: Snapshot, *, ignored: bool = False) -> None:
+        self._members: dict[str, list[Node]] = defaultdict(list)
+        for node in snapshot.nodes:
+            self._members[node.pool or ""].append(node)
+        self._now = snapshot.now or 0.0
+        self._ignored = ignored
+        self._status: dict[tuple[str, DisruptionReason], BudgetStatus] = {}
+
+    def within(self, candidates: Iterable[Candidate], reason: DisruptionReason) -> list[Candidate]:
+        """The first candidates of each NodePool, as many as its budgets allow together."""
+        taken: Counter[str] = Counter()
+        chosen = []
+        for candidate in self.any_of(candidates, reason):
+            name = candidate.node.pool or ""
+            if taken[name] < self._allowed(candidate, reason):
+                taken[name] += 1
+                chosen.append(candidate)
+        return chosen
+
+    def any_of(self, candidates: Iterable[Candidate], reason: DisruptionReason) -> list[Candidate]:
+        """Those of NodePools whose budgets allow at least one."""
+        return [each for each in candidates if self._allowed(each, reason) > 0]
+
+    def _allowed(self, candidate: Candidate, reason: DisruptionReason) -> int:
+        if self._ignored or candidate.pool is None:
+            return len(self._members[candidate.node.pool or ""])
+        key = (candidate.pool.name, reason)
+        if key not in self._status:
+            members = self._members[candidate.pool.name]
+            self._status[key] = evaluate_budgets(candidate.pool, members, reason, self._now)
+        return self._status[key].allowed

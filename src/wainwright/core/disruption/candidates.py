@@ -43,10 +43,14 @@ class BlockerCode(IntEnum):
     BUDGET = 11
     UNKNOWN_PRICE = 12
     NOT_OURS = 13
+    RESERVATION = 14
+    """Its replacement needs the reserved instance that it has itself."""
 
     @property
     def text(self) -> str:
         """As outputs spell it: do-not-disrupt-pod."""
+        if self is BlockerCode.RESERVATION:
+            return "pods-would-be-pending"
         return self.name.lower().replace("_", "-")
 
 
@@ -96,6 +100,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     drift: Drift | None
     blockers: tuple[Blocker, ...]
     """In the order of their codes."""
+    blocked_pods: frozenset[str] = frozenset()
+    """Keys of the pods that may not be evicted."""
 
     @property
     def name(self) -> str:
@@ -155,7 +161,7 @@ class _CandidateFinder:
         offering = self._offering(node)
         offered = self._context.offered.get(node.pool or "")
         drift = None if pool is None else find_drift(node, pool, offered, self._now)
-        blockers = self._blockers(node, pool, offering, drift)
+        blockers = list(self._blockers(node, pool, offering, drift))
         return Candidate(
             node=node,
             pool=pool,
@@ -164,6 +170,7 @@ class _CandidateFinder:
             pods=tuple(pod for pod in node.pods if pod.is_rescheduled),
             drift=drift,
             blockers=tuple(sorted(blockers, key=lambda each: each.code)),
+            blocked_pods=frozenset(self._blocked_pods(node)) if blockers else frozenset(),
         )
 
     def _offering(self, node: Node) -> Offering | None:
@@ -197,10 +204,17 @@ class _CandidateFinder:
             name = node.labels.get(INSTANCE_TYPE) or node.name
             yield Blocker(code=BlockerCode.UNKNOWN_PRICE, kind=BlockerKind.TYPE, name=name)
 
+    def _blocked_pods(self, node: Node) -> Iterator[str]:
+        for pod in node.pods:
+            if any(self._blockers_of_pod(pod)):
+                yield pod.key
+
     def _pod_blockers(self, node: Node) -> Iterator[Blocker]:
         for pod in node.pods:
-            if pod.terminating:
-                continue
+            yield from self._blockers_of_pod(pod)
+
+    def _blockers_of_pod(self, pod: Pod) -> Iterator[Blocker]:
+        if not pod.terminating:
             protected, until = is_protected(pod, self._now)
             if protected:
                 yield Blocker(

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from wainwright.model.disruption import NodeClaimState
-from wainwright.model.instance_type import InstanceType
+from wainwright.model.instance_type import InstanceType, Offering
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import (
     CAPACITY_TYPE,
@@ -53,10 +53,15 @@ class ClusterChanges:
         removed: Iterable[str],
         placements: Sequence[NodeAssignment],
         replacements: Sequence[PlannedNodeClaim],
+        pending: Mapping[str, Pod] | None = None,
     ) -> Snapshot:
-        """The nodes are gone, their pods are where they were placed, and replacements are there."""
+        """The nodes are gone, their pods are where they were placed, and replacements are there.
+
+        `pending` are pods by name that the replacements were planned for as well.
+        """
         gone = set(removed)
         pods = {pod.key: pod for node in snapshot.nodes if node.name in gone for pod in node.pods}
+        pods |= pending or {}
         kept = [node for node in snapshot.nodes if node.name not in gone]
         new_nodes = [self._node(claim, pods, in_flight=False) for claim in replacements]
         return self._changed(snapshot, [*_with_pods(kept, placements, pods), *new_nodes])
@@ -125,3 +130,30 @@ def _with_pods(
         else node
         for node in nodes
     ]
+
+
+def with_returned(catalogs: Catalogs, returned: Mapping[str, int]) -> Catalogs:
+    """The catalogs when so many instances of reservations are available again, by id."""
+    if not returned:
+        return catalogs
+    changed: dict[int, InstanceTypeIndex] = {}
+    for index in catalogs.values():
+        if id(index) not in changed:
+            changed[id(index)] = _index_with_returned(index, returned)
+    return {name: changed[id(index)] for name, index in catalogs.items()}
+
+
+def _index_with_returned(
+    index: InstanceTypeIndex, returned: Mapping[str, int]
+) -> InstanceTypeIndex:
+    def with_returned(offering: Offering) -> Offering:
+        count = returned.get(offering.reservation_id or "", 0)
+        return msgspec.structs.replace(offering, available=offering.available + count)
+
+    types = [
+        msgspec.structs.replace(each, offerings=tuple(map(with_returned, each.offerings)))
+        if any(offering.reservation_id in returned for offering in each.offerings)
+        else each
+        for each in index.types
+    ]
+    return InstanceTypeIndex(types, frozenset(index.zones), previous=index)

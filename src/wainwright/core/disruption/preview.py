@@ -4,7 +4,7 @@ Each command is applied before the next is sought. Every one but drift makes the
 smaller, so that the sequence ends: a node cannot be replaced by what it was before.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -16,16 +16,15 @@ from wainwright.core.disruption.candidates import (
     Candidate,
     expires_at,
 )
-from wainwright.core.disruption.cluster_changes import ClusterChanges
+from wainwright.core.disruption.cluster_changes import ClusterChanges, with_returned
 from wainwright.core.disruption.commands import (
     DEFAULT_DISRUPTION_OPTIONS,
     Command,
     DisruptionInput,
     DisruptionOptions,
-    DisruptionPass,
+    Outcome,
 )
-from wainwright.model.instance_type import Offering
-from wainwright.model.instance_type_index import InstanceTypeIndex
+from wainwright.core.disruption.disruption_pass import DisruptionPass
 from wainwright.model.snapshot import Node, Snapshot
 
 MAX_STEPS = 1000
@@ -143,7 +142,7 @@ def _after(
     return msgspec.structs.replace(
         given,
         snapshot=msgspec.structs.replace(snapshot, claims=taken),
-        catalogs=_with_returned(given.catalogs, returned),
+        catalogs=with_returned(given.catalogs, returned),
     )
 
 
@@ -156,34 +155,6 @@ def _returned_reservations(commands: Iterable[Command]) -> dict[str, int]:
             if name is not None and candidate.node.launched:
                 returned[name] = returned.get(name, 0) + 1
     return returned
-
-
-def _with_returned(
-    catalogs: Mapping[str, InstanceTypeIndex], returned: Mapping[str, int]
-) -> Mapping[str, InstanceTypeIndex]:
-    if not returned:
-        return catalogs
-    changed: dict[int, InstanceTypeIndex] = {}
-    for index in catalogs.values():
-        if id(index) not in changed:
-            changed[id(index)] = _index_with_returned(index, returned)
-    return {name: changed[id(index)] for name, index in catalogs.items()}
-
-
-def _index_with_returned(
-    index: InstanceTypeIndex, returned: Mapping[str, int]
-) -> InstanceTypeIndex:
-    def with_returned(offering: Offering) -> Offering:
-        count = returned.get(offering.reservation_id or "", 0)
-        return msgspec.structs.replace(offering, available=offering.available + count)
-
-    types = [
-        msgspec.structs.replace(each, offerings=tuple(map(with_returned, each.offerings)))
-        if any(offering.reservation_id in returned for offering in each.offerings)
-        else each
-        for each in index.types
-    ]
-    return InstanceTypeIndex(types, frozenset(index.zones), previous=index)
 
 
 def _outcomes(
@@ -204,8 +175,8 @@ def _outcomes(
 def _kept(candidate: Candidate, last: DisruptionPass) -> NodeOutcome:
     blocker = _first_blocker(candidate, last)
     if blocker is None:
-        outcome = last.outcomes.get(candidate.name)
-        code = "no-saving" if outcome is None else outcome.value
+        outcome = last.outcome(candidate)
+        code = outcome.value if isinstance(outcome, Outcome) else Outcome.NO_SAVING.value
         return NodeOutcome(candidate=candidate, fate=Fate.KEPT, code=code)
     fate = Fate.REMOVED if blocker.code is BlockerCode.EXPIRED else Fate.BLOCKED
     saving = last.saving_without_blockers(candidate)
@@ -216,6 +187,6 @@ def _kept(candidate: Candidate, last: DisruptionPass) -> NodeOutcome:
 
 def _first_blocker(candidate: Candidate, last: DisruptionPass) -> Blocker | None:
     """An expired node is being deleted in the preview: what counts is why."""
-    blockers = [*candidate.blockers, *last.budget_blockers(candidate)]
+    blockers = [*candidate.blockers, *last.other_blockers(candidate)]
     expired = [each for each in blockers if each.code is BlockerCode.EXPIRED]
     return next(iter([*expired, *sorted(blockers, key=lambda each: each.code)]), None)

@@ -4,8 +4,12 @@ A type is cheap enough if the most expensive offering that its launch could end 
 reservation, else of spot, else on demand. What is left must still be diverse enough for minValues.
 """
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from functools import lru_cache
+from itertools import accumulate
+from operator import or_
 from typing import Final
 
 import msgspec
@@ -58,9 +62,43 @@ def cheaper_replacement(
 ) -> PlannedNodeClaim | NoReplacement:
     """The claim with only what is strictly cheaper than the candidates together."""
     options = options_of_claim(claim, index)
+    return _cheaper_claim(claim, options, candidates, rules, _price_limit(candidates, options))
+
+
+def cheaper_replacements(
+    claims: Sequence[PlannedNodeClaim],
+    catalogs: Mapping[str, InstanceTypeIndex],
+    candidates: Sequence[Candidate],
+    rules: ReplacementRules,
+) -> tuple[PlannedNodeClaim, ...] | NoReplacement:
+    """Several claims that are cheaper together, whatever each of them is launched as.
+
+    What is saved is divided among them by price: each may cost that much more than planned.
+    """
+    total = sum(candidate.price for candidate in candidates)
+    planned = sum(claim.launch.price for claim in claims)
+    if not 0 < planned < total:
+        return NoReplacement.NO_SAVING
+    found: list[PlannedNodeClaim] = []
+    for claim in claims:
+        options = options_of_claim(claim, catalogs[claim.pool])
+        limit = claim.launch.price * total / planned
+        cheaper = _cheaper_claim(claim, options, candidates, rules, limit)
+        if isinstance(cheaper, NoReplacement):
+            return cheaper
+        found.append(cheaper)
+    return tuple(found)
+
+
+def _cheaper_claim(
+    claim: PlannedNodeClaim,
+    options: LaunchOptions,
+    candidates: Sequence[Candidate],
+    rules: ReplacementRules,
+    limit: float,
+) -> PlannedNodeClaim | NoReplacement:
     if claim.relaxed_min_values and not options.held:
         return NoReplacement.MIN_VALUES  # relaxing is for pods that have no node yet
-    limit = _price_limit(candidates, options)
     left = _cheaper_options(options, limit)
     if not left.types:
         return NoReplacement.NO_SAVING
@@ -109,10 +147,25 @@ def _cheaper_options(options: LaunchOptions, limit: float) -> _Left:
 def _types_below(
     options: LaunchOptions, types: BitSet, groups: OfferingGroupSet, limit: float
 ) -> BitSet:
-    worst: dict[int, float] = {}
-    for number, _, offering in options.index.available_offerings(types, groups):
-        worst[number] = max(worst.get(number, 0.0), offering.price)
-    return union(1 << number for number, price in worst.items() if price < limit)
+    prices, types_at = _highest_prices(options.index, groups)
+    return types & types_at[bisect_left(prices, limit)]
+
+
+@lru_cache(maxsize=256)
+def _highest_prices(
+    index: InstanceTypeIndex, groups: OfferingGroupSet
+) -> tuple[list[float], list[BitSet]]:
+    """The highest price of each type in these groups, ascending, and at each position the types
+    that come before it.
+
+    Kept for each index: thousands of nodes are compared with the prices of the same few groups.
+    """
+    highest: dict[int, float] = {}
+    for number, _, offering in index.available_offerings(index.all_types, groups):
+        highest[number] = max(highest.get(number, 0.0), offering.price)
+    ordered = sorted(highest, key=lambda number: highest[number])
+    types_at = list(accumulate((1 << number for number in ordered), or_, initial=0))
+    return [highest[number] for number in ordered], types_at
 
 
 def _is_spot_to_spot(options: LaunchOptions, left: _Left, candidates: Sequence[Candidate]) -> bool:

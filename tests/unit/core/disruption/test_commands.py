@@ -4,25 +4,34 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+import pytest
 from tests.support.model_builders import instance_type, offering
 
 from wainwright.core.disruption.commands import (
     Command,
     DisruptionInput,
     DisruptionOptions,
-    DisruptionPass,
     Method,
 )
+from wainwright.core.disruption.disruption_pass import DisruptionPass
 from wainwright.model.disruption import (
     Condition,
     DisruptionBudget,
+    MinimumSaving,
     NodeClaimState,
     NodePoolDisruption,
 )
 from wainwright.model.instance_type import InstanceType
 from wainwright.model.instance_type_index import InstanceTypeIndex
-from wainwright.model.labels import CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, ZONE
-from wainwright.model.pod import EvictionFacts, Pod
+from wainwright.model.labels import (
+    CAPACITY_TYPE,
+    HOSTNAME,
+    INSTANCE_TYPE,
+    RESERVATION_ID,
+    ZONE,
+)
+from wainwright.model.plan import ClusterLimits, PlanOptions
+from wainwright.model.pod import EvictionFacts, HostPort, Pod, PodConstraints
 from wainwright.model.requirements import Requirements
 from wainwright.model.snapshot import Node, Pool, Snapshot
 
@@ -203,3 +212,166 @@ def test_a_pending_pod_elsewhere_keeps_no_node() -> None:
     waiting = pods("waiting", 7900)
     command = found(node("a", "large", 100), node("b", "large", 3000), pending=waiting)
     assert names(command) == ["a"]
+
+
+def with_disruption(**fields: Any) -> Pool:
+    disruption = NodePoolDisruption(budgets=UNLIMITED_BUDGET, **fields)
+    return msgspec.structs.replace(WEB, disruption=disruption)
+
+
+@pytest.mark.parametrize(
+    ("minimum", "is_enough"),
+    [
+        (MinimumSaving(amount=0.69), True),
+        (MinimumSaving(amount=0.71), False),
+        (MinimumSaving(fraction=0.8), True),
+        (MinimumSaving(fraction=0.9), False),
+    ],
+)
+def test_a_move_must_save_as_much_as_the_setting_or_its_pool_says(
+    minimum: MinimumSaving, is_enough: bool
+) -> None:
+    oversized = node("a", "huge", 900)  # 0.8 becomes 0.1
+    assert (find(oversized, minimum_saving=minimum) is not None) is is_enough
+    assert (find(oversized, pool=with_disruption(minimum_saving=minimum)) is not None) is is_enough
+
+
+def test_what_a_pool_says_counts_before_the_setting() -> None:
+    pool = with_disruption(minimum_saving=MinimumSaving(amount=0.1))
+    assert find(node("a", "huge", 900), pool=pool, minimum_saving=MinimumSaving(amount=9.0))
+
+
+def test_a_minimum_saving_does_not_keep_empty_or_drifted_nodes() -> None:
+    minimum = MinimumSaving(amount=9.0)
+    assert names(found(node("a", "small"), minimum_saving=minimum)) == ["a"]
+    drifted = node("b", "small", 900, claim=drifted_claim("b"))
+    assert found(drifted, minimum_saving=minimum).method is Method.DRIFT
+
+
+def test_balanced_keeps_a_node_that_saves_little_for_what_it_disturbs() -> None:
+    balanced = with_disruption(policy="Balanced")
+    crowded = node("a", "large", *[100] * 19)  # 0.4 becomes 0.2, nearly all evictions of the pool
+    full = [node(name, "huge", 7900) for name in "bcd"]
+    assert find(crowded, *full) is not None
+    assert find(crowded, *full, pool=balanced) is None
+    assert find(crowded, *full, pool=balanced, balanced_k=50.0) is not None
+
+
+def drifted_claim(name: str, **fields: Any) -> NodeClaimState:
+    return NodeClaimState(name=name, conditions={"Drifted": Condition(status="True")}, **fields)
+
+
+def test_a_node_may_be_split_only_where_that_is_allowed() -> None:
+    """One 0.8 node with two pods of 1900 that exclude each other becomes two of 0.2."""
+    port = PodConstraints(ports=(HostPort(port=80),))
+    apart = tuple(msgspec.structs.replace(pod, constraints=port) for pod in pods("a", 1900, 1900))
+    huge = node("a", "huge", pods=apart)
+    assert find(huge) is None
+    command = found(huge, allow_split=True)
+    assert [claim.launch.instance_type for claim in command.replacements] == ["medium", "medium"]
+    assert round(command.saving, 6) == 0.4
+    assert sorted(move.target for move in command.moves()) == sorted(
+        claim.name for claim in command.replacements
+    )
+
+
+def test_a_split_that_costs_as_much_is_none() -> None:
+    port = PodConstraints(ports=(HostPort(port=80),))
+    apart = tuple(msgspec.structs.replace(pod, constraints=port) for pod in pods("a", 1900, 1900))
+    assert find(node("a", "large", pods=apart), allow_split=True) is None
+
+
+def test_pods_that_may_not_be_evicted_are_not_replaced_when_a_drifted_node_must_end() -> None:
+    """With a termination grace period drift goes on; the protected pod ends with its node."""
+    protected = pods("a", 1500, do_not_disrupt=True)
+    others = pods("a2", 900)
+    claim = drifted_claim("a", termination_grace_period=60.0)
+    command = found(node("a", "large", pods=(*protected, *others), claim=claim))
+    [replacement] = command.replacements
+    assert (replacement.launch.instance_type, replacement.pods) == ("small", ("shop/a2-0",))
+    unbounded = node("a", "large", pods=(*protected, *others), claim=drifted_claim("a"))
+    assert find(unbounded) is None
+
+
+def test_what_a_command_removes_does_not_count_against_the_limits_of_its_pool() -> None:
+    limited = msgspec.structs.replace(WEB, limits={"cpu": 8000}, in_use={"cpu": 8000})
+    command = found(node("a", "huge", 900), pool=limited)
+    assert [claim.launch.instance_type for claim in command.replacements] == ["small"]
+
+
+def test_limits_of_the_cluster_stop_a_replacement() -> None:
+    limits = PlanOptions(cluster_limits=ClusterLimits(nodes=1))
+    assert find(node("a", "huge", 900), plan=limits) is None
+
+
+def reserved_input(available: int) -> DisruptionInput:
+    """A drifted node in a reservation, of a pool that launches nothing else."""
+    reserved = offering(
+        capacity_type="reserved", price=0.001, available=available, reservation_id="cr-1"
+    )
+    kind = instance_type(
+        name="large",
+        capacity={"cpu": 4000, "memory": 2**36, "pods": 50},
+        labels={INSTANCE_TYPE: "large"},
+        offerings=(reserved,),
+    )
+    labels = {
+        INSTANCE_TYPE: "large",
+        ZONE: "zone-a",
+        CAPACITY_TYPE: "reserved",
+        RESERVATION_ID: "cr-1",
+        HOSTNAME: "a",
+    }
+    only = node("a", "large", 900, labels=labels, reservation_id="cr-1", claim=drifted_claim("a"))
+    snapshot = Snapshot(nodes=(only,), pools=(WEB,), now=1000.0)
+    return DisruptionInput(snapshot=snapshot, catalogs={"web": InstanceTypeIndex([kind])})
+
+
+def test_a_drifted_node_in_a_full_reservation_goes_first_only_with_the_gate() -> None:
+    full = DisruptionPass(reserved_input(0))
+    assert full.find_command() is None
+    [blocker] = full.other_blockers(full.candidates[0])
+    assert (blocker.kind, blocker.name) == ("reservation", "cr-1")
+    assert blocker.code.text == "pods-would-be-pending"
+    gated = DisruptionPass(reserved_input(0), DisruptionOptions(terminate_first_drift=True))
+    command = gated.find_command()
+    assert command is not None
+    assert command.terminate_first
+    assert [claim.launch.reservation_id for claim in command.replacements] == ["cr-1"]
+
+
+def test_with_room_in_the_reservation_the_replacement_comes_first() -> None:
+    command = DisruptionPass(
+        reserved_input(1), DisruptionOptions(terminate_first_drift=True)
+    ).find_command()
+    assert command is not None
+    assert not command.terminate_first
+
+
+def test_one_stuck_node_does_not_spoil_the_others() -> None:
+    """The best-ranked node cannot go; the other eight still go at once."""
+    stuck = node("stuck", "huge", 7900)
+    small = [node(f"n{number}", "large", 400) for number in range(9)]
+    command = found(stuck, *small)
+    assert (command.method, len(command.candidates)) == (Method.MULTI_NODE, 8)
+    assert command.replacements == ()
+
+
+def test_nodes_that_cannot_go_alone_are_merged_into_one_larger_node() -> None:
+    """Three pods that fit nowhere else share one new node, which is cheaper than their three."""
+    cheap_huge = [
+        *types(),
+        instance_type(
+            name="cheap-huge",
+            capacity={"cpu": 8000, "memory": 2**36, "pods": 50},
+            labels={INSTANCE_TYPE: "cheap-huge"},
+            offerings=(offering(price=0.45),),
+        ),
+    ]
+    nodes = [node(name, "medium", 1900) for name in "abc"]
+    snapshot = Snapshot(nodes=tuple(nodes), pools=(WEB,), now=1000.0)
+    catalogs = {"web": InstanceTypeIndex(cheap_huge)}
+    command = DisruptionPass(DisruptionInput(snapshot=snapshot, catalogs=catalogs)).find_command()
+    assert command is not None
+    assert (command.method, names(command)) == (Method.MULTI_NODE, ["a", "b", "c"])
+    assert [claim.launch.instance_type for claim in command.replacements] == ["cheap-huge"]

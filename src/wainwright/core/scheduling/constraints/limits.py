@@ -194,6 +194,12 @@ class PoolLimits:
             self._remaining = dict(self._exact_remaining)
             self._update_at_start()
 
+    def release(self, capacity: Resources) -> None:
+        """A node of the pool does not count any longer."""
+        for name in self._exact_remaining:
+            self._exact_remaining[name] += 1 if name == NODES_LIMIT else capacity.get(name, 0)
+        self.begin_round()
+
     def raise_limit(self, name: str, by: int) -> None:
         self._exact_remaining[name] += by
         self.begin_round()

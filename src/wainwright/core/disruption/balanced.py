@@ -1,0 +1,69 @@
+"""The policy Balanced: a move must be worth what it disturbs, measured against the whole NodePool.
+
+The share of the NodePool's price that a move saves, divided by the share of the NodePool's
+disruption cost that it causes, must be at least 1/k.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from math import inf, isfinite
+from typing import Final
+
+import msgspec
+
+from wainwright.core.disruption.candidates import Candidate
+
+BALANCED: Final = "Balanced"
+BALANCED_K: Final = 2.0
+"""A move may disturb up to this many times the share that it saves."""
+
+
+class PoolTotals(msgspec.Struct, frozen=True):
+    """Price and disruption cost of all nodes of a NodePool, whether or not they are candidates."""
+
+    price: float = 0.0
+    cost: float = 0.0
+
+
+def pool_totals(candidates: Iterable[Candidate]) -> dict[str, PoolTotals]:
+    """By NodePool; a price that is no number counts as none, so that it spoils no total."""
+    totals: dict[str, PoolTotals] = defaultdict(PoolTotals)
+    for each in candidates:
+        name, price = each.node.pool or "", each.price if isfinite(each.price) else 0.0
+        totals[name] = PoolTotals(totals[name].price + price, totals[name].cost + each.cost)
+    return dict(totals)
+
+
+def is_balanced(
+    candidates: Sequence[Candidate],
+    saving: float,
+    totals: dict[str, PoolTotals],
+    k: float = BALANCED_K,
+) -> bool:
+    """Whether every NodePool with this policy approves; the others are not asked.
+
+    A NodePool's part of the saving is its candidates' share of the price.
+    """
+    price = sum(each.price for each in candidates)
+    by_pool: dict[str, list[Candidate]] = defaultdict(list)
+    for each in candidates:
+        if each.pool is not None and each.pool.disruption.policy == BALANCED:
+            by_pool[each.pool.name].append(each)
+    return all(
+        _score(members, saving * _share(members, price), totals[name]) >= 1 / k
+        for name, members in by_pool.items()
+    )
+
+
+def _share(members: Sequence[Candidate], price: float) -> float:
+    return sum(each.price for each in members) / price if price else 0.0
+
+
+def _score(members: Sequence[Candidate], saving: float, total: PoolTotals) -> float:
+    """Saved share by disturbed share; infinite where nothing is disturbed."""
+    if saving <= 0 or total.price <= 0:
+        return 0.0
+    cost = sum(each.cost for each in members)
+    if cost <= 0 or total.cost <= 0:
+        return inf
+    return (saving / total.price) / (cost / total.cost)

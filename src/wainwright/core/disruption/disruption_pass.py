@@ -1,0 +1,212 @@
+"""One look at a cluster: the first command that one of the methods finds, and why nodes are kept.
+
+The methods in their order: empty nodes, drifted nodes, several nodes at once, single nodes. The
+first that finds something decides. Pending pods have been planned before: they are nobody's reason
+to keep a node, and none to remove one.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final, TypeAlias
+
+from wainwright.core.disruption.balanced import pool_totals
+from wainwright.core.disruption.budgets import BudgetCounter, DisruptionReason
+from wainwright.core.disruption.candidates import (
+    Blocker,
+    BlockerCode,
+    BlockerKind,
+    Candidate,
+    CandidateContext,
+    find_candidates,
+    is_initialized,
+    settled_at,
+)
+from wainwright.core.disruption.cluster_changes import ClusterChanges
+from wainwright.core.disruption.commands import (
+    DEFAULT_DISRUPTION_OPTIONS,
+    Command,
+    DisruptionInput,
+    DisruptionOptions,
+    Method,
+    Outcome,
+)
+from wainwright.core.disruption.eviction import evict_from_deleting_nodes
+from wainwright.core.disruption.multi_node import MultiNodeSearch
+from wainwright.core.disruption.removals import ClosedNodes, RemovalEvaluator
+from wainwright.core.plan import plan
+from wainwright.core.simulation import ClusterSimulator
+from wainwright.model.plan import Plan
+from wainwright.model.snapshot import Node, Snapshot
+
+NodeRank: TypeAlias = tuple[bool, bool, float, str]
+NOTHING_PLANNED: Final = Plan(claims=(), placements=(), unplaced=(), reservations=())
+
+
+class DisruptionPass:
+    """Candidates are found once, and simulated when a method asks."""
+
+    def __init__(
+        self, given: DisruptionInput, options: DisruptionOptions = DEFAULT_DISRUPTION_OPTIONS
+    ) -> None:
+        evicted = evict_from_deleting_nodes(given.snapshot).snapshot
+        pending = _plan_pending(evicted, given, options)
+        changes = ClusterChanges(evicted.pools, given.catalogs)
+        self.snapshot = changes.after_plan(evicted, pending)
+        self._options = options
+        self._pools = {pool.name: pool for pool in self.snapshot.pools}
+        context = CandidateContext(
+            catalogs=given.catalogs,
+            offered=given.offered,
+            nominated=frozenset(each.node for each in pending.placements),
+            static_capacity=options.static_capacity,
+        )
+        self.candidates = find_candidates(self.snapshot, context)
+        order = _destination_order(self.candidates)
+        self._removals = RemovalEvaluator(
+            lambda catalogs: ClusterSimulator(self.snapshot, catalogs, options.plan, order),
+            given.catalogs,
+            options,
+            self._closed_nodes,
+            pool_totals(self.candidates),
+        )
+        self._budgets = BudgetCounter(self.snapshot, ignored=options.ignore_budgets)
+
+    def find_command(self) -> Command | None:
+        """The first command that one of the methods finds; None if there is nothing to do."""
+        methods: dict[Method, Callable[[], Command | None]] = {
+            Method.EMPTINESS: self._remove_empty,
+            Method.DRIFT: self._replace_drifted,
+            Method.MULTI_NODE: self._remove_several,
+            Method.SINGLE_NODE: self._remove_one,
+        }
+        for method in Method:
+            if method in self._options.methods:
+                command = methods[method]()
+                if command is not None:
+                    return command
+        return None
+
+    def outcome(self, candidate: Candidate) -> Command | Outcome:
+        """What removing the node alone comes to, whatever blocks it."""
+        return self._removals.single(candidate)
+
+    def saving_without_blockers(self, candidate: Candidate) -> float | None:
+        """What removing the node alone would save if nothing blocked it; None where nothing."""
+        if candidate.node.deleting or _is_starting(candidate.node):
+            return None
+        if candidate.is_empty:
+            return candidate.price or None
+        found = self._removals.single(candidate)
+        return found.saving if isinstance(found, Command) else None
+
+    def other_blockers(self, candidate: Candidate) -> list[Blocker]:
+        """The budget that keeps a node which could go otherwise, or its own reservation."""
+        if candidate.pool is None:
+            return []
+        if candidate.drift is not None and not candidate.blockers_of_drift():
+            return self._drift_blockers(candidate, candidate.pool.name)
+        if candidate.blockers:
+            return []
+        reason = DisruptionReason.EMPTY if candidate.is_empty else DisruptionReason.UNDERUTILIZED
+        return self._budget_blockers(candidate, reason)
+
+    def _drift_blockers(self, candidate: Candidate, pool: str) -> list[Blocker]:
+        budgets = self._budget_blockers(candidate, DisruptionReason.DRIFTED)
+        if budgets or self._removals.simulate_released(candidate) is None:
+            return budgets
+        name = candidate.node.reservation_id or pool
+        return [Blocker(code=BlockerCode.RESERVATION, kind=BlockerKind.RESERVATION, name=name)]
+
+    def _budget_blockers(self, candidate: Candidate, reason: DisruptionReason) -> list[Blocker]:
+        if self._budgets.any_of([candidate], reason):
+            return []
+        name = candidate.node.pool or candidate.name
+        return [Blocker(code=BlockerCode.BUDGET, kind=BlockerKind.BUDGET, name=name)]
+
+    def _closed_nodes(self, simulator: ClusterSimulator) -> ClosedNodes:
+        starting = simulator.nodes_where(_is_starting)
+        return ClosedNodes(starting, starting | simulator.nodes_where(self._is_unsettled))
+
+    def _is_unsettled(self, node: Node) -> bool:
+        """Whether pods came or went too recently for others to be moved there."""
+        pool = self._pools.get(node.pool or "")
+        after = pool.disruption.consolidate_after if pool is not None else None
+        settled = None if after is None else settled_at(node, after)
+        now = self.snapshot.now
+        return settled is not None and now is not None and settled > now
+
+    def _remove_empty(self) -> Command | None:
+        empty = [each for each in self.candidates if each.is_empty and not each.blockers]
+        chosen = self._budgets.within(empty, DisruptionReason.EMPTY)[: self._options.max_nodes]
+        if not chosen:
+            return None
+        return Command(
+            method=Method.EMPTINESS, reason=DisruptionReason.EMPTY, candidates=tuple(chosen)
+        )
+
+    def _replace_drifted(self) -> Command | None:
+        """Empty ones together; then one at a time, the earliest drift first."""
+        drifted = [each for each in self.candidates if each.drift and not each.blockers_of_drift()]
+        drifted.sort(key=_drift_order)
+        reason = DisruptionReason.DRIFTED
+        empty = [each for each in drifted if each.is_empty]
+        empty = self._budgets.within(empty, reason)[: self._options.max_nodes]
+        if empty:
+            return Command(method=Method.DRIFT, reason=reason, candidates=tuple(empty))
+        for candidate in self._budgets.any_of(drifted, reason):
+            found = self._removals.replace_drifted(candidate)
+            if isinstance(found, Command):
+                return found
+        return None
+
+    def _remove_several(self) -> Command | None:
+        search = MultiNodeSearch(self._removals, self._budgets, self._options.max_nodes)
+        return search.find(self._underutilized())
+
+    def _remove_one(self) -> Command | None:
+        """The single node with the largest saving per disruption.
+
+        No node saves more than it costs: the search ends once no other could be better.
+        """
+        best: Command | None = None
+        for candidate in self._underutilized():
+            if best is not None and best.saving_ratio >= candidate.saving_ratio:
+                break
+            found = self._removals.single(candidate)
+            if isinstance(found, Command) and (
+                best is None or found.saving_ratio > best.saving_ratio
+            ):
+                best = found
+        return best
+
+    def _underutilized(self) -> list[Candidate]:
+        free = [each for each in self.candidates if not each.blockers and not each.is_empty]
+        ordered = sorted(free, key=lambda each: (-each.saving_ratio, each.name))
+        return self._budgets.any_of(ordered, DisruptionReason.UNDERUTILIZED)
+
+
+def _plan_pending(snapshot: Snapshot, given: DisruptionInput, options: DisruptionOptions) -> Plan:
+    """Without pending pods there is nothing to plan: compiling the cluster for it takes a while."""
+    return plan(snapshot, given.catalogs, options.plan) if snapshot.pods else NOTHING_PLANNED
+
+
+def _is_starting(node: Node) -> bool:
+    return not is_initialized(node)
+
+
+def _drift_order(candidate: Candidate) -> tuple[float, float, str]:
+    assert candidate.drift is not None
+    since = candidate.drift.since
+    return (float("inf") if since is None else since), candidate.cost, candidate.name
+
+
+def _destination_order(candidates: Iterable[Candidate]) -> Callable[[Node], NodeRank]:
+    """Pods move to nodes that are likely to stay: first those that are blocked, then those of which
+    a removal would save least. Otherwise the next command would move them again.
+    """
+    ranks = {each.name: (not each.blockers, each.saving_ratio) for each in candidates}
+
+    def order(node: Node) -> NodeRank:
+        is_free, ratio = ranks.get(node.name, (False, 0.0))
+        return not node.initialized, is_free, ratio, node.name
+
+    return order

@@ -1,0 +1,113 @@
+"""Several nodes at once: the search for a set of nodes that can go together.
+
+First the nodes whose pods fit on others, then nodes whose pods share one new node with them. A set
+grows by chunks, which are halved when they do not fit: one node that cannot go keeps back nobody
+but itself. Simulating a large set takes as long as its pods are many, so that the number of trials
+is bounded; what a search does not find is left for the next pass.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import Final, TypeAlias
+
+from wainwright.core.disruption.budgets import BudgetCounter, DisruptionReason
+from wainwright.core.disruption.candidates import Candidate
+from wainwright.core.disruption.commands import Command, Method, Outcome
+from wainwright.core.disruption.removals import RemovalEvaluator
+
+MAX_TRIALS: Final = 48  # simulated sets of each kind in a pass
+MAX_GROUPS: Final = 6  # of nodes that could share one new node
+
+Trial: TypeAlias = Callable[[Sequence[Candidate]], Command | None]
+
+STUCK: Final = frozenset(
+    {Outcome.PODS_WOULD_BE_PENDING, Outcome.NEEDS_SEVERAL_NODES, Outcome.LIMITS}
+)
+"""Nodes that cannot go alone for one of these reasons cannot go with others either."""
+
+
+class MultiNodeSearch:
+    def __init__(self, removals: RemovalEvaluator, budgets: BudgetCounter, max_nodes: int) -> None:
+        self._removals, self._budgets, self._max_nodes = removals, budgets, max_nodes
+
+    def find(self, candidates: Sequence[Candidate]) -> Command | None:
+        """The best set of two or more; `candidates` have the largest saving per disruption first.
+
+        Nodes that need no replacement save most for what they disturb: they go first, and the
+        others are looked for once these are gone.
+        """
+        deletable = list(islice(self._deletable(candidates), 2 * self._max_nodes))
+        best = self._grow(None, deletable, max_replacements=0)
+        if best is not None and len(best.candidates) > 1:
+            return best
+        for group in self._sharing(candidates):
+            grown = self._grow(best, group)
+            if grown is not None and (best is None or grown.saving > best.saving):
+                best = grown
+        return best if best is not None and len(best.candidates) > 1 else None
+
+    def _deletable(self, candidates: Iterable[Candidate]) -> Iterable[Candidate]:
+        """Nodes that need no replacement; each is simulated only when it is asked for."""
+        for candidate in candidates:
+            alone = self._removals.single(candidate)
+            if isinstance(alone, Command) and not alone.replacements:
+                yield candidate
+
+    def _sharing(self, candidates: Iterable[Candidate]) -> list[list[Candidate]]:
+        """Nodes that need one new node each, together with those whose pods could share it."""
+        groups: dict[object, list[Candidate]] = defaultdict(list)
+        for candidate in candidates:
+            alone = self._removals.single(candidate)
+            if isinstance(alone, Command) and not alone.replacements:
+                continue
+            if isinstance(alone, Command) or alone not in STUCK:
+                groups[self._group_key(candidate)].append(candidate)
+        found = [group for group in groups.values() if len(group) > 1]
+        found.sort(key=lambda group: -sum(each.price for each in group))
+        return found[:MAX_GROUPS]
+
+    def _group_key(self, candidate: Candidate) -> object:
+        """Nodes of one NodePool; pods of different ones seldom share a node."""
+        return candidate.node.pool
+
+    def _grow(
+        self,
+        best: Command | None,
+        waiting: Sequence[Candidate],
+        max_replacements: int | None = None,
+    ) -> Command | None:
+        """Adds as many of those waiting as save more than before."""
+        size, trials = min(len(waiting), self._max_nodes), 0
+        while waiting and size and trials < MAX_TRIALS:
+            chosen = list(best.candidates) if best is not None else []
+            chunk = self._chunk(chosen, waiting, size)
+            if not chunk:
+                break
+            trials += 1
+            found = self._removals.consolidate(Method.MULTI_NODE, [*chosen, *chunk])
+            command = found if isinstance(found, Command) else None
+            if command is not None and _is_better(command, best, max_replacements):
+                best = command
+            elif len(chunk) > 1:
+                size = len(chunk) // 2
+                continue
+            tried = {each.name for each in chunk}
+            waiting = [each for each in waiting if each.name not in tried]
+        return best
+
+    def _chunk(
+        self, chosen: Sequence[Candidate], waiting: Sequence[Candidate], size: int
+    ) -> list[Candidate]:
+        """The next candidates, as many as size, budgets and the limit of a command allow."""
+        room = min(size, self._max_nodes - len(chosen))
+        names = {each.name for each in chosen}
+        others = [each for each in waiting if each.name not in names]
+        within = self._budgets.within([*chosen, *others], DisruptionReason.UNDERUTILIZED)
+        return within[len(chosen) : len(chosen) + room]
+
+
+def _is_better(command: Command, best: Command | None, max_replacements: int | None) -> bool:
+    if max_replacements is not None and len(command.replacements) > max_replacements:
+        return False
+    return best is None or command.saving > best.saving
