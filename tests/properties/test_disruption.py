@@ -1,5 +1,7 @@
 """Laws of disruption on random clusters, checked without the code that decides."""
 
+from random import Random
+
 import msgspec
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -8,9 +10,11 @@ from tests.support.random_inputs.constrained import random_constrained_input
 from tests.support.random_inputs.unconstrained import PlannerInput, random_input
 
 from wainwright.core.disruption.commands import Command, DisruptionInput, DisruptionOptions, Method
+from wainwright.core.disruption.disruption_pass import DisruptionPass
 from wainwright.core.disruption.preview import DisruptionPreview, preview_disruption
 from wainwright.core.disruption.replacement import ReplacementRules
 from wainwright.core.plan import plan
+from wainwright.core.simulation import ClusterSimulator
 from wainwright.model.disruption import DisruptionBudget, NodePoolDisruption
 from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from wainwright.model.snapshot import Node, Snapshot
@@ -105,3 +109,54 @@ def test_no_node_holds_more_than_it_has(seed: int) -> None:
             for resource, amount in node.allocatable.items():
                 used = sum(pod.requests.get(resource, 0) for pod in node.pods)
                 assert used <= amount or resource == "pods"
+
+
+def with_other_pods(snapshot: Snapshot, rng: Random) -> tuple[Snapshot, list[Node]]:
+    """Some pods are gone, and others of the same workload have come."""
+    nodes = list(snapshot.nodes)
+    changed = rng.sample(range(len(nodes)), k=min(len(nodes), 3))
+    for number in changed:
+        pods = list(nodes[number].pods)
+        if pods and rng.random() < 0.7:
+            pods.pop(rng.randrange(len(pods)))
+        if pods and rng.random() < 0.5:
+            twin = rng.choice(pods)
+            pods.append(msgspec.structs.replace(twin, name=f"{twin.name}-new", uid=""))
+        nodes[number] = msgspec.structs.replace(nodes[number], pods=tuple(pods))
+    return msgspec.structs.replace(snapshot, nodes=tuple(nodes)), [nodes[n] for n in changed]
+
+
+@settings(max_examples=settings().max_examples * 2, phases=UNSHRUNK)
+@given(seed=SEEDS)
+def test_an_updated_simulator_equals_a_new_one(seed: int) -> None:
+    planner_input, rng = underutilized_cluster(seed), Random(seed)
+    snapshot, options = planner_input.snapshot, planner_input.options
+    updated = ClusterSimulator(snapshot, planner_input.catalogs, options)
+    for node in snapshot.nodes[:3]:
+        updated.remove_nodes([node.name])  # fills the caches that an update must not trust
+    for _ in range(2):
+        snapshot, changed = with_other_pods(snapshot, rng)
+        if updated.update(snapshot, changed) is None:
+            return
+        fresh = ClusterSimulator(snapshot, planner_input.catalogs, options)
+        for node in snapshot.nodes:
+            if not node.deleting:
+                assert updated.remove_nodes([node.name]) == fresh.remove_nodes([node.name])
+
+
+@settings(max_examples=settings().max_examples * 2, phases=UNSHRUNK)
+@given(seed=SEEDS)
+def test_a_pass_that_goes_on_finds_as_much_as_one_from_nothing(seed: int) -> None:
+    """The nodes keep their order in the one, so that commands may differ in where pods go."""
+    planner_input, rng = underutilized_cluster(seed), Random(seed)
+    options = msgspec.structs.replace(OPTIONS, plan=planner_input.options)
+    current, snapshot = None, planner_input.snapshot
+    for _ in range(3):
+        given = DisruptionInput(snapshot=snapshot, catalogs=planner_input.catalogs)
+        current, fresh = DisruptionPass(given, options, current), DisruptionPass(given, options)
+        found, expected = current.find_command(), fresh.find_command()
+        assert (found is None) == (expected is None)
+        assert current.candidates == fresh.candidates
+        if found is not None and expected is not None:
+            assert (found.method, found.reason) == (expected.method, expected.reason)
+        snapshot, _ = with_other_pods(snapshot, rng)

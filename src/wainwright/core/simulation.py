@@ -8,7 +8,8 @@ the explanation of pods that would have no place: why a node is kept.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import NamedTuple
+from math import inf
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -22,11 +23,11 @@ from wainwright.core.scheduling.existing_nodes import ExistingNodes, NodeOrder
 from wainwright.core.scheduling.nodeclaim_template import compile_templates
 from wainwright.core.scheduling.placement import FirstFit, PlacementPolicy
 from wainwright.core.scheduling.pod_classes import PodClass, PodClasses
-from wainwright.core.scheduling.queue import PodBatch, Queue, build_queue
+from wainwright.core.scheduling.queue import PodBatch, Queue
 from wainwright.core.scheduling.reservation_manager import available_counts, in_flight_usage
 from wainwright.core.scheduling.solver import CompiledCluster, Solution, Strategy
 from wainwright.core.scheduling.state import SchedulingState
-from wainwright.model.bitset import BitSet, union
+from wainwright.model.bitset import BitSet, iter_bits, union
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.plan import (
     DEFAULT_PLAN_OPTIONS,
@@ -37,7 +38,25 @@ from wainwright.model.plan import (
     UnschedulableGroup,
 )
 from wainwright.model.pod import Pod
+from wainwright.model.resources import CPU, MEMORY
 from wainwright.model.snapshot import Node, Snapshot
+
+QueueKey: TypeAlias = tuple[int, int, float, str, str, str]
+NODE_FIELDS: Final = (
+    "labels",
+    "taints",
+    "startup_taints",
+    "allocatable",
+    "capacity",
+    "managed",
+    "initialized",
+    "deleting",
+    "pool",
+    "launched",
+    "reservation_id",
+    "attach_limits",
+)
+"""What scheduling depends on besides the pods of a node."""
 
 
 class SimulationPolicy(FirstFit):
@@ -74,6 +93,17 @@ class _Removal(NamedTuple):
     returns_limits: bool = False
 
 
+class SimulatorUpdate(msgspec.Struct, kw_only=True):
+    """What an update of the cluster may have changed for other simulations."""
+
+    freed: BitSet
+    """Nodes that have more room than before."""
+    groups: frozenset[int]
+    """Numbers of topology groups whose counts changed."""
+    affected: dict[int, bool] = {}
+    """Whether a pod class may be affected, by its number; filled when asked."""
+
+
 class ClusterSimulator:
     """A cluster on which node removals can be simulated."""
 
@@ -87,6 +117,9 @@ class ClusterSimulator:
         """`order`: in which order nodes are tried; by default as in a plan."""
         snapshot = evict_from_deleting_nodes(snapshot).snapshot
         self._snapshot, self._catalogs, self._options = snapshot, catalogs, options
+        self._replaced_pods: list[tuple[Pod, ...]] = []
+        """Pods of earlier snapshots: classes are found by the identity of pods, which must not be
+        used for others."""
         self._taken_names = snapshot.taken_names
         gate = options.capacity_reservations
         limits = remaining_cluster_limits(snapshot, catalogs, options)
@@ -102,7 +135,68 @@ class ClusterSimulator:
         self._cluster = CompiledCluster(
             movable, templates, self._nodes, self._free_counts(Counter()), options, forkable=True
         )
-        self._queue_positions, self._pod_classes = _queue_order(self._cluster.classes)
+        self._pod_classes = {
+            id(pod): pod_class for pod_class in self._cluster.classes.all for pod in pod_class.pods
+        }
+
+    def update(self, snapshot: Snapshot, changed: Sequence[Node]) -> "SimulatorUpdate | None":
+        """Takes over a snapshot in which some nodes have other pods, and nothing else has changed.
+
+        None if that is not possible, and the cluster has to be compiled anew: nodes differ in
+        more than their pods, or pods are of a class that is not known.
+        """
+        numbers = [self._numbers.get(node.name) for node in changed]
+        classes: dict[int, PodClass] = {}
+        for number, node in zip(numbers, changed, strict=True):
+            if number is None or not _is_same_but_for_pods(self._nodes.nodes[number], node):
+                return None
+            for pod in node.pods:
+                if pod.is_rescheduled and is_placeable(pod) and id(pod) not in self._pod_classes:
+                    pod_class = self._cluster.classes.find(pod)
+                    if pod_class is None:
+                        return None
+                    classes[id(pod)] = pod_class
+        self._pod_classes |= classes
+        self._snapshot = snapshot
+        return self._replace_nodes([number for number in numbers if number is not None], changed)
+
+    def _replace_nodes(self, numbers: Sequence[int], changed: Sequence[Node]) -> "SimulatorUpdate":
+        state, freed, groups = self._cluster.state, 0, set[int]()
+        for number, node in zip(numbers, changed, strict=True):
+            before = state.nodes.resources.free(number)
+            self._replaced_pods.append(state.nodes.nodes[number].pods)
+            state.nodes.replace(number, node)
+            after = state.nodes.resources.free(number)
+            if any(new > old for new, old in zip(after, before, strict=True)):
+                freed |= 1 << number
+            if state.topology is not None:
+                groups |= state.topology.replace_node(number)
+        bits = union(1 << number for number in numbers)
+        for pod_reqs in self._cluster.classes.pod_requirements:
+            pod_reqs.full_nodes &= ~bits
+        return SimulatorUpdate(freed=freed, groups=frozenset(groups))
+
+    def is_affected(self, pod: Pod, update: "SimulatorUpdate") -> bool:
+        """Whether the pod may have a place after the update that it had not before, or lost one
+        by its topology constraints.
+        """
+        pod_class = self._pod_classes.get(id(pod))
+        if pod_class is None:
+            return False
+        known = update.affected.get(pod_class.number)
+        if known is None:
+            known = update.affected[pod_class.number] = self._is_class_affected(pod_class, update)
+        return known
+
+    def _is_class_affected(self, pod_class: PodClass, update: "SimulatorUpdate") -> bool:
+        if pod_class.has_topology and update.groups:
+            return True
+        resources = self._cluster.state.nodes.resources
+        return any(
+            resources.admits(number, pod_reqs.amounts)
+            for pod_reqs in pod_class.alternatives
+            for number in iter_bits(update.freed & pod_reqs.scheduling.compatible_nodes)
+        )
 
     def remove_nodes(self, names: Collection[str]) -> Simulation:
         """What would happen to their pods, and to pending ones, if these nodes were removed."""
@@ -183,7 +277,7 @@ class ClusterSimulator:
 
     def _solve(self, removal: "_Removal", pods: Sequence[Pod]) -> Solution:
         placeable = [pod for pod in pods if id(pod) in self._pod_classes]
-        placeable.sort(key=lambda pod: self._queue_positions[id(pod)])
+        placeable.sort(key=lambda pod: _queue_key(pod, self._pod_classes[id(pod)]))
         return solve_with_fallbacks(
             lambda strategy: self._cluster.prepare(
                 self._fork(removal), self._queue(placeable), _simulated(strategy)
@@ -267,11 +361,24 @@ def _simulation_policy(_: SchedulingState, __: PodClasses) -> PlacementPolicy:
     return SIMULATION_POLICY
 
 
-def _queue_order(classes: PodClasses) -> tuple[dict[int, int], dict[int, PodClass]]:
-    positions: dict[int, int] = {}
-    pod_classes: dict[int, PodClass] = {}
-    for batch in build_queue(classes.all):
-        for pod in batch.pods:
-            positions[id(pod)] = len(positions)
-            pod_classes[id(pod)] = batch.pod_class
-    return positions, pod_classes
+def _queue_key(pod: Pod, pod_class: PodClass) -> QueueKey:
+    """As in `queue.build_queue`: large pods first, then the oldest."""
+    requests = pod_class.pods[0].requests
+    age = inf if pod.created is None else pod.created
+    size = (-requests.get(CPU, 0), -requests.get(MEMORY, 0))
+    return *size, age, pod.uid, pod.namespace, pod.name
+
+
+def _is_same_but_for_pods(one: Node, other: Node) -> bool:
+    """Whether the nodes offer the same to pods, apart from what theirs use.
+
+    Host ports and attached volumes are only ever added to: with pods that have any the node is
+    another one.
+    """
+    if any(getattr(one, name) != getattr(other, name) for name in NODE_FIELDS):
+        return False
+    return not any(
+        pod.constraints.ports or pod.constraints.attachments
+        for node in (one, other)
+        for pod in node.pods
+    )

@@ -121,7 +121,7 @@ class BudgetCounter:
         self._members: dict[str, list[Node]] = defaultdict(list)
         for node in snapshot.nodes:
             self._members[node.pool or ""].append(node)
-        self._now = snapshot.now or 0.0
+        self._pools, self._now = snapshot.pools, snapshot.now or 0.0
         self._ignored = ignored
         self._status: dict[tuple[str, DisruptionReason], BudgetStatus] = {}
 
@@ -135,6 +135,15 @@ class BudgetCounter:
                 taken[name] += 1
                 chosen.append(candidate)
         return chosen
+
+    def scheduled(self) -> list[int]:
+        """What budgets with a schedule allow now: this changes with time alone."""
+        return [
+            evaluate_budgets(pool, self._members[pool.name], reason, self._now).allowed
+            for pool in self._pools
+            if any(budget.schedule is not None for budget in pool.disruption.budgets)
+            for reason in DisruptionReason
+        ]
 
     def any_of(self, candidates: Iterable[Candidate], reason: DisruptionReason) -> list[Candidate]:
         """Those of NodePools whose budgets allow at least one."""

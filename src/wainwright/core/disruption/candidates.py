@@ -8,6 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from enum import IntEnum, StrEnum
+from math import inf
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -23,6 +25,8 @@ from wainwright.model.pod import Pod
 from wainwright.model.snapshot import Node, Pool, Snapshot
 from wainwright.model.taints import UNREGISTERED_TAINT
 
+COST_PRECISION: Final = 0.01
+"""The share of a node's lifetime for which the cost of its disruption is taken to be the same."""
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 WHEN_EMPTY: Final = "WhenEmpty"
 
@@ -102,6 +106,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     """In the order of their codes."""
     blocked_pods: frozenset[str] = frozenset()
     """Keys of the pods that may not be evicted."""
+    valid_until: float = inf
+    """When passing time alone makes it another candidate."""
 
     @property
     def name(self) -> str:
@@ -141,11 +147,25 @@ class CandidateContext(msgspec.Struct, frozen=True, kw_only=True):
     """Whether static NodePools are taken care of (feature gate)."""
 
 
-def find_candidates(snapshot: Snapshot, context: CandidateContext) -> list[Candidate]:
-    """Every managed node, in the order of names."""
+def find_candidates(
+    snapshot: Snapshot, context: CandidateContext, known: Mapping[str, Candidate] | None = None
+) -> list[Candidate]:
+    """Every managed node, in the order of names.
+
+    `known` are candidates of an earlier snapshot that differs in nodes and time alone: they are
+    used again where their node is the same object.
+    """
     finder = _CandidateFinder(snapshot, context)
-    managed = (node for node in snapshot.nodes if node.managed)
-    return [finder.candidate(node) for node in sorted(managed, key=lambda node: node.name)]
+    known, now = known or {}, snapshot.now or 0.0
+    found = []
+    for node in sorted((node for node in snapshot.nodes if node.managed), key=_name_of):
+        earlier = known.get(node.name)
+        is_same = earlier is not None and earlier.node is node and now < earlier.valid_until
+        found.append(earlier if earlier is not None and is_same else finder.candidate(node))
+    return found
+
+
+_name_of = attrgetter("name")
 
 
 class _CandidateFinder:
@@ -171,7 +191,24 @@ class _CandidateFinder:
             drift=drift,
             blockers=tuple(sorted(blockers, key=lambda each: each.code)),
             blocked_pods=frozenset(self._blocked_pods(node)) if blockers else frozenset(),
+            valid_until=self._valid_until(node, pool, blockers),
         )
+
+    def _valid_until(self, node: Node, pool: Pool | None, blockers: Iterable[Blocker]) -> float:
+        """The next moment at which a blocker ends, the node expires or settles, or its cost is
+        another one, as that falls with its remaining lifetime.
+        """
+        now = self._now or 0.0
+        after = pool.disruption.consolidate_after if pool is not None else None
+        moments = [
+            *(each.until for each in blockers),
+            expires_at(node),
+            None if after is None else settled_at(node, after),
+        ]
+        claim = node.claim
+        if claim is not None and claim.expire_after:
+            moments.append(now + claim.expire_after * COST_PRECISION)
+        return min((each for each in moments if each is not None and each > now), default=inf)
 
     def _offering(self, node: Node) -> Offering | None:
         index = self._context.catalogs.get(node.pool or "")

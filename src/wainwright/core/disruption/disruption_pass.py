@@ -5,7 +5,8 @@ first that finds something decides. Pending pods have been planned before: they 
 to keep a node, and none to remove one.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from operator import is_
 from typing import Final, TypeAlias
 
 from wainwright.core.disruption.balanced import pool_totals
@@ -38,6 +39,8 @@ from wainwright.model.plan import Plan
 from wainwright.model.snapshot import Node, Snapshot
 
 NodeRank: TypeAlias = tuple[bool, bool, float, str]
+MAX_CHANGED_SHARE: Final = 0.1
+"""With more changed nodes than this share, compiling the cluster anew is faster."""
 NOTHING_PLANNED: Final = Plan(claims=(), placements=(), unplaced=(), reservations=())
 
 
@@ -45,13 +48,23 @@ class DisruptionPass:
     """Candidates are found once, and simulated when a method asks."""
 
     def __init__(
-        self, given: DisruptionInput, options: DisruptionOptions = DEFAULT_DISRUPTION_OPTIONS
+        self,
+        given: DisruptionInput,
+        options: DisruptionOptions = DEFAULT_DISRUPTION_OPTIONS,
+        previous: "DisruptionPass | None" = None,
+        max_repetitions: int | None = None,
     ) -> None:
+        """`previous` is the last pass over the same cluster: what did not change since is taken
+        from it. `max_repetitions` bounds how many removals are simulated again because something
+        changed elsewhere; the next pass goes on from there.
+        """
         evicted = evict_from_deleting_nodes(given.snapshot).snapshot
         pending = _plan_pending(evicted, given, options)
-        changes = ClusterChanges(evicted.pools, given.catalogs)
-        self.snapshot = changes.after_plan(evicted, pending)
-        self._options = options
+        self.snapshot = evicted
+        if evicted.pods:
+            changes = ClusterChanges(evicted.pools, given.catalogs)
+            self.snapshot = changes.after_plan(evicted, pending)
+        self._given, self._options = given, options
         self._pools = {pool.name: pool for pool in self.snapshot.pools}
         context = CandidateContext(
             catalogs=given.catalogs,
@@ -59,19 +72,82 @@ class DisruptionPass:
             nominated=frozenset(each.node for each in pending.placements),
             static_capacity=options.static_capacity,
         )
-        self.candidates = find_candidates(self.snapshot, context)
+        alike = previous if previous is not None and self._is_alike(previous) else None
+        known: Sequence[Candidate] = alike.candidates if alike is not None else ()
+        self.candidates: list[Candidate] = find_candidates(
+            self.snapshot, context, {each.name: each for each in known}
+        )
+        reused = self._reuse(alike) if alike is not None else None
+        self._removals = self._new_removals() if reused is None else reused
+        self._removals.repetitions_left = max_repetitions
+        self._budgets = BudgetCounter(self.snapshot, ignored=options.ignore_budgets)
+        self._found_nothing = previous is not None and self._is_at_rest(previous)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every node was looked at as it is now; else the next pass goes on."""
+        return self._removals.is_complete
+
+    def _is_at_rest(self, previous: "DisruptionPass") -> bool:
+        """Whether the previous pass found nothing, and nothing has changed since."""
+        return (
+            previous._found_nothing
+            and previous.is_complete
+            and self._removals is previous._removals
+            and len(self.candidates) == len(previous.candidates)
+            and all(map(is_, self.candidates, previous.candidates))
+            and not self._changed_nodes(previous)
+            and self._budgets.scheduled() == previous._budgets.scheduled()
+        )
+
+    def _changed_nodes(self, previous: "DisruptionPass") -> list[Node]:
+        before = {node.name: node for node in previous.snapshot.nodes}
+        return [node for node in self.snapshot.nodes if before.get(node.name) is not node]
+
+    def _is_alike(self, previous: "DisruptionPass") -> bool:
+        """Whether only nodes and the time may differ."""
+        now, before = self.snapshot, previous.snapshot
+        return (
+            self._options == previous._options
+            and not now.pods
+            and now.pools == before.pools
+            and now.daemonsets == before.daemonsets
+            and now.pod_disruption_budgets == before.pod_disruption_budgets
+            and all(each.disruptions_allowed is not None for each in now.pod_disruption_budgets)
+            and self._given.catalogs == previous._given.catalogs
+            and self._given.offered == previous._given.offered
+        )
+
+    def _reuse(self, previous: "DisruptionPass") -> RemovalEvaluator | None:
+        """The simulations of the previous pass, if few nodes changed; None to begin anew."""
+        if len(previous.snapshot.nodes) != len(self.snapshot.nodes):
+            return None
+        removals, changed = previous._removals, self._changed_nodes(previous)
+        is_small = len(changed) <= MAX_CHANGED_SHARE * len(self.snapshot.nodes)
+        if not is_small or not removals.update(self.snapshot, changed, self.candidates):
+            return None
+        removals.take_over(self._closed_nodes, pool_totals(self.candidates))
+        return removals
+
+    def _new_removals(self) -> RemovalEvaluator:
         order = _destination_order(self.candidates)
-        self._removals = RemovalEvaluator(
-            lambda catalogs: ClusterSimulator(self.snapshot, catalogs, options.plan, order),
-            given.catalogs,
-            options,
+        return RemovalEvaluator(
+            lambda catalogs: ClusterSimulator(self.snapshot, catalogs, self._options.plan, order),
+            self._given.catalogs,
+            self._options,
             self._closed_nodes,
             pool_totals(self.candidates),
         )
-        self._budgets = BudgetCounter(self.snapshot, ignored=options.ignore_budgets)
 
     def find_command(self) -> Command | None:
         """The first command that one of the methods finds; None if there is nothing to do."""
+        if self._found_nothing:
+            return None
+        command = self._find_command()
+        self._found_nothing = command is None
+        return command
+
+    def _find_command(self) -> Command | None:
         methods: dict[Method, Callable[[], Command | None]] = {
             Method.EMPTINESS: self._remove_empty,
             Method.DRIFT: self._replace_drifted,

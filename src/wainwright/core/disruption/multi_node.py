@@ -38,7 +38,7 @@ class MultiNodeSearch:
         others are looked for once these are gone.
         """
         deletable = list(islice(self._deletable(candidates), 2 * self._max_nodes))
-        best = self._grow(None, deletable, max_replacements=0)
+        best = self._grow(self._alone(deletable), deletable, max_replacements=0)
         if best is not None and len(best.candidates) > 1:
             return best
         for group in self._sharing(candidates):
@@ -53,6 +53,11 @@ class MultiNodeSearch:
             alone = self._removals.single(candidate)
             if isinstance(alone, Command) and not alone.replacements:
                 yield candidate
+
+    def _alone(self, deletable: Sequence[Candidate]) -> Command | None:
+        """The first of them by itself, to which others are added."""
+        alone = self._removals.single(deletable[0]) if deletable else None
+        return alone if isinstance(alone, Command) else None
 
     def _sharing(self, candidates: Iterable[Candidate]) -> list[list[Candidate]]:
         """Nodes that need one new node each, together with those whose pods could share it."""
@@ -79,7 +84,8 @@ class MultiNodeSearch:
     ) -> Command | None:
         """Adds as many of those waiting as save more than before."""
         size, trials = min(len(waiting), self._max_nodes), 0
-        while waiting and size and trials < MAX_TRIALS:
+        # Nodes that cannot go alone are not tried alone once more.
+        while waiting and size >= (1 if best is not None else 2) and trials < MAX_TRIALS:
             chosen = list(best.candidates) if best is not None else []
             chunk = self._chunk(chosen, waiting, size)
             if not chunk:

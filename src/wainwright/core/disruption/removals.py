@@ -4,7 +4,7 @@ Every removal is simulated on a fork of one compiled cluster. Those of single no
 search for several nodes begins with them, and verdicts are made of them.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import msgspec
 
@@ -20,9 +20,10 @@ from wainwright.core.disruption.replacement import (
     cheaper_replacements,
 )
 from wainwright.core.scheduling.solver import Solution
-from wainwright.core.simulation import ClusterSimulator, Simulation
+from wainwright.core.simulation import ClusterSimulator, Simulation, SimulatorUpdate
 from wainwright.model.bitset import BitSet
 from wainwright.model.plan import PlannedNodeClaim
+from wainwright.model.snapshot import Node, Snapshot
 
 
 class ClosedNodes(msgspec.Struct, frozen=True):
@@ -47,21 +48,83 @@ class RemovalEvaluator:
         self._catalogs, self._options = catalogs, options
         self._closed, self._totals = closed(self._simulator), totals
         self._singles: dict[str, Command | Outcome] = {}
+        self._outdated: set[str] = set()
+        """Nodes of earlier passes whose removal may come to something else by now."""
+        self.repetitions_left: int | None = None
+        """How many of them are simulated again in this pass; None for all."""
 
     def single(self, candidate: Candidate) -> Command | Outcome:
-        """What removing the node alone comes to; simulated once."""
-        found = self._singles.get(candidate.name)
-        if found is None:
-            found = self.consolidate(Method.SINGLE_NODE, [candidate])
-            self._singles[candidate.name] = found
+        """What removing the node alone comes to; simulated once.
+
+        A node that was kept is taken to be kept still once too many have been simulated again.
+        """
+        found, name = self._singles.get(candidate.name), candidate.name
+        is_outdated = name in self._outdated
+        if found is not None and not is_outdated:
+            return found
+        if isinstance(found, Outcome) and self.repetitions_left is not None:
+            if not self.repetitions_left:
+                return found
+            self.repetitions_left -= 1
+        self._outdated.discard(name)
+        found = self._singles[name] = self.consolidate(Method.SINGLE_NODE, [candidate])
         return found
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is outdated."""
+        return not self._outdated
+
+    def update(
+        self, snapshot: Snapshot, changed: Sequence[Node], candidates: Iterable[Candidate]
+    ) -> bool:
+        """Takes over a snapshot in which some nodes have other pods; False where that is not
+        possible.
+        """
+        update = self._simulator.update(snapshot, changed)
+        if update is None:
+            return False
+        names = {node.name for node in changed}
+        for name in names:
+            self._singles.pop(name, None)
+        for candidate in candidates:
+            known = self._singles.get(candidate.name)
+            if known is not None and self._may_differ(candidate, known, names, update):
+                self._outdated.add(candidate.name)
+        return True
+
+    def take_over(
+        self, closed: Callable[[ClusterSimulator], ClosedNodes], totals: dict[str, PoolTotals]
+    ) -> None:
+        """What else may have changed since the last pass."""
+        before, self._closed = self._closed, closed(self._simulator)
+        self._totals = totals
+        if before != self._closed:
+            self._outdated.update(self._singles)
+
+    def _may_differ(
+        self,
+        candidate: Candidate,
+        known: Command | Outcome,
+        changed: Collection[str],
+        update: SimulatorUpdate,
+    ) -> bool:
+        if isinstance(known, Command) and any(
+            each.node in changed for each in known.simulation.placements
+        ):
+            return True
+        return any(self._simulator.is_affected(pod, update) for pod in candidate.pods)
 
     def consolidate(self, method: Method, candidates: Sequence[Candidate]) -> Command | Outcome:
         """The command that removes all of them, if it saves enough."""
         solution = self._simulate(candidates, self._closed.unsettled)
         if isinstance(solution, Outcome):
             return solution
-        replacements = self._replacements(solution, candidates)
+        too_expensive = self._reason_without_names(solution, candidates)
+        if too_expensive is not None:
+            return too_expensive
+        simulation = self._simulator.simulation_of(solution)
+        replacements = self._replacements(simulation.claims, candidates)
         if isinstance(replacements, Outcome):
             return replacements
         command = Command(
@@ -69,7 +132,7 @@ class RemovalEvaluator:
             reason=DisruptionReason.UNDERUTILIZED,
             candidates=tuple(candidates),
             replacements=replacements,
-            simulation=self._simulator.simulation_of(solution),
+            simulation=simulation,
         )
         return self._reason_to_keep(command) or command
 
@@ -117,27 +180,33 @@ class RemovalEvaluator:
         is_limited = self._simulator.is_limited(solution)
         return Outcome.LIMITS if is_limited else Outcome.PODS_WOULD_BE_PENDING
 
-    def _replacements(
+    def _reason_without_names(
         self, solution: Solution, candidates: Sequence[Candidate]
-    ) -> tuple[PlannedNodeClaim, ...] | Outcome:
+    ) -> Outcome | None:
+        """Most nodes end here: naming all types of a claim takes longer than the simulation."""
         drafts = solution.drafts
-        if not drafts:
-            return ()
         if len(drafts) > 1 and not self._options.allow_split:
             return Outcome.NEEDS_SEVERAL_NODES
         price = sum(candidate.price for candidate in candidates)
         choices = [draft.launch_choice for draft in drafts]
-        # Most nodes end here: naming all types of a claim takes longer than the simulation.
-        if sum(each.offering.price for each in choices if each is not None) >= price:
-            return Outcome.NEEDS_SEVERAL_NODES if len(drafts) > 1 else Outcome.NO_SAVING
-        claims = self._simulator.simulation_of(solution).claims
+        if sum(each.offering.price for each in choices if each is not None) < price:
+            return None
+        return Outcome.NEEDS_SEVERAL_NODES if len(drafts) > 1 else Outcome.NO_SAVING
+
+    def _replacements(
+        self, claims: Sequence[PlannedNodeClaim], candidates: Sequence[Candidate]
+    ) -> tuple[PlannedNodeClaim, ...] | Outcome:
         rules = self._rules(candidates)
         if len(claims) > 1:
             split = cheaper_replacements(claims, self._catalogs, candidates, rules)
             return Outcome(split.value) if isinstance(split, NoReplacement) else split
-        index = self._catalogs[claims[0].pool]
-        found = cheaper_replacement(claims[0], index, candidates, rules)
-        return Outcome(found.value) if isinstance(found, NoReplacement) else (found,)
+        found = [
+            cheaper_replacement(claim, self._catalogs[claim.pool], candidates, rules)
+            for claim in claims
+        ]
+        kept = [each for each in found if isinstance(each, PlannedNodeClaim)]
+        refused = [each for each in found if isinstance(each, NoReplacement)]
+        return Outcome(refused[0].value) if refused else tuple(kept)
 
     def _rules(self, candidates: Sequence[Candidate]) -> ReplacementRules:
         """The NodePools of the nodes may ask for another number of cheaper spot types."""

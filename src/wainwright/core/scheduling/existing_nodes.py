@@ -63,6 +63,11 @@ class ExistingNodes:
         clone.pods = defaultdict(list)
         return clone
 
+    def replace(self, number: int, node: Node) -> None:
+        """The node has other pods now, and is otherwise the same; not for forks."""
+        self.nodes[number] = node
+        self.resources.replace(number, node, self._daemonset_requests[number])
+
     def prepare(self, resources: Sequence[str], capacity_index: CapacityIndex) -> None:
         """Computes the free amounts of all requested resources."""
         self.resources = NodeResources(

@@ -328,7 +328,10 @@ class PodClasses:
         pods: Iterable[Pod],
         registry: TopologyRegistry | None = None,
         context: ClassificationContext = ClassificationContext(),  # noqa: B008 - a frozen value
+        *,
+        updatable: bool = False,
     ) -> None:
+        """An updatable object can find the classes of further pods (`find`)."""
         self.all: list[PodClass] = []
         self.scheduling: dict[SchedulingKey, SchedulingRequirements] = {}
         self.registry = registry or TopologyRegistry()
@@ -343,8 +346,20 @@ class PodClasses:
             self._class_of(pod).pods.append(pod)
         # If all pods differ, these caches are as large as everything else together.
         self._by_identity.clear()
-        self._by_value.clear()
         self._amounts_by_requests.clear()
+        if not updatable:
+            self._by_value.clear()
+
+    def find(self, pod: Pod) -> PodClass | None:
+        """The class of a further pod; None if it would need a new one."""
+        wanted, constraints = {**pod.requests, PODS: 1}, self._constraints(pod)
+        if not wanted.keys() <= self._numbers.keys():
+            return None
+        matching = self.registry.matching_groups(pod)
+        template = self._templates.get(self._template_key(pod, constraints, matching))
+        if template is None:
+            return None
+        return self._by_value.get((self._amounts(pod), template.number))
 
     @property
     def resources(self) -> list[str]:
@@ -411,8 +426,7 @@ class PodClasses:
 
     def _template_of(self, pod: Pod, matching: MatchingGroups) -> "_ClassTemplate":
         constraints = self._constraints(pod)
-        namespace = pod.namespace if constraints is not NO_CONSTRAINTS else ""
-        key = (pod.alternatives, pod.tolerations, constraints, id(matching), namespace)
+        key = self._template_key(pod, constraints, matching)
         template = self._templates.get(key)
         if template is None:
             owned = tuple(
@@ -428,6 +442,12 @@ class PodClasses:
                 attachments=constraints.attachments,
             )
         return template
+
+    def _template_key(
+        self, pod: Pod, constraints: PodConstraints, matching: MatchingGroups
+    ) -> tuple[object, ...]:
+        namespace = pod.namespace if constraints is not NO_CONSTRAINTS else ""
+        return pod.alternatives, pod.tolerations, constraints, id(matching), namespace
 
     def _constraints(self, pod: Pod) -> PodConstraints:
         """Volume attachments distinguish pods only if some node limits them."""

@@ -133,7 +133,7 @@ class CompiledCluster:
         registry = TopologyRegistry()
         registry.register(pods, (pod for node in nodes.nodes for pod in node.pods))
         context = classification_context(templates, nodes, options)
-        self.classes = PodClasses(pods, registry, context)
+        self.classes = PodClasses(pods, registry, context, updatable=forkable)
         self.free_counts = free_counts
         self.catalog_counts = free_counts
         """The same, including the instances that in-flight NodeClaims will use."""

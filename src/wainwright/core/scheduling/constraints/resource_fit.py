@@ -62,6 +62,15 @@ class NodeResources:
         for number in range(len(nodes)):
             self._update_index(number, range(len(names)))
 
+    def replace(self, number: int, node: Node, daemonset_requests: Resources) -> None:
+        """The node has other pods now; not for forks."""
+        assert isinstance(self._free, list)
+        free = free_resources(node, daemonset_requests)
+        self._free[number] = [free.get(name, 0) for name in self._names]
+        self._capacity_index.remove(1 << number)
+        self._levels[number] = self._capacity_index.initial_levels()
+        self._update_index(number, range(len(self._names)))
+
     def fork(self) -> "NodeResources":
         clone = NodeResources.__new__(NodeResources)
         clone._nodes, clone._names = self._nodes, self._names

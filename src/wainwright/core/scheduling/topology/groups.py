@@ -213,6 +213,18 @@ class HostGroup(TopologyGroup):
         )
         return clone
 
+    def remove_from_node(self, number: int) -> None:
+        """One pod fewer on a node that stays; only for an original group."""
+        count = self.node_counts[number] - 1
+        if count:
+            self.node_counts[number] = count
+        else:
+            del self.node_counts[number]
+        self.total -= 1
+        if count < self.limit:
+            self.full_nodes &= ~(1 << number)
+        self.version += 1
+
     def remove_one(self) -> None:
         """Removes one pod of a removed node, whose own count is not read again."""
         self.total -= 1

@@ -1,5 +1,6 @@
 """Topology: all topology groups of a plan, kept up to date as pods are placed."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from wainwright.core.scheduling.compiled_requirements import CompiledRequirements
@@ -32,6 +33,7 @@ from wainwright.core.scheduling.topology.topology_reasons import topology_reason
 from wainwright.model.bitset import BitSet, iter_bits, union
 from wainwright.model.pod import ANY_NODE_TERMS, Pod
 from wainwright.model.reasons import TopologyReason
+from wainwright.model.snapshot import Node
 
 DecideDomain = Callable[[Draft, LabelGroup], "str | NoValue | None"]
 """Makes a draft decide on the group's label; UNDECIDED if that must wait for the end of the round.
@@ -198,10 +200,33 @@ class Topology:
         pods of each node, which are to be removed with it.
         """
         self.refresh_all()
-        for number, node in enumerate(self._nodes.nodes):
-            groups = (group for pod in node.pods for group in self._groups_counting(pod))
-            counted = tuple(group for group in groups if group.nodes >> number & 1)
-            self._groups_by_node.append(counted)
+        self._groups_by_node = [
+            self._groups_on_node(number, node) for number, node in enumerate(self._nodes.nodes)
+        ]
+
+    def _groups_on_node(self, number: int, node: Node) -> tuple[AnyGroup, ...]:
+        """The groups that count the pods of the node, once for each pod."""
+        groups = (group for pod in node.pods for group in self._groups_counting(pod))
+        return tuple(group for group in groups if group.nodes >> number & 1)
+
+    def replace_node(self, number: int) -> set[int]:
+        """The node has other pods now; returns the numbers of the groups whose counts changed.
+
+        After `prepare_forks`, and not for forks.
+        """
+        before, node = self._groups_by_node[number], self._nodes.nodes[number]
+        after = self._groups_on_node(number, node)
+        for group in before:
+            if isinstance(group, HostGroup):
+                group.remove_from_node(number)
+            elif group.key in node.labels:
+                group.add(node.labels[group.key], -1)
+        for group in after:
+            self._count_on_node(group, number)
+        self._groups_by_node[number] = after
+        changed = Counter(each.number for each in after)
+        changed.subtract(each.number for each in before)
+        return {number for number, count in changed.items() if count}
 
     def draft_opened(self, draft: Draft) -> None:
         self.domains.add_draft(draft)
