@@ -2,7 +2,16 @@
 
 import sys
 
-from benchmarks import catalogue, constrained_pods, emulator, manifests, packing, planner, snapshots
+from benchmarks import (
+    catalogue,
+    constrained_pods,
+    disruption,
+    emulator,
+    manifests,
+    packing,
+    planner,
+    snapshots,
+)
 
 ALL = {
     "manifests": manifests.run,
@@ -10,6 +19,7 @@ ALL = {
     "catalogue": catalogue.run,
     "planner": planner.run,
     "constrained_pods": constrained_pods.run,
+    "disruption": disruption.run,
     "packing": packing.run,
     "emulator": emulator.run,
 }

@@ -82,22 +82,26 @@ class DisruptionPass:
         self._removals.repetitions_left = max_repetitions
         self._budgets = BudgetCounter(self.snapshot, ignored=options.ignore_budgets)
         self._found_nothing = previous is not None and self._is_at_rest(previous)
-
-    @property
-    def is_complete(self) -> bool:
+        self.is_complete = self._found_nothing
         """Whether every node was looked at as it is now; else the next pass goes on."""
-        return self._removals.is_complete
 
     def _is_at_rest(self, previous: "DisruptionPass") -> bool:
         """Whether the previous pass found nothing, and nothing has changed since."""
         return (
             previous._found_nothing
             and previous.is_complete
+            and self._is_unchanged(previous)
             and self._removals is previous._removals
-            and len(self.candidates) == len(previous.candidates)
-            and all(map(is_, self.candidates, previous.candidates))
-            and not self._changed_nodes(previous)
             and self._budgets.scheduled() == previous._budgets.scheduled()
+        )
+
+    def _is_unchanged(self, previous: "DisruptionPass") -> bool:
+        """Whether nodes and candidates are the same objects: then time has changed nothing."""
+        nodes, before = self.snapshot.nodes, previous.snapshot.nodes
+        return (
+            len(nodes) == len(before)
+            and all(map(is_, nodes, before))
+            and all(map(is_, self.candidates, previous.candidates))
         )
 
     def _changed_nodes(self, previous: "DisruptionPass") -> list[Node]:
@@ -120,6 +124,8 @@ class DisruptionPass:
 
     def _reuse(self, previous: "DisruptionPass") -> RemovalEvaluator | None:
         """The simulations of the previous pass, if few nodes changed; None to begin anew."""
+        if self._is_unchanged(previous):
+            return previous._removals
         if len(previous.snapshot.nodes) != len(self.snapshot.nodes):
             return None
         removals, changed = previous._removals, self._changed_nodes(previous)
@@ -145,6 +151,7 @@ class DisruptionPass:
             return None
         command = self._find_command()
         self._found_nothing = command is None
+        self.is_complete = self._removals.is_complete
         return command
 
     def _find_command(self) -> Command | None:

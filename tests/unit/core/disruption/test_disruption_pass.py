@@ -1,0 +1,123 @@
+"""Passes that go on from the one before: only what changed is looked at again."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from tests.unit.core.disruption.test_commands import (
+    WEB,
+    node,
+    pods,
+    types,
+    with_budget,
+    with_disruption,
+)
+
+from wainwright.core.disruption.commands import DisruptionInput, DisruptionOptions
+from wainwright.core.disruption.disruption_pass import DisruptionPass
+from wainwright.model.disruption import (
+    DisruptionBudget,
+    MinimumSaving,
+    NodeClaimState,
+    PodDisruptionBudget,
+)
+from wainwright.model.instance_type_index import InstanceTypeIndex
+from wainwright.model.pod import pod_selector
+from wainwright.model.snapshot import Node, Pool, Snapshot
+
+CATALOGS = {"web": InstanceTypeIndex(types())}
+KEPT = node("b", "large", 3000, annotations={"karpenter.sh/do-not-disrupt": "true"})
+NOTHING_SAVES_ENOUGH = DisruptionOptions(minimum_saving=MinimumSaving(fraction=2.0))
+
+
+def look(
+    snapshot: Snapshot,
+    previous: DisruptionPass | None = None,
+    options: DisruptionOptions = DisruptionOptions(),  # noqa: B008 - a frozen value
+    **more: Any,
+) -> DisruptionPass:
+    given = DisruptionInput(snapshot=snapshot, catalogs=CATALOGS)
+    current = DisruptionPass(given, options, previous, **more)
+    current.find_command()
+    return current
+
+
+def at(now: float, *nodes: Node, pool: Pool = WEB, **fields: Any) -> Snapshot:
+    return Snapshot(nodes=nodes, pools=(pool,), now=now, **fields)
+
+
+def later(snapshot: Snapshot, now: float) -> Snapshot:
+    return msgspec.structs.replace(snapshot, now=now)
+
+
+def test_the_next_pass_sees_that_pods_have_gone() -> None:
+    full, other = node("a", "medium", 1900), [node(f"n{n}", "huge", 7900) for n in range(10)]
+    first = look(at(0.0, full, *other))
+    assert first.find_command() is None
+    emptier = msgspec.structs.replace(full, pods=pods("a", 900))
+    second = look(at(1.0, emptier, *other), first)
+    command = second.find_command()
+    assert command is not None
+    assert [each.name for each in command.candidates] == ["a"]
+
+
+def test_room_elsewhere_frees_a_node_that_was_kept() -> None:
+    small, other = node("a", "small", 900), [node(f"n{n}", "medium", 1900) for n in range(10)]
+    first = look(at(0.0, small, *other))
+    assert first.find_command() is None
+    roomier = msgspec.structs.replace(other[0], pods=pods("n0", 1050))
+    command = look(at(1.0, small, roomier, *other[1:]), first).find_command()
+    assert command is not None
+    assert ([each.name for each in command.candidates], command.replacements) == (["a"], ())
+
+
+@pytest.mark.parametrize(("hour", "is_found"), [(1, False), (2, True)])
+def test_a_budget_that_opens_ends_the_rest(hour: int, is_found: bool) -> None:
+    closed = DisruptionBudget(nodes="0", schedule="0 0 * * *", duration=2 * 3600.0 - 60)
+    snapshot = at(0.0, node("a", "large"), pool=with_budget(closed))
+    first = look(snapshot)
+    assert first.find_command() is None
+    second = look(later(snapshot, hour * 3600.0), first)
+    assert (second.find_command() is not None) is is_found
+
+
+def test_a_protection_that_ends_ends_the_rest() -> None:
+    protected = pods("a", 100, do_not_disrupt=600.0, started=0.0)
+    snapshot = at(0.0, node("a", "large", pods=protected), KEPT)
+    first = look(snapshot)
+    assert first.find_command() is None
+    assert look(later(snapshot, 599.0), first).find_command() is None
+    assert look(later(snapshot, 601.0), first).find_command() is not None
+
+
+def test_consolidate_after_ends_the_rest() -> None:
+    settling = node("a", "large", claim=NodeClaimState(name="a", last_pod_event=0.0))
+    snapshot = at(0.0, settling, pool=with_disruption(consolidate_after=300.0))
+    first = look(snapshot)
+    assert first.find_command() is None
+    assert look(later(snapshot, 301.0), first).find_command() is not None
+
+
+def test_another_status_of_a_pod_disruption_budget_is_noticed() -> None:
+    labelled = tuple(msgspec.structs.replace(pod, labels={"app": "web"}) for pod in pods("a", 100))
+    nodes = node("a", "large", pods=labelled), KEPT
+    budget = PodDisruptionBudget(
+        namespace="shop", name="web", selector=pod_selector({"app": "web"}), disruptions_allowed=0
+    )
+    first = look(at(0.0, *nodes, pod_disruption_budgets=(budget,)))
+    assert first.find_command() is None
+    allowed = msgspec.structs.replace(budget, disruptions_allowed=1)
+    second = look(at(1.0, *nodes, pod_disruption_budgets=(allowed,)), first)
+    assert second.find_command() is not None
+
+
+def test_repetitions_are_bounded_and_the_next_pass_goes_on() -> None:
+    nodes = [node(f"n{number:02}", "large", 900, 900) for number in range(20)]
+    first = look(at(0.0, *nodes), options=NOTHING_SAVES_ENOUGH)
+    assert first.is_complete
+    nodes[0] = msgspec.structs.replace(nodes[0], pods=pods("n00", 900))
+    snapshot = at(1.0, *nodes)
+    passes = [first]
+    for _ in range(3):
+        passes.append(look(snapshot, passes[-1], NOTHING_SAVES_ENOUGH, max_repetitions=8))
+    assert [each.is_complete for each in passes] == [True, False, False, True]
