@@ -4,7 +4,7 @@ Each command is applied before the next is sought. Every one but drift makes the
 smaller, so that the sequence ends: a node cannot be replaced by what it was before.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -93,14 +93,19 @@ def preview_disruption(
     given: DisruptionInput,
     options: DisruptionOptions = DEFAULT_DISRUPTION_OPTIONS,
     steps: int = MAX_STEPS,
+    report: Callable[[Command], None] = lambda _: None,
 ) -> DisruptionPreview:
-    """At most `steps` commands, and what becomes of every managed node."""
+    """At most `steps` commands, and what becomes of every managed node.
+
+    Each command is reported as soon as it is found.
+    """
     first = current = DisruptionPass(_with_expired_deleted(given), options)
     known = {node.name for node in given.snapshot.nodes}
     commands: list[Command] = []
     command = current.find_command()
     while command is not None and len(commands) < steps:
         commands.append(command)
+        report(command)
         current = DisruptionPass(_after(given, current, command, commands), options)
         command = current.find_command()
     return DisruptionPreview(
