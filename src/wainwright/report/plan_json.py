@@ -50,7 +50,7 @@ def _claims(plan: Plan) -> list[Document]:
         for each in plan.relaxed
         for pod in each.pods
     }
-    return [_claim(claim, given_up) for claim in plan.claims]
+    return [claim_document(claim, given_up) for claim in plan.claims]
 
 
 def _relaxed(relaxed: RelaxedPods) -> Document:
@@ -61,7 +61,10 @@ def _relaxed(relaxed: RelaxedPods) -> Document:
     }
 
 
-def _claim(claim: PlannedNodeClaim, given_up: Mapping[str, tuple[str, ...]]) -> Document:
+def claim_document(
+    claim: PlannedNodeClaim, given_up: Mapping[str, tuple[str, ...]] | None = None
+) -> Document:
+    """A planned node; `given_up` has the relaxed preferences of its pods, where they are known."""
     launch, choices = claim.launch, claim.choices
     return {
         "name": claim.name,
@@ -83,7 +86,7 @@ def _claim(claim: PlannedNodeClaim, given_up: Mapping[str, tuple[str, ...]]) -> 
         "pods": list(claim.pods),
         "relaxed": [
             *claim.relaxed_min_values,
-            *sorted({each for pod in claim.pods for each in given_up.get(pod, ())}),
+            *sorted({each for pod in claim.pods for each in (given_up or {}).get(pod, ())}),
         ],
     }
 

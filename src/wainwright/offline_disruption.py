@@ -1,0 +1,166 @@
+"""What disruption decides on, without a cluster: the snapshot with the drift that a controller
+would have noticed, what exists for each NodePool, and whether the time matters.
+
+Selectors of a class other than those of reservations are resolved by an account only: subnets,
+security groups and images of manifests never drift.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
+from wainwright.catalogue.class_catalog import NodeClassCatalog
+from wainwright.catalogue.offerings.capacity_reservations import (
+    ReservationStanding,
+    standing_by_time,
+)
+from wainwright.core.disruption.candidates import is_initialized
+from wainwright.core.disruption.commands import DisruptionInput
+from wainwright.core.disruption.drift import DRIFTED_CONDITION, OfferedTypes, find_drift
+from wainwright.model.disruption import Condition
+from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVATION_ID, RESERVED
+from wainwright.model.snapshot import Node, Pool, Snapshot
+from wainwright.offline import PreparedInput
+
+
+def disruption_input(prepared: PreparedInput) -> DisruptionInput:
+    """The cluster of the manifests, and what can be launched for it."""
+    offered = _offered_types(prepared)
+    return DisruptionInput(
+        snapshot=_with_drift_of_classes(prepared, offered),
+        catalogs={name: catalog.index for name, catalog in prepared.catalogs.items()},
+        offered=offered,
+    )
+
+
+def _offered_types(prepared: PreparedInput) -> dict[str, OfferedTypes]:
+    """By NodePool what exists of the types that its nodes have, without a price included."""
+    wanted: dict[str, set[str]] = {}
+    for node in prepared.snapshot.nodes:
+        if node.managed and node.pool in prepared.catalogs:
+            wanted.setdefault(node.pool, set()).add(node.labels.get(INSTANCE_TYPE, ""))
+    return {
+        pool: _offerings_of(prepared.catalogs[pool], names)
+        for pool, names in sorted(wanted.items())
+    }
+
+
+def _offerings_of(catalog: NodeClassCatalog, names: Iterable[str]) -> OfferedTypes:
+    return {
+        name: tuple(
+            offering.requirements
+            for offering in catalog.offerings.get(name, ())
+            if not offering.is_excluded
+        )
+        for name in sorted(names)
+    }
+
+
+def _with_drift_of_classes(
+    prepared: PreparedInput, offered: Mapping[str, OfferedTypes]
+) -> Snapshot:
+    """Claims say themselves that they have drifted; for those that do not, the class is compared.
+
+    It is the last of the reasons, so that a claim that has drifted otherwise is left as it is.
+    """
+    snapshot = prepared.snapshot
+    drift = ClassDrift(prepared)
+    pools = {pool.name: pool for pool in snapshot.pools}
+
+    def judged(node: Node) -> Node:
+        pool = pools.get(node.pool or "")
+        if pool is None or node.claim is None or DRIFTED_CONDITION in node.claim.conditions:
+            return node
+        reason = drift.reason(node, pool)
+        if reason is None or find_drift(node, pool, offered.get(pool.name), snapshot.now):
+            return node
+        return with_drifted_condition(node, reason)
+
+    return msgspec.structs.replace(snapshot, nodes=tuple(map(judged, snapshot.nodes)))
+
+
+def with_drifted_condition(node: Node, reason: str) -> Node:
+    """The node as if its claim said so; whether it has come up is as before."""
+    assert node.claim is not None
+    stated = {DRIFTED_CONDITION: Condition(status="True", reason=reason)}
+    claim = msgspec.structs.replace(node.claim, conditions=node.claim.conditions | stated)
+    return msgspec.structs.replace(node, claim=claim, initialized=is_initialized(node))
+
+
+class ClassDrift:
+    """Whether a claim is still what its EC2NodeClass would launch, as far as manifests tell."""
+
+    def __init__(self, prepared: PreparedInput) -> None:
+        self._prepared = prepared
+        self._classes = {
+            pool.metadata.name: prepared.manifests.class_of(pool)
+            for pool in prepared.manifests.pools
+        }
+        self._hashes: dict[int, Mapping[str, str]] = {}
+        cloud = prepared.manifests.cloud
+        listed = () if cloud is None else cloud.spec.capacityReservations or ()
+        now = prepared.settings.now
+        offered = (ReservationStanding.OFFERED, ReservationStanding.ENDING)
+        self._active = {each.id for each in listed if standing_by_time(each, now) in offered}
+
+    def reason(self, node: Node, pool: Pool) -> str | None:
+        """The reason of the condition Drifted, as the provider would state it."""
+        node_class = self._classes.get(pool.name)
+        if node_class is not None and self._hash_differs(node, node_class):
+            return "NodeClassDrift"
+        return "CapacityReservationDrift" if self._is_reservation_deselected(node, pool) else None
+
+    def hash_annotations(self, node_class: EC2NodeClass) -> Mapping[str, str]:
+        from wainwright.aws.drift import hash_annotations  # needed for few inputs
+
+        if id(node_class) not in self._hashes:
+            self._hashes[id(node_class)] = hash_annotations(node_class)
+        return self._hashes[id(node_class)]
+
+    def class_of(self, pool: str) -> EC2NodeClass | None:
+        return self._classes.get(pool)
+
+    def _hash_differs(self, node: Node, node_class: EC2NodeClass) -> bool:
+        """Hashes of other versions, those of Karpenter included, cannot be compared."""
+        from wainwright.aws.drift import NODE_CLASS_HASH, NODE_CLASS_HASH_VERSION
+
+        annotations = {} if node.claim is None else node.claim.annotations
+        if NODE_CLASS_HASH not in annotations:
+            return False
+        current = self.hash_annotations(node_class)
+        is_comparable = annotations.get(NODE_CLASS_HASH_VERSION) == current[NODE_CLASS_HASH_VERSION]
+        return is_comparable and annotations[NODE_CLASS_HASH] != current[NODE_CLASS_HASH]
+
+    def _is_reservation_deselected(self, node: Node, pool: Pool) -> bool:
+        """Only while the reservation is active: that it has ended is no drift."""
+        name = node.labels.get(RESERVATION_ID)
+        if node.labels.get(CAPACITY_TYPE) != RESERVED or name not in self._active:
+            return False
+        selected = self._prepared.catalogs[pool.name].reservations
+        return all(each.reservation.id != name for each in selected)
+
+
+def depends_on_time(prepared: PreparedInput) -> bool:
+    """Whether anything in the input is compared with the time that the decision is made for."""
+    cloud = prepared.manifests.cloud
+    reservations = () if cloud is None else cloud.spec.capacityReservations or ()
+    snapshot = prepared.snapshot
+    return (
+        any(each.startTime or each.endTime for each in reservations)
+        or any(budget.schedule for pool in snapshot.pools for budget in pool.disruption.budgets)
+        or any(_has_times(node) for node in snapshot.nodes if node.managed)
+    )
+
+
+def _has_times(node: Node) -> bool:
+    claim = node.claim
+    times = [node.created]
+    if claim is not None:
+        times += [claim.created, claim.last_pod_event]
+        times += [condition.since for condition in claim.conditions.values()]
+    protected = any(
+        not isinstance(pod.eviction.do_not_disrupt, bool) and pod.eviction.started is not None
+        for pod in node.pods
+    )
+    return protected or any(each is not None for each in times)
