@@ -30,6 +30,7 @@ from wainwright.errors import UsageError
 from wainwright.gc_pause import gc_paused
 from wainwright.manifests.yaml_writer import dump_yaml
 from wainwright.messages.formatting import format_hourly
+from wainwright.model.disruption import NO_MINIMUM_SAVING, MinimumSaving
 from wainwright.model.plan import PlanOptions
 from wainwright.offline_disruption import depends_on_time, disruption_input
 from wainwright.report.consolidation_json import consolidation_document, consolidation_warnings
@@ -41,6 +42,7 @@ from wainwright.report.plan_input import (
     plan_input,
     save_plan_input,
 )
+from wainwright.translate.disruption import parse_minimum_saving
 
 Document = dict[str, Any]
 
@@ -183,9 +185,23 @@ def _disruption_options(arguments: DisruptionArguments, plan: PlanOptions) -> Di
         ),
         methods=tuple(map(Method, arguments.methods)) or tuple(Method),
         max_nodes=arguments.max_nodes,
+        minimum_saving=_minimum_saving(arguments.min_saving),
+        allow_split=arguments.allow_split,
         ignore_budgets=arguments.ignore_budgets,
         static_capacity=gates.get("StaticCapacity", False),
+        terminate_first_drift=gates.get("TerminateFirstDrift", False),
     )
+
+
+def _minimum_saving(text: str | None) -> MinimumSaving:
+    if text is None:
+        return NO_MINIMUM_SAVING
+    parsed = parse_minimum_saving(text)
+    if parsed is None:
+        raise UsageError(
+            f"--min-saving: {text!r} is no saving", "write USD per hour, 0.05, or a share, 5%"
+        )
+    return parsed
 
 
 def _saved_input(arguments: DisruptionArguments, timings: Timings) -> PlanInput:

@@ -74,13 +74,13 @@ def _command(step: int, command: Command) -> Document:
 
 def _candidate(candidate: Candidate) -> Document:
     return {
-        **_machine(candidate),
+        **_instance(candidate),
         "disruptionCost": candidate.cost,
         "pods": sorted(pod.key for pod in candidate.pods),
     }
 
 
-def _machine(candidate: Candidate) -> Document:
+def _instance(candidate: Candidate) -> Document:
     node = candidate.node
     return {
         "node": node.name,
@@ -102,7 +102,7 @@ def claim_name(node: Node) -> str:
 def node_document(outcome: NodeOutcome, replacements: tuple[str, ...] = ()) -> Document:
     facts = verdict_facts(outcome, replacements)
     return {
-        **_machine(outcome.candidate),
+        **_instance(outcome.candidate),
         "pods": len(outcome.candidate.pods),
         "verdict": outcome.fate.value,
         "reason": outcome.code,

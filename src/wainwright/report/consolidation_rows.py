@@ -93,7 +93,7 @@ def _command_title(command: Document) -> str:
 
 
 def _first_nodes(nodes: list[Document], key: str) -> tuple[str, ...]:
-    lines = [f"{node[key]}  {_machine(node)}" for node in nodes[:MAX_SHOWN_NODES]]
+    lines = [f"{node[key]}  {_instance(node)}" for node in nodes[:MAX_SHOWN_NODES]]
     rest = nodes[MAX_SHOWN_NODES:]
     if rest:
         types = Counter(node["instanceType"] or "unknown" for node in rest)
@@ -102,7 +102,7 @@ def _first_nodes(nodes: list[Document], key: str) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _machine(node: Document) -> str:
+def _instance(node: Document) -> str:
     price = node["pricePerHour"]
     keys = ("instanceType", "capacityType", "reservationID", "zone")
     parts = [str(node[key]) for key in keys if node[key]]

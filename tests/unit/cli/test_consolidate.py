@@ -228,9 +228,7 @@ def test_names_of_replacements_are_unique_and_new(write: Any) -> None:
         pod("b", "default-2", "1", annotations={}),
     ]
     document = consolidated(write(*nodes, *pods), "--max-nodes", "1")
-    names = [
-        claim["name"] for command in document["commands"] for claim in command["replacements"]
-    ]
+    names = [claim["name"] for command in document["commands"] for claim in command["replacements"]]
     assert len(names) == len(set(names)) > 0
     assert not {"default-1", "default-2"}.intersection(names)
 
@@ -259,6 +257,33 @@ def test_spot_to_spot_needs_its_gate(write: Any) -> None:
     assert consolidated(file)["nodes"][0]["reason"] == "spot-to-spot"
     gate = ("--feature-gate", "SpotToSpotConsolidation=true", "--spot-to-spot-types", "2")
     assert consolidated(file, *gate)["nodes"][0]["verdict"] == "replaced"
+
+
+def test_what_saves_too_little_is_not_done(write: Any) -> None:
+    file = write(node("n1", "m5.4xlarge"), pod("a", "n1", "7"))
+    assert consolidated(file)["nodes"][0]["verdict"] == "replaced"
+    for amount in ("0.5", "60%"):
+        [found] = consolidated(file, "--min-saving", amount)["nodes"]
+        assert (found["verdict"], found["reason"]) == ("kept", "min-saving")
+
+
+def test_a_minimum_saving_that_is_none_is_an_error() -> None:
+    result = run(EXAMPLE, "--min-saving", "much")
+    assert isinstance(result.exception, InvalidInputError)
+    assert "--min-saving: 'much' is no saving" in str(result.exception)
+
+
+def test_several_nodes_take_the_place_of_one_only_where_that_is_allowed(write: Any) -> None:
+    """Pods that keep away from one another: no single new node holds them."""
+    big = node("n1", "m5.4xlarge")
+    ports = [{"containerPort": 80, "hostPort": 80}]
+    pods = [pod(name, "n1", "500m") for name in "ab"]
+    for each in pods:
+        each["spec"]["containers"][0]["ports"] = ports
+    file = write(big, *pods)
+    assert consolidated(file)["nodes"][0]["reason"] == "needs-several-nodes"
+    [command] = consolidated(file, "--allow-split")["commands"]
+    assert len(command["replacements"]) == 2
 
 
 def test_timings_are_one_line_of_json() -> None:

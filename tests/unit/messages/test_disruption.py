@@ -65,9 +65,7 @@ def test_no_sentence_has_gaps(code: str) -> None:
     ("given", "said"),
     [
         (
-            facts(
-                "do-not-disrupt-pod", blockers=(blocker("do-not-disrupt-pod"),), saving=0.4
-            ),
+            facts("do-not-disrupt-pod", blockers=(blocker("do-not-disrupt-pod"),), saving=0.4),
             "pod shop/a has the annotation karpenter.sh/do-not-disrupt: remove the annotation to "
             "save $0.400/h",
         ),
