@@ -94,8 +94,9 @@ def _describe_removal(facts: VerdictFacts) -> str:
     if facts.code == "empty" or facts.verdict == "blocked":
         return reason
     if not facts.replacements:
-        return f"{reason}: other nodes have room for {_pods(facts)}" if facts.pods else reason
-    return f"{reason}: {join_first(facts.replacements)} takes its place"
+        return f"{reason}, and other nodes have room for them" if facts.pods else reason
+    takes = "takes" if len(facts.replacements) == 1 else "take"
+    return f"{reason}, and {join_first(facts.replacements)} {takes} its place"
 
 
 def _pods(facts: VerdictFacts) -> str:
@@ -122,7 +123,7 @@ def describe_blocker(blocker: BlockerFacts, facts: VerdictFacts) -> str:
 GONE_REASONS: Final = {
     "empty": "it is empty: nothing but DaemonSet pods runs on it",
     "drifted": "it has drifted ({drift})",
-    "underutilized": "it costs more than its pods need",
+    "underutilized": "it costs more than {its_pods} {need}",
 }
 """Codes of nodes that a command takes."""
 
@@ -191,6 +192,7 @@ def _values(facts: VerdictFacts) -> dict[str, str]:
         "has": "has" if len(names) == 1 else "have",
         "allows": "allows" if len(names) == 1 else "allow",
         "its_pods": _pods(facts) if facts.pods else "it",
+        "need": "needs" if facts.pods == 1 else "need",
         "after": facts.consolidate_after or "",
         "policy": "consolidateAfter: Never" if is_waiting else f"policy {facts.policy}",
         "type": " ".join(place),

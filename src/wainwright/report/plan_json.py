@@ -1,6 +1,6 @@
 """The plan as one JSON object: stable, versioned, described by docs/plan.schema.json."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from wainwright.messages import unschedulable
@@ -98,7 +98,12 @@ def format_resources(resources: Resources) -> dict[str, str]:
 
 
 def _unschedulable(plan: ExplainedPlan) -> list[Document]:
-    rows = [_pod(pod, group) for group in plan.unschedulable for pod in group.pods]
+    return unschedulable_documents(plan.unschedulable)
+
+
+def unschedulable_documents(groups: Iterable[UnschedulableGroup]) -> list[Document]:
+    """Why each of the pods has no place, in the order of their names."""
+    rows = [_pod(pod, group) for group in groups for pod in group.pods]
     return sorted(rows, key=lambda row: str(row["pod"]))
 
 

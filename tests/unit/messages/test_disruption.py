@@ -100,11 +100,11 @@ def test_no_sentence_has_gaps(code: str) -> None:
         (facts("no-saving", "kept", pods=1), "nothing cheaper holds its pod"),
         (
             facts("underutilized", "removed"),
-            "it costs more than its pods need: other nodes have room for its 3 pods",
+            "it costs more than its 3 pods need, and other nodes have room for them",
         ),
         (
             facts("drifted", "replaced", replacements=("web-1",)),
-            "it has drifted (NodePoolDrifted): web-1 takes its place",
+            "it has drifted (NodePoolDrifted), and web-1 takes its place",
         ),
     ],
 )
