@@ -5,23 +5,33 @@ Selectors of a class other than those of reservations are resolved by an account
 security groups and images of manifests never drift.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 import msgspec
 
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
+from wainwright.api.kubernetes.cluster import Node as WireNode
 from wainwright.catalogue.class_catalog import NodeClassCatalog
 from wainwright.catalogue.offerings.capacity_reservations import (
     ReservationStanding,
     standing_by_time,
 )
+from wainwright.core.disruption.budgets import DisruptionReason, evaluate_budgets
 from wainwright.core.disruption.candidates import is_initialized
 from wainwright.core.disruption.commands import DisruptionInput
 from wainwright.core.disruption.drift import DRIFTED_CONDITION, OfferedTypes, find_drift
+from wainwright.messages.formatting import join_with_and
 from wainwright.model.disruption import Condition
 from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVATION_ID, RESERVED
 from wainwright.model.snapshot import Node, Pool, Snapshot
 from wainwright.offline import PreparedInput
+from wainwright.translate.disruption import (
+    MINIMUM_SAVING_ANNOTATION,
+    SPOT_TO_SPOT_TYPES_ANNOTATION,
+    parse_minimum_saving,
+    parse_type_count,
+)
 
 
 def disruption_input(prepared: PreparedInput) -> DisruptionInput:
@@ -164,3 +174,65 @@ def _has_times(node: Node) -> bool:
         for pod in node.pods
     )
     return protected or any(each is not None for each in times)
+
+
+def disruption_warnings(prepared: PreparedInput) -> list[str]:
+    """What in the input keeps disruption from what its author probably wanted."""
+    return [
+        *_shared_provider_ids(prepared),
+        *(warning for pool in prepared.snapshot.pools for warning in _budget_warnings(pool)),
+        *_ignored_annotations(prepared),
+    ]
+
+
+def _shared_provider_ids(prepared: PreparedInput) -> Iterator[str]:
+    """Nodes and claims are told apart by it: one of several counts as the instance's."""
+    manifests = prepared.manifests
+    stated = {
+        "nodes": [(each.spec.providerID, each.metadata.name) for each in manifests.all(WireNode)],
+        "NodeClaims": [
+            (each.status.providerID, each.metadata.name)
+            for each in manifests.claims
+            if each.status is not None
+        ],
+    }
+    for kind, pairs in stated.items():
+        names: dict[str, list[str]] = {}
+        for provider_id, name in pairs:
+            names.setdefault(provider_id, []).append(name)
+        for provider_id, same in sorted(names.items()):
+            if provider_id and len(same) > 1:
+                yield (
+                    f"{kind} {join_with_and(sorted(same))} have one provider id, {provider_id}: "
+                    "an instance is counted more than once, or a NodeClaim not at all"
+                )
+
+
+def _budget_warnings(pool: Pool) -> Iterator[str]:
+    for number, budget in enumerate(pool.disruption.budgets):
+        alone = msgspec.structs.replace(
+            pool, disruption=msgspec.structs.replace(pool.disruption, budgets=(budget,))
+        )
+        invalid = evaluate_budgets(alone, (), DisruptionReason.EMPTY, 0.0).invalid
+        if invalid:
+            yield (
+                f"NodePool {pool.name}: spec.disruption.budgets[{number}] cannot be read, so that "
+                f"none of its nodes may be disrupted: {invalid}"
+            )
+
+
+EXPECTED_ANNOTATIONS: Final = {
+    MINIMUM_SAVING_ANNOTATION: (parse_minimum_saving, "5% or USD per hour such as 0.05"),
+    SPOT_TO_SPOT_TYPES_ANNOTATION: (parse_type_count, "a number of instance types such as 15"),
+}
+
+
+def _ignored_annotations(prepared: PreparedInput) -> Iterator[str]:
+    for pool in prepared.snapshot.pools:
+        for key, (parse, expected) in EXPECTED_ANNOTATIONS.items():
+            text = pool.annotations.get(key)
+            if text is not None and parse(text) is None:
+                yield (
+                    f"NodePool {pool.name}: the annotation {key} is {text!r}, expected {expected}; "
+                    "it is ignored"
+                )

@@ -32,7 +32,11 @@ from wainwright.manifests.yaml_writer import dump_yaml
 from wainwright.messages.formatting import format_hourly
 from wainwright.model.disruption import NO_MINIMUM_SAVING, MinimumSaving
 from wainwright.model.plan import PlanOptions
-from wainwright.offline_disruption import depends_on_time, disruption_input
+from wainwright.offline_disruption import (
+    depends_on_time,
+    disruption_input,
+    disruption_warnings,
+)
 from wainwright.report.consolidation_json import consolidation_document, consolidation_warnings
 from wainwright.report.plan_input import (
     ConsolidationSettings,
@@ -172,7 +176,12 @@ def _read_input(arguments: DisruptionArguments, timings: Timings) -> PlanInput:
         offered=disruption.offered,
         shows_time=arguments.now is not None or depends_on_time(run.prepared),
     )
-    return msgspec.structs.replace(given, snapshot=disruption.snapshot, consolidation=settings)
+    return msgspec.structs.replace(
+        given,
+        snapshot=disruption.snapshot,
+        warnings=(*given.warnings, *disruption_warnings(run.prepared)),
+        consolidation=settings,
+    )
 
 
 def _disruption_options(arguments: DisruptionArguments, plan: PlanOptions) -> DisruptionOptions:

@@ -41,8 +41,10 @@ class VerdictFacts(msgspec.Struct, frozen=True, kw_only=True):
     capacity_type: str = ""
     pods: int = 0
     """Those that would have to be created again elsewhere."""
-    launched: bool = True
-    """False for a NodeClaim whose node has not joined yet."""
+    joined: bool = True
+    """False for a NodeClaim without a Node."""
+    budget_problem: str = ""
+    """Why a budget of the NodePool cannot be read, which stops all of them."""
     drift: str = ""
     replacements: tuple[str, ...] = ()
     policy: str = ""
@@ -136,7 +138,7 @@ REASONS: Final[Mapping[str, str]] = {
     "do-not-disrupt-node": "the node has the annotation karpenter.sh/do-not-disrupt",
     "do-not-disrupt-pod": "pod {names} {has} the annotation karpenter.sh/do-not-disrupt",
     "pdb": "PodDisruptionBudget {names} {allows} no eviction now",
-    "budget": "the disruption budgets of NodePool {pool} allow no further node now",
+    "budget": "the disruption budgets of NodePool {pool} allow no further node now{unreadable}",
     "consolidate-after": (
         "pods came or went less than consolidateAfter ({after}) of NodePool {pool} ago"
     ),
@@ -163,7 +165,7 @@ CHANGES: Final[Mapping[str, str]] = {
     "do-not-disrupt-node": "remove the annotation",
     "do-not-disrupt-pod": "remove the annotation",
     "pdb": "let it allow a disruption",
-    "budget": "raise spec.disruption.budgets of NodePool {pool}",
+    "budget": "{raise_budget} spec.disruption.budgets of NodePool {pool}",
     "policy": "set consolidationPolicy of NodePool {pool} to WhenEmptyOrUnderutilized",
     "unknown-price": "state its price in the Cloud, an InstanceType or a NodeOverlay",
     "spot-to-spot": (
@@ -192,12 +194,16 @@ def _values(facts: VerdictFacts) -> dict[str, str]:
         "has": "has" if len(names) == 1 else "have",
         "allows": "allows" if len(names) == 1 else "allow",
         "its_pods": _pods(facts) if facts.pods else "it",
+        "unreadable": f": {facts.budget_problem}" if facts.budget_problem else "",
+        "raise_budget": "correct" if facts.budget_problem else "raise",
         "need": "needs" if facts.pods == 1 else "need",
         "after": facts.consolidate_after or "",
         "policy": "consolidateAfter: Never" if is_waiting else f"policy {facts.policy}",
         "type": " ".join(place),
         "drift": facts.drift,
-        "not_up": "it is not initialized yet" if facts.launched else "its node has not joined yet",
+        "not_up": "it is not initialized yet"
+        if facts.joined
+        else "no Node of its NodeClaim is there yet",
     }
 
 

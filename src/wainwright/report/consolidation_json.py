@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from wainwright.core.disruption.budgets import DisruptionReason, evaluate_budgets
 from wainwright.core.disruption.candidates import Blocker, BlockerCode, Candidate
 from wainwright.core.disruption.commands import Command
 from wainwright.core.disruption.drift import Drift
@@ -128,14 +129,21 @@ def verdict_facts(outcome: NodeOutcome, replacements: tuple[str, ...] = ()) -> V
         zone=node.labels.get(ZONE, ""),
         capacity_type=node.labels.get(CAPACITY_TYPE, ""),
         pods=len(candidate.pods),
-        launched=node.launched,
+        joined=node.joined and node.launched,
         drift="" if candidate.drift is None else describe_drift(candidate.drift),
         replacements=replacements,
+        budget_problem=_budget_problem(candidate),
         policy="" if pool is None else pool.disruption.policy,
         consolidate_after=None if after is None else format_duration(after),
         blockers=tuple(_blocker(each) for each in _blockers(outcome)),
         saving=outcome.saving,
     )
+
+
+def _budget_problem(candidate: Candidate) -> str:
+    if candidate.pool is None:
+        return ""
+    return evaluate_budgets(candidate.pool, (), DisruptionReason.UNDERUTILIZED, 0.0).invalid
 
 
 def _blockers(outcome: NodeOutcome) -> Iterator[Blocker]:

@@ -96,7 +96,12 @@ def test_no_sentence_has_gaps(code: str) -> None:
             facts("unknown-price"),
             "the catalogue has no price for m5.large in us-west-2a as spot",
         ),
-        (facts("not-initialized", launched=False), "its node has not joined yet"),
+        (facts("not-initialized", joined=False), "no Node of its NodeClaim is there yet"),
+        (
+            facts("budget", budget_problem="the minute 61 is none", saving=0.3),
+            "the disruption budgets of NodePool web allow no further node now: the minute 61 is "
+            "none: correct spec.disruption.budgets of NodePool web to save $0.300/h",
+        ),
         (facts("no-saving", "kept", pods=1), "nothing cheaper holds its pod"),
         (
             facts("underutilized", "removed"),
