@@ -10,7 +10,6 @@ from typing import Final
 
 import msgspec
 
-from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.kubernetes.cluster import Node as WireNode
 from wainwright.catalogue.class_catalog import NodeClassCatalog
 from wainwright.catalogue.offerings.capacity_reservations import (
@@ -22,7 +21,7 @@ from wainwright.core.disruption.candidates import is_initialized
 from wainwright.core.disruption.commands import DisruptionInput
 from wainwright.core.disruption.drift import DRIFTED_CONDITION, OfferedTypes, find_drift
 from wainwright.messages.formatting import join_with_and
-from wainwright.model.disruption import Condition
+from wainwright.model.disruption import Condition, NodeClaimState
 from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVATION_ID, RESERVED
 from wainwright.model.snapshot import Node, Pool, Snapshot
 from wainwright.offline import PreparedInput
@@ -90,24 +89,31 @@ def _with_drift_of_classes(
     return msgspec.structs.replace(snapshot, nodes=tuple(map(judged, snapshot.nodes)))
 
 
-def with_drifted_condition(node: Node, reason: str) -> Node:
-    """The node as if its claim said so; whether it has come up is as before."""
-    assert node.claim is not None
-    stated = {DRIFTED_CONDITION: Condition(status="True", reason=reason)}
-    claim = msgspec.structs.replace(node.claim, conditions=node.claim.conditions | stated)
+def with_drifted_condition(node: Node, reason: str | None) -> Node:
+    """The node as if its claim said so, or that it has not drifted; whether it has come up is as
+    before.
+    """
+    status = "False" if reason is None else "True"
+    stated = {DRIFTED_CONDITION: Condition(status=status, reason=reason or "")}
+    known = node.claim or NodeClaimState(name=node.name, labels=node.labels)
+    claim = msgspec.structs.replace(known, conditions=known.conditions | stated)
     return msgspec.structs.replace(node, claim=claim, initialized=is_initialized(node))
+
+
+NODE_CLASS_DRIFT: Final = "NodeClassDrift"
+RESERVATION_DRIFT: Final = "CapacityReservationDrift"
 
 
 class ClassDrift:
     """Whether a claim is still what its EC2NodeClass would launch, as far as manifests tell."""
 
     def __init__(self, prepared: PreparedInput) -> None:
-        self._prepared = prepared
+        self._catalogs = prepared.catalogs
         self._classes = {
             pool.metadata.name: prepared.manifests.class_of(pool)
             for pool in prepared.manifests.pools
         }
-        self._hashes: dict[int, Mapping[str, str]] = {}
+        self._hashes: dict[str, str] = {}
         cloud = prepared.manifests.cloud
         listed = () if cloud is None else cloud.spec.capacityReservations or ()
         now = prepared.settings.now
@@ -116,39 +122,37 @@ class ClassDrift:
 
     def reason(self, node: Node, pool: Pool) -> str | None:
         """The reason of the condition Drifted, as the provider would state it."""
-        node_class = self._classes.get(pool.name)
-        if node_class is not None and self._hash_differs(node, node_class):
-            return "NodeClassDrift"
-        return "CapacityReservationDrift" if self._is_reservation_deselected(node, pool) else None
+        if self._hash_differs(node, pool.name):
+            return NODE_CLASS_DRIFT
+        is_reserved = node.labels.get(CAPACITY_TYPE) == RESERVED
+        deselected = self.deselected_reservations(pool.name) if is_reserved else ()
+        return RESERVATION_DRIFT if node.labels.get(RESERVATION_ID) in deselected else None
 
-    def hash_annotations(self, node_class: EC2NodeClass) -> Mapping[str, str]:
-        from wainwright.aws.drift import hash_annotations  # needed for few inputs
+    def class_hash(self, pool: str) -> str:
+        """Equal for classes whose nodes are equal."""
+        from wainwright.aws.drift import node_class_hash  # needed for few inputs
 
-        if id(node_class) not in self._hashes:
-            self._hashes[id(node_class)] = hash_annotations(node_class)
-        return self._hashes[id(node_class)]
+        if pool not in self._hashes:
+            self._hashes[pool] = node_class_hash(self._classes[pool])
+        return self._hashes[pool]
 
-    def class_of(self, pool: str) -> EC2NodeClass | None:
-        return self._classes.get(pool)
+    def deselected_reservations(self, pool: str) -> tuple[str, ...]:
+        """Active reservations that the class does not select; that one has ended is no drift."""
+        selected = {each.reservation.id for each in self._catalogs[pool].reservations}
+        return tuple(sorted(self._active - selected))
 
-    def _hash_differs(self, node: Node, node_class: EC2NodeClass) -> bool:
+    def _hash_differs(self, node: Node, pool: str) -> bool:
         """Hashes of other versions, those of Karpenter included, cannot be compared."""
-        from wainwright.aws.drift import NODE_CLASS_HASH, NODE_CLASS_HASH_VERSION
+        from wainwright.aws.drift import (
+            CURRENT_HASH_VERSION,
+            NODE_CLASS_HASH,
+            NODE_CLASS_HASH_VERSION,
+        )
 
         annotations = {} if node.claim is None else node.claim.annotations
-        if NODE_CLASS_HASH not in annotations:
+        if annotations.get(NODE_CLASS_HASH_VERSION) != CURRENT_HASH_VERSION:
             return False
-        current = self.hash_annotations(node_class)
-        is_comparable = annotations.get(NODE_CLASS_HASH_VERSION) == current[NODE_CLASS_HASH_VERSION]
-        return is_comparable and annotations[NODE_CLASS_HASH] != current[NODE_CLASS_HASH]
-
-    def _is_reservation_deselected(self, node: Node, pool: Pool) -> bool:
-        """Only while the reservation is active: that it has ended is no drift."""
-        name = node.labels.get(RESERVATION_ID)
-        if node.labels.get(CAPACITY_TYPE) != RESERVED or name not in self._active:
-            return False
-        selected = self._prepared.catalogs[pool.name].reservations
-        return all(each.reservation.id != name for each in selected)
+        return annotations.get(NODE_CLASS_HASH) not in (None, self.class_hash(pool))
 
 
 def depends_on_time(prepared: PreparedInput) -> bool:

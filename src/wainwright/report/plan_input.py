@@ -29,6 +29,7 @@ from wainwright.model.requirements import Requirements
 from wainwright.model.serialization import decode_model, encode_model
 from wainwright.model.snapshot import Snapshot
 from wainwright.offline import PreparedInput
+from wainwright.offline_disruption import ClassDrift
 from wainwright.report.pool_warnings import pool_warnings
 
 API_VERSION: Final = "wainwright.dev/v1alpha1"
@@ -44,6 +45,14 @@ class AppliedOverlays(msgspec.Struct, frozen=True, kw_only=True):
     """By type the offerings whose price an overlay set, as their requirements."""
     capacity: tuple[str, ...] = ()
     """The types whose capacity an overlay set."""
+
+
+class ClassFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What nodes of a NodePool get from its EC2NodeClass, as far as they drift when it changes."""
+
+    hash: str
+    deselected: tuple[str, ...] = ()
+    """Active reservations that the class does not select."""
 
 
 class ConsolidationSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +84,8 @@ class PlanInput(msgspec.Struct, frozen=True, kw_only=True):
     """Those that refer to no place."""
     node_pools: Mapping[str, NodePool]
     overlays: Mapping[str, AppliedOverlays] = {}
+    classes: Mapping[str, ClassFacts] = {}
+    """By NodePool; empty where nobody has asked for it."""
     consolidation: ConsolidationSettings | None = None
     """None for the input of a plan."""
 
@@ -116,6 +127,7 @@ class _SavedInput(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     warnings: tuple[str, ...]
     node_pools: dict[str, dict[str, Any]]
     overlays: dict[str, AppliedOverlays]
+    classes: dict[str, ClassFacts] = {}
     consolidation: ConsolidationSettings | None = None
 
 
@@ -147,6 +159,19 @@ def with_overlays(given: PlanInput, prepared: PreparedInput) -> PlanInput:
     """Which overlays apply is asked of every offering, and needed for NodeClaims only."""
     overlays = {name: applied_overlays(each) for name, each in prepared.catalogs.items()}
     return msgspec.structs.replace(given, overlays=overlays)
+
+
+def with_classes(given: PlanInput, prepared: PreparedInput) -> PlanInput:
+    """What the classes say, for the drift that a change of them causes."""
+    drift = ClassDrift(prepared)
+    classes = {
+        pool.metadata.name: ClassFacts(
+            hash=drift.class_hash(pool.metadata.name),
+            deselected=drift.deselected_reservations(pool.metadata.name),
+        )
+        for pool in prepared.manifests.pools
+    }
+    return msgspec.structs.replace(given, classes=classes)
 
 
 def applied_overlays(catalog: NodeClassCatalog) -> AppliedOverlays:
@@ -199,6 +224,7 @@ def save_plan_input(given: PlanInput, file: str, *, version: str) -> None:
         warnings=given.warnings,
         node_pools={name: to_manifest(pool) for name, pool in given.node_pools.items()},
         overlays=dict(given.overlays),
+        classes=dict(given.classes),
         consolidation=given.consolidation,
     )
     Path(file).write_bytes(encode_model(saved) + b"\n")
@@ -237,5 +263,6 @@ def load_plan_input(file: str) -> PlanInput:
         warnings=saved.warnings,
         node_pools=pools,
         overlays=saved.overlays,
+        classes=saved.classes,
         consolidation=saved.consolidation,
     )
