@@ -3,7 +3,8 @@ figures. Plain text in a pipe; imported only where it is printed, because import
 """
 
 from collections.abc import Iterator
-from typing import Any
+from textwrap import wrap
+from typing import Any, Final
 
 from rich.text import Text
 
@@ -23,11 +24,30 @@ from wainwright.report.consolidation_rows import (
 
 Document = dict[str, Any]
 
+HANGING_INDENT: Final = 4
+
 
 def print_consolidation(document: Document, console: Console) -> None:
-    """Sentences wrap on a terminal, but not in a pipe, where a program may read lines."""
+    """Lines wrap on a terminal, but not in a pipe, where a program may read them."""
     for line in _lines(document):
-        console.print(line, soft_wrap=not console.is_terminal)
+        shown = _wrapped(line, console.width) if console.is_terminal else [line]
+        for part in shown:
+            console.print(part, soft_wrap=True)
+
+
+def _wrapped(line: Text, width: int) -> list[Text]:
+    """What does not fit goes on below, further to the right; names stay whole."""
+    text = line.plain
+    indent = " " * (len(text) - len(text.lstrip()) + HANGING_INDENT)
+    parts = wrap(
+        text,
+        width,
+        subsequent_indent=indent,
+        drop_whitespace=False,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [Text(part.rstrip(), style=line.style) for part in parts]
 
 
 def _lines(document: Document) -> Iterator[Text]:

@@ -106,7 +106,7 @@ def _instance(node: Document) -> str:
     price = node["pricePerHour"]
     keys = ("instanceType", "capacityType", "reservationID", "zone")
     parts = [str(node[key]) for key in keys if node[key]]
-    return " ".join([*parts, "price unknown" if price is None else format_hourly(price)])
+    return " ".join(["price unknown" if price is None else format_hourly(price), *parts])
 
 
 def _destinations(command: Document) -> Iterator[str]:
