@@ -12,6 +12,7 @@ from wainwright.cli.plan_table import Console
 from wainwright.cli.printing import align_columns
 from wainwright.report.consolidation_rows import (
     answer,
+    answer_notes,
     command_lines,
     figure_rows,
     held_rows,
@@ -19,7 +20,6 @@ from wainwright.report.consolidation_rows import (
     more_commands,
     shown_commands,
     stay_lines,
-    unsettled_note,
 )
 
 Document = dict[str, Any]
@@ -52,9 +52,7 @@ def _wrapped(line: Text, width: int) -> list[Text]:
 
 def _lines(document: Document) -> Iterator[Text]:
     yield Text(answer(document), style="bold")
-    note = unsettled_note(document)
-    if note is not None:
-        yield Text(note, style="yellow")
+    yield from (Text(note, style="yellow") for note in answer_notes(document))
     yield from _commands(document["commands"])
     yield from _held(document)
     yield from map(Text, stay_lines(document))

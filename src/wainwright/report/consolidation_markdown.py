@@ -4,6 +4,7 @@ from typing import Any
 
 from wainwright.report.consolidation_rows import (
     answer,
+    answer_notes,
     command_lines,
     figure_rows,
     held_rows,
@@ -11,18 +12,17 @@ from wainwright.report.consolidation_rows import (
     more_commands,
     shown_commands,
     stay_lines,
-    unsettled_note,
 )
 
 Document = dict[str, Any]
 
 
 def render_markdown(document: Document) -> str:
-    note = unsettled_note(document)
+    notes = answer_notes(document)
     lines = [
         f"**{answer(document)}**",
         "",
-        *([note, ""] if note is not None else []),
+        *([*notes, ""] if notes else []),
         *_commands(document["commands"]),
         *_held(document),
         *_stay(document),

@@ -22,19 +22,28 @@ def answer(document: Document) -> str:
     if not commands:
         cost = format_hourly(summary["pricePerHourBefore"])
         return f"nothing to do: {format_count(before, 'node')} for {cost}"
-    removed = sum(node["verdict"] in ("removed", "replaced") for node in document["nodes"])
+    removed = sum(map(_is_taken, document["nodes"]))
     launched = summary["nodesAfter"] - before + removed
     instead = f", {format_count(launched, 'node')} launched instead" if launched > 0 else ""
     go = f"{removed:,} of {format_count(before, 'node')} can go{instead}"
     return f"{go}: {_saves(summary)}, {_pods_move(summary['evictions'])}"
 
 
-def unsettled_note(document: Document) -> str | None:
-    """What to know where the commands shown are not all."""
-    summary, steps = document["summary"], len(document["commands"])
-    if summary["settled"]:
-        return None
-    return f"after {format_count(steps, 'command')} there is still something to do"
+def _is_taken(node: Document) -> bool:
+    """Whether a command takes it; an expired node goes without one."""
+    return node["verdict"] in ("removed", "replaced") and node["reason"] != "expired"
+
+
+def answer_notes(document: Document) -> list[str]:
+    """What else the answer depends on: expired nodes, and commands that are not all."""
+    expired = sum(node["reason"] == "expired" for node in document["nodes"])
+    has = "1 node has" if expired == 1 else f"{expired:,} nodes have"
+    goes = "goes" if expired == 1 else "go"
+    notes = [f"{has} expired and {goes} without a command"] if expired else []
+    if not document["summary"]["settled"]:
+        steps = format_count(len(document["commands"]), "command")
+        notes.append(f"after {steps} there is still something to do")
+    return notes
 
 
 def _saves(summary: Document) -> str:

@@ -98,8 +98,24 @@ def test_many_commands_are_summed_up() -> None:
 def test_the_answer_comes_first_and_the_figures_last() -> None:
     lines = printed(document(), width=120)
     assert lines[0] == "1 of 100 nodes can go: saves $1.000/h (2 %), 7 pods move"
-    assert lines[-5].split() == "now when nothing is left to do lower bound".split()
+    assert lines[-5].split() == [
+        "now",
+        "when",
+        "nothing",
+        "is",
+        "left",
+        "to",
+        "do",
+        "lower",
+        "bound",
+    ]
     assert lines[-1].split() == ["above", "the", "bound", "33", "%", "30", "%"]
+
+
+def test_expired_nodes_go_without_a_command() -> None:
+    shown = document()
+    shown["nodes"] = [*shown["nodes"], {"verdict": "removed", "reason": "expired"}]
+    assert printed(shown)[1] == "1 node has expired and goes without a command"
 
 
 def test_commands_that_are_not_all_say_so() -> None:

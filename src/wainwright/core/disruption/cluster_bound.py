@@ -15,8 +15,9 @@ from wainwright.core.packing.lower_bound import lower_bound
 from wainwright.core.plan import prepare_snapshot, solve_with_fallbacks
 from wainwright.model.instance_type import UNLIMITED, InstanceType, Offering
 from wainwright.model.instance_type_index import InstanceTypeIndex
-from wainwright.model.labels import INSTANCE_TYPE
-from wainwright.model.plan import ClusterLimits, PlanOptions
+from wainwright.model.labels import INSTANCE_TYPE, INSTANCE_TYPE_LABELS
+from wainwright.model.plan import ClusterLimits, PlanOptions, PreferencePolicy
+from wainwright.model.pod import DaemonSet
 from wainwright.model.snapshot import Node, Snapshot
 
 Catalogs = Mapping[str, InstanceTypeIndex]
@@ -38,14 +39,29 @@ def cluster_lower_bound(
     moved = [pod for node in released for pod in node.pods if pod.is_rescheduled]
     pools = tuple(msgspec.structs.replace(pool, in_use={}) for pool in snapshot.pools)
     emptied = msgspec.structs.replace(
-        snapshot, nodes=standing, pools=pools, pods=(*snapshot.pods, *moved)
+        snapshot,
+        nodes=standing,
+        pools=pools,
+        pods=(*snapshot.pods, *moved),
+        daemonsets=tuple(filter(_depends_on_type, snapshot.daemonsets)),
     )
-    unlimited = msgspec.structs.replace(options, cluster_limits=ClusterLimits())
+    # Pods on nodes may have given up preferences.
+    lenient = msgspec.structs.replace(
+        options, cluster_limits=ClusterLimits(), preference_policy=PreferencePolicy.IGNORE
+    )
     offered = finder.with_offerings_in_use(released)
     solution = solve_with_fallbacks(
-        lambda strategy: prepare_snapshot(emptied, offered, unlimited, strategy)
+        lambda strategy: prepare_snapshot(emptied, offered, lenient, strategy)
     )
-    return lower_bound(solution)
+    # Nodes may be of types that no plan would launch for these pods.
+    return lower_bound(solution, all_types=True)
+
+
+def _depends_on_type(daemonset: DaemonSet) -> bool:
+    """Whether the instance type decides if it runs on a node. Others are on some nodes of a type
+    and not on others, so that they may take nothing from the room of pods.
+    """
+    return all(key in INSTANCE_TYPE_LABELS for terms in daemonset.alternatives for key in terms)
 
 
 class _OfferingsInUse:

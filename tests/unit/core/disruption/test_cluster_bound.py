@@ -10,8 +10,16 @@ from wainwright.core.disruption.cluster_bound import cluster_lower_bound
 from wainwright.core.disruption.cluster_changes import with_returned
 from wainwright.model.instance_type import InstanceType
 from wainwright.model.instance_type_index import InstanceTypeIndex
-from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVATION_ID, ZONE
+from wainwright.model.labels import (
+    CAPACITY_TYPE,
+    INSTANCE_SIZE,
+    INSTANCE_TYPE,
+    RESERVATION_ID,
+    ZONE,
+)
 from wainwright.model.plan import DEFAULT_PLAN_OPTIONS
+from wainwright.model.pod import DaemonSet
+from wainwright.model.requirements import Requirements
 from wainwright.model.snapshot import Node, Pool, Snapshot
 
 
@@ -95,3 +103,30 @@ def test_catalogs_with_returned_instances_know_the_same_zones() -> None:
     index = InstanceTypeIndex([made], zones=("zone-x",))
     after = with_returned({"web": index}, {"cr-1": 1})["web"]
     assert "zone-x" in after.zones
+
+
+def test_bare_metal_that_no_plan_would_launch_counts_where_it_stands() -> None:
+    metal = instance_type(
+        name="x.metal",
+        capacity={"cpu": 8000, "memory": 2**36, "pods": 50},
+        labels={INSTANCE_TYPE: "x.metal", INSTANCE_SIZE: "metal"},
+        offerings=(offering(price=0.01),),
+    )
+    labels = {INSTANCE_TYPE: "x.metal", ZONE: "zone-a", CAPACITY_TYPE: "on-demand"}
+    standing = node("a", "huge", 7000, labels=labels)
+    assert bound(standing, catalog=[*types(), metal]) <= 0.01
+
+
+def test_a_daemonset_that_runs_in_one_zone_takes_nothing_from_nodes_elsewhere() -> None:
+    agent = DaemonSet(
+        namespace="system",
+        name="agent",
+        requests={"cpu": 500},
+        alternatives=(Requirements.from_labels({ZONE: "zone-b"}),),
+    )
+    standing = node("a", "small", 900)
+    snapshot = Snapshot(nodes=(standing,), pools=(WEB,), daemonsets=(agent,))
+    index = InstanceTypeIndex(types(), zones=("zone-b",))
+    found = cluster_lower_bound(snapshot, {"web": index}, DEFAULT_PLAN_OPTIONS)
+    assert found is not None
+    assert found <= 0.1
