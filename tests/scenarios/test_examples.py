@@ -21,9 +21,10 @@ STORIES = sorted(
 EXPECTED = "expected.plan"
 """JSON, under a name that is no manifest's: a folder is read with everything in it."""
 NOW = "2026-01-31T12:00:00Z"
-CHAPTERS = ("min-values", "overrides", "plan", "reservations", "weights")
+CHAPTERS = ("consolidation", "min-values", "overrides", "plan", "reservations", "weights")
 TEXTS = [
     *(folder / "README.md" for folder in STORIES),
+    ROOT / "examples" / "consolidate" / "README.md",
     *(ROOT / "docs" / f"{name}.md" for name in CHAPTERS),
 ]
 SHOWN = re.compile(r"^```\n(\$ wain [^`]*?)^```$", re.MULTILINE)

@@ -81,8 +81,14 @@ FEATURE_GATES: Final = {
     "ReservedCapacity": "capacity_reservations",
     "NodeOverlay": "node_overlay",
     "SpotToSpotConsolidation": "",
+    "StaticCapacity": "",
+    "TerminateFirstDrift": "",
+    "TerminateFirstRepair": "",
+    "NodeRepair": "",
+    "CapacityBuffer": "",
+    "PodDeletionCostManagement": "",
 }
-"""Feature gate to its field; empty where offline commands do not use it."""
+"""Feature gate to its field of the catalogue's; empty where catalogues do not depend on it."""
 
 catalog_options = add_options(CATALOG_OPTIONS)
 """Adds the options that describe the catalog to a command."""
@@ -188,7 +194,15 @@ def parse_time(text: str | None) -> datetime:
 
 
 def parse_feature_gates(gates: Sequence[str]) -> FeatureGates:
-    """The gates as set; the last value of each counts."""
+    """The gates of the catalogue as set; the last value of each counts."""
+    enabled = gate_values(gates)
+    return FeatureGates(
+        **{FEATURE_GATES[name]: value for name, value in enabled.items() if FEATURE_GATES[name]}
+    )
+
+
+def gate_values(gates: Sequence[str]) -> dict[str, bool]:
+    """All gates that were set, by name."""
     enabled: dict[str, bool] = {}
     for text in gates:
         name, _, value = text.partition("=")
@@ -201,9 +215,8 @@ def parse_feature_gates(gates: Sequence[str]) -> FeatureGates:
             raise UsageError(
                 f"--feature-gate {text}: neither true nor false", f"write {name}=false"
             )
-        if FEATURE_GATES[name]:
-            enabled[FEATURE_GATES[name]] = value.lower() == "true"
-    return FeatureGates(**enabled)
+        enabled[name] = value.lower() == "true"
+    return enabled
 
 
 def _find_pool(manifests: ClusterManifests, name: str | None) -> NodePool | None:

@@ -1,5 +1,5 @@
-"""`wain explain`: a pod's placement, the rules behind an instance type's numbers, the layers of
-a price.
+"""`wain explain`: a pod's placement, why a node stays or goes, the rules behind an instance type's
+numbers, the layers of a price.
 """
 
 from difflib import get_close_matches
@@ -19,12 +19,20 @@ from wainwright.catalogue.queries import (
 )
 from wainwright.cli import printing
 from wainwright.cli.catalog_input import CatalogArguments, CatalogInput, catalog_options
+from wainwright.cli.consolidate import (
+    TIMED_STEPS,
+    DisruptionArguments,
+    consolidation_input,
+    decide,
+    disruption_options,
+)
 from wainwright.cli.options import PLAN_OPTIONS, add_options, file_arguments
 from wainwright.cli.plan_run import PlanArguments, Timings, run_plan
 from wainwright.cli.printing import align_columns, print_table
 from wainwright.errors import UsageError
 from wainwright.messages.formatting import join_first
 from wainwright.model.instance_type import UNLIMITED
+from wainwright.report import node_explanation
 from wainwright.report.pod_explanation import explain_with_suggestions
 
 
@@ -47,6 +55,25 @@ def explain_pod(name: str, output: str, **flags: Any) -> int:
         printing.dump_json(explanation) if output == "json" else "\n".join(explanation.lines)
     )
     return 0 if explanation.placed else 1
+
+
+@click.command("node")
+@click.argument("name")
+@file_arguments
+@disruption_options
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+def explain_node(name: str, output: str, **flags: Any) -> int:
+    """Say whether a node can go, where its pods would go or why not, and what would free it.
+
+    NAME is that of the node or of its NodeClaim. Exit code 0 when the node can be removed or
+    replaced, 1 when it stays, 2 for bad input.
+    """
+    arguments, timings = DisruptionArguments(**flags), Timings(TIMED_STEPS)
+    given = consolidation_input(arguments, timings)
+    explanation = node_explanation.explain_node(given, decide(given, timings), name)
+    lines = "\n".join(explanation["lines"])
+    click.echo(printing.dump_json(explanation) if output == "json" else lines)
+    return 0 if explanation["removable"] else 1
 
 
 OUTPUTS: Final = click.Choice(["text", "json"])
@@ -188,3 +215,4 @@ def _print_json(value: dict[str, Any]) -> None:
 
 
 explain.add_command(explain_pod)
+explain.add_command(explain_node)

@@ -79,8 +79,9 @@ def _redirect_to_devnull(stream: TextIO | None) -> None:
 
 COMMANDS: Final = {
     "catalog": "instance types, offerings and prices",
+    "consolidate": "which nodes can go, what that saves, and what holds others back",
     "emulator": "an EC2 on this machine for any AWS client, without an account",
-    "explain": "why a pod is where it is, a number what it is, a price what it is",
+    "explain": "why a pod is where it is, a node stays, a number or a price is what it is",
     "convert": "old kinds into v1",
     "crds": "the CustomResourceDefinitions",
     "plan": "which nodes for which pods, at what price, and why not",

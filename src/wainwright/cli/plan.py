@@ -18,6 +18,7 @@ from wainwright.manifests.problems import Problem
 from wainwright.manifests.yaml_writer import dump_yaml
 from wainwright.model.plan import ExplainedPlan, Plan
 from wainwright.offline import plan_snapshot
+from wainwright.report.drift_preview import preview_drift
 from wainwright.report.plan_diff import diff_exit_code, diff_lines, diff_plans
 from wainwright.report.plan_input import (
     PlanInput,
@@ -25,6 +26,7 @@ from wainwright.report.plan_input import (
     load_plan_input,
     plan_input,
     save_plan_input,
+    with_classes,
     with_overlays,
 )
 from wainwright.report.plan_json import plan_document, plan_notes
@@ -47,7 +49,8 @@ def compare(arguments: PlanArguments, output: str, timings: Timings) -> int:
     now = parse_time(arguments.now).isoformat()
     old, new = (_plan_side(arguments, path, now, timings) for path in arguments.paths)
     print_notes(merge_notes(old.notes, new.notes))
-    diff = diff_plans(old.plan, new.plan)
+    with timings.measure("explain"):
+        diff = diff_plans(old.plan, new.plan, preview_drift(old.given, new.given))
     DIFF_PRINTERS[output](diff)
     print_problems(dict.fromkeys([*old.other_notes, *new.other_notes]), word="note")
     return diff_exit_code(diff)
@@ -56,6 +59,7 @@ def compare(arguments: PlanArguments, output: str, timings: Timings) -> int:
 class PlannedSide(msgspec.Struct, frozen=True, kw_only=True):
     """One of the two plans."""
 
+    given: PlanInput
     plan: Document
     notes: list[str]
     other_notes: tuple[Problem, ...]
@@ -63,10 +67,11 @@ class PlannedSide(msgspec.Struct, frozen=True, kw_only=True):
 
 def _plan_side(arguments: PlanArguments, path: str, now: str, timings: Timings) -> PlannedSide:
     side_arguments = msgspec.structs.replace(arguments, files=(path,), more=(), now=now)
-    given, result = _plan_of(side_arguments, timings)
+    given, result = _plan_of(side_arguments, timings, needs_classes=True)
     with timings.measure("explain"):
         document = plan_document(given, result)
     return PlannedSide(
+        given=given,
         plan=document,
         notes=[*given.warnings] if arguments.quiet else plan_notes(given, result),
         other_notes=given.other_notes,
@@ -140,7 +145,12 @@ def plan(output: str, diff: bool, save_input: str | None, print_timings: bool, *
         code = compare(arguments, output, timings)
     else:
         needs_overlays = output == "nodeclaims" or save_input is not None
-        given, result = _plan_of(arguments, timings, needs_overlays=needs_overlays)
+        given, result = _plan_of(
+            arguments,
+            timings,
+            needs_overlays=needs_overlays,
+            needs_classes=save_input is not None,
+        )
         if save_input is not None:
             _save(given, save_input)
         code = _print_plan(given, result, output, timings, quiet=arguments.quiet)
@@ -150,7 +160,11 @@ def plan(output: str, diff: bool, save_input: str | None, print_timings: bool, *
 
 
 def _plan_of(
-    arguments: PlanArguments, timings: Timings, *, needs_overlays: bool = False
+    arguments: PlanArguments,
+    timings: Timings,
+    *,
+    needs_overlays: bool = False,
+    needs_classes: bool = False,
 ) -> tuple[PlanInput, ExplainedPlan]:
     """The plan of manifests, or of an input that was saved."""
     saved = [path for path in arguments.paths if path != "-" and is_saved_input(path)]
@@ -165,6 +179,8 @@ def _plan_of(
     )
     if needs_overlays:
         given = with_overlays(given, run.planned.prepared)
+    if needs_classes:
+        given = with_classes(given, run.planned.prepared)
     return given, run.planned.plan
 
 

@@ -33,9 +33,9 @@ TIMED_STEPS: Final = ("read", "compile", "plan", "explain")
 class Timings:
     """Seconds by step, and in total since it was created."""
 
-    def __init__(self) -> None:
+    def __init__(self, steps: tuple[str, ...] = TIMED_STEPS) -> None:
         self._start = time.perf_counter()
-        self._parts = dict.fromkeys(TIMED_STEPS, 0.0)
+        self._parts = dict.fromkeys(steps, 0.0)
 
     @contextmanager
     def measure(self, part: str) -> Iterator[None]:
@@ -67,6 +67,19 @@ class PlanArguments(CatalogArguments, frozen=True, kw_only=True):
         return [*super().flag_files, *([] if config is None else [config])]
 
 
+class PreparedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """The compiled input, and the notes about the files that it was made from."""
+
+    prepared: PreparedInput
+    notes: tuple[Problem, ...]
+    other_notes: tuple[Problem, ...]
+    """Notes that do not change the answer."""
+
+    @property
+    def now(self) -> str:
+        return self.prepared.settings.now.isoformat()
+
+
 class PlanRun(msgspec.Struct, frozen=True, kw_only=True):
     """A plan, the time for which it was made, and the notes about the files it was made from."""
 
@@ -88,6 +101,17 @@ def run_plan(
 
     Without diagnostics only notes on what was read are printed, not those of the catalogs.
     """
+    run = prepare_run(arguments, timings, with_diagnostics=with_diagnostics)
+    with timings.measure("plan"):
+        planned = make_plan(run.prepared, with_suggestions=with_suggestions)
+    print_problems(run.notes, word="note")
+    return PlanRun(planned=planned, now=run.now, file_notes=run.notes, other_notes=run.other_notes)
+
+
+def prepare_run(
+    arguments: PlanArguments, timings: Timings, *, with_diagnostics: bool = True
+) -> PreparedRun:
+    """Read and compile; nothing is printed, errors name file and line."""
     if not arguments.paths:
         raise UsageError(
             "no files were named", hint="name a file or a folder, or - for standard input"
@@ -97,15 +121,10 @@ def run_plan(
         manifests = _read_input(arguments, progress)
     with timings.measure("compile"):
         prepared = _prepare(manifests, settings, arguments)
-    with timings.measure("plan"):
-        planned = make_plan(prepared, with_suggestions=with_suggestions)
     diagnostics = prepared.diagnostics if with_diagnostics else ()
-    notes = [*manifests.notes, *_locate(diagnostics, arguments)]
-    print_problems(notes, word="note")
-    return PlanRun(
-        planned=planned,
-        now=settings.now.isoformat(),
-        file_notes=tuple(notes),
+    return PreparedRun(
+        prepared=prepared,
+        notes=(*manifests.notes, *_locate(diagnostics, arguments)),
         other_notes=tuple(manifests.other_notes),
     )
 

@@ -242,7 +242,11 @@ class ClusterSimulator:
         return self._simulation(solution, ())
 
     def explain_removal(
-        self, names: Collection[str], pods: Collection[str] | None = None
+        self,
+        names: Collection[str],
+        pods: Collection[str] | None = None,
+        *,
+        with_suggestions: bool = False,
     ) -> tuple[UnschedulableGroup, ...]:
         """Why pods would have no place if these nodes were removed: all such pods, or these.
 
@@ -263,7 +267,7 @@ class ClusterSimulator:
         )
         changed = _without_nodes(self._snapshot, names, moved_and_pending)
         solved = SolvedPlan(made, solution, changed, self._catalogs, self._options)
-        return explain_unschedulable(solved, pods)
+        return explain_unschedulable(solved, pods, with_suggestions=with_suggestions)
 
     def _simulation(self, solution: Solution, pods: Sequence[Pod]) -> Simulation:
         drafts, resources = solution.drafts, solution.classes.resources

@@ -77,6 +77,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     pool: str | None = None
     launched: bool = True
     """False for a claim without an instance: it still needs capacity of its reservation."""
+    joined: bool = True
+    """False for a claim without a Node object: nobody knows what runs there."""
     reservation_id: str | None = None
     attach_limits: dict[str, int] = msgspec.field(default_factory=dict)
     """By CSI driver how many volumes can be attached; drivers not listed have no known limit."""

@@ -11,6 +11,7 @@ from wainwright.messages.formatting import (
     format_monthly,
     join_first,
 )
+from wainwright.report.drift_preview import NO_DRIFT, drift_lines
 from wainwright.report.plan_rows import node_rows, unschedulable_rows
 
 Document = dict[str, Any]
@@ -21,8 +22,8 @@ SMALLEST_CHANGE: Final = 0.01
 NO_CHANGE, LOSS, OTHER_CHANGE = 0, 1, 3
 
 
-def diff_plans(old: Document, new: Document) -> Document:
-    """The PlanDiff document: changed nodes, prices and pods."""
+def diff_plans(old: Document, new: Document, drift: Document = NO_DRIFT) -> Document:
+    """The PlanDiff document: changed nodes, prices and pods, and nodes that drift."""
     before, after = _scheduled_pods(old), _scheduled_pods(new)
     other_reasons = _pods_with_other_reasons(old, new)
     explained = {pod for pod in after if not after[pod] and before.get(pod, True)} | {
@@ -43,6 +44,7 @@ def diff_plans(old: Document, new: Document) -> Document:
             "withoutPlace": sorted(pod for pod in after if not after[pod]),
         },
         "unschedulable": [row for row in new["unschedulable"] if row["pod"] in explained],
+        "drift": drift,
     }
 
 
@@ -98,7 +100,8 @@ def diff_exit_code(diff: Document) -> int:
         return LOSS
     cost_changed = any(_is_noticeable(diff[key]) for key in ("pricePerHour", "feesPerHour"))
     pods_changed = any(diff["pods"][key] for key in ("gained", "added", "removed", "otherwise"))
-    return OTHER_CHANGE if cost_changed or pods_changed or diff["nodes"] else NO_CHANGE
+    others = (cost_changed, pods_changed, diff["nodes"], diff["drift"]["nodes"])
+    return OTHER_CHANGE if any(others) else NO_CHANGE
 
 
 def _is_noticeable(change: Document) -> bool:
@@ -114,6 +117,7 @@ def diff_lines(diff: Document, bullet: str = "") -> list[str]:
     price, fees = diff["pricePerHour"], diff["feesPerHour"]
     lines += [f"{bullet}{_price_line(price, 'becomes')}"] if _is_noticeable(price) else []
     lines += [f"{bullet}fees: {_price_line(fees, 'become')}"] if _is_noticeable(fees) else []
+    lines += ["  " * depth + bullet + line for depth, line in drift_lines(diff["drift"])]
     return lines or [f"{bullet}nothing changes"]
 
 

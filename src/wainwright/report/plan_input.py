@@ -2,7 +2,8 @@
 
 `wain plan --save-input FILE` writes what was decided on: the snapshot, the instance types of each
 NodePool, the options, and the notes about the files that it came from. `wain plan FILE` then gives
-the same bytes on any machine, without the files: this is how bugs are reported.
+the same bytes on any machine, without the files: this is how bugs are reported. The same holds for
+`wain consolidate`, whose settings are saved beside.
 """
 
 from collections.abc import Mapping
@@ -16,6 +17,9 @@ from wainwright.api.wire import to_manifest
 from wainwright.catalogue.class_catalog import NodeClassCatalog
 from wainwright.catalogue.instancetypes.derived_amount import DerivationRule
 from wainwright.catalogue.offerings.layered_offering import PriceLayer
+from wainwright.core.disruption.commands import DisruptionInput, DisruptionOptions
+from wainwright.core.disruption.drift import OfferedTypes
+from wainwright.core.disruption.preview import MAX_STEPS
 from wainwright.errors import InvalidInputError
 from wainwright.manifests.problems import Problem
 from wainwright.model.instance_type import InstanceType
@@ -25,6 +29,7 @@ from wainwright.model.requirements import Requirements
 from wainwright.model.serialization import decode_model, encode_model
 from wainwright.model.snapshot import Snapshot
 from wainwright.offline import PreparedInput
+from wainwright.offline_disruption import ClassDrift
 from wainwright.report.pool_warnings import pool_warnings
 
 API_VERSION: Final = "wainwright.dev/v1alpha1"
@@ -42,8 +47,27 @@ class AppliedOverlays(msgspec.Struct, frozen=True, kw_only=True):
     """The types whose capacity an overlay set."""
 
 
+class ClassFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What nodes of a NodePool get from its EC2NodeClass, as far as they drift when it changes."""
+
+    hash: str
+    deselected: tuple[str, ...] = ()
+    """Active reservations that the class does not select."""
+
+
+class ConsolidationSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What `wain consolidate` depends on besides the input of a plan."""
+
+    options: DisruptionOptions
+    steps: int = MAX_STEPS
+    offered: Mapping[str, OfferedTypes] = {}
+    """By NodePool what exists of the types that its nodes have, without a price included."""
+    shows_time: bool = True
+    """Whether the time was given, or anything is compared with it."""
+
+
 class PlanInput(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a plan and its outputs are made of."""
+    """All that a plan, or a consolidation, and its outputs are made of."""
 
     now: str
     options: PlanOptions
@@ -60,6 +84,27 @@ class PlanInput(msgspec.Struct, frozen=True, kw_only=True):
     """Those that refer to no place."""
     node_pools: Mapping[str, NodePool]
     overlays: Mapping[str, AppliedOverlays] = {}
+    classes: Mapping[str, ClassFacts] = {}
+    """By NodePool; empty where nobody has asked for it."""
+    consolidation: ConsolidationSettings | None = None
+    """None for the input of a plan."""
+
+    @property
+    def disruption(self) -> DisruptionInput:
+        """The cluster, and what can be launched for it."""
+        stated = {} if self.consolidation is None else self.consolidation.offered
+        offered = {
+            name: {**_offered_types(index), **stated.get(name, {})}
+            for name, index in self.indexes.items()
+        }
+        return DisruptionInput(snapshot=self.snapshot, catalogs=self.indexes, offered=offered)
+
+
+def _offered_types(index: InstanceTypeIndex) -> OfferedTypes:
+    return {
+        each.name: tuple(offering.requirements for offering in each.offerings)
+        for each in index.types
+    }
 
 
 class _SavedInput(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -74,12 +119,16 @@ class _SavedInput(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     snapshot: Snapshot
     instance_types: tuple[tuple[InstanceType, ...], ...]
     instance_types_of: dict[str, int]
+    zones: tuple[tuple[str, ...], ...]
+    """By list of instance types: an offering that names no zone is in each of them."""
     file_notes: tuple[Problem, ...]
     other_notes: tuple[Problem, ...] = ()
     input_notes: tuple[str, ...]
     warnings: tuple[str, ...]
     node_pools: dict[str, dict[str, Any]]
     overlays: dict[str, AppliedOverlays]
+    classes: dict[str, ClassFacts] = {}
+    consolidation: ConsolidationSettings | None = None
 
 
 def plan_input(
@@ -110,6 +159,19 @@ def with_overlays(given: PlanInput, prepared: PreparedInput) -> PlanInput:
     """Which overlays apply is asked of every offering, and needed for NodeClaims only."""
     overlays = {name: applied_overlays(each) for name, each in prepared.catalogs.items()}
     return msgspec.structs.replace(given, overlays=overlays)
+
+
+def with_classes(given: PlanInput, prepared: PreparedInput) -> PlanInput:
+    """What the classes say, for the drift that a change of them causes."""
+    drift = ClassDrift(prepared)
+    classes = {
+        pool.metadata.name: ClassFacts(
+            hash=drift.class_hash(pool.metadata.name),
+            deselected=drift.deselected_reservations(pool.metadata.name),
+        )
+        for pool in prepared.manifests.pools
+    }
+    return msgspec.structs.replace(given, classes=classes)
 
 
 def applied_overlays(catalog: NodeClassCatalog) -> AppliedOverlays:
@@ -146,25 +208,24 @@ def _format_problem(problem: Problem) -> str:
 
 def save_plan_input(given: PlanInput, file: str, *, version: str) -> None:
     """Write the input; a file that cannot be written is an error of the caller's."""
-    numbers: dict[int, int] = {}
-    catalogs: list[tuple[InstanceType, ...]] = []
-    for index in given.indexes.values():
-        if id(index) not in numbers:
-            numbers[id(index)] = len(catalogs)
-            catalogs.append(tuple(index.types))
+    indexes = list({id(index): index for index in given.indexes.values()}.values())
+    numbers = {id(index): number for number, index in enumerate(indexes)}
     saved = _SavedInput(
         wainwright=version,
         now=given.now,
         options=given.options,
         snapshot=given.snapshot,
-        instance_types=tuple(catalogs),
+        instance_types=tuple(index.types for index in indexes),
         instance_types_of={name: numbers[id(index)] for name, index in given.indexes.items()},
+        zones=tuple(index.zones for index in indexes),
         file_notes=given.file_notes,
         other_notes=given.other_notes,
         input_notes=given.input_notes,
         warnings=given.warnings,
         node_pools={name: to_manifest(pool) for name, pool in given.node_pools.items()},
         overlays=dict(given.overlays),
+        classes=dict(given.classes),
+        consolidation=given.consolidation,
     )
     Path(file).write_bytes(encode_model(saved) + b"\n")
 
@@ -187,7 +248,10 @@ def load_plan_input(file: str) -> PlanInput:
             f"{file} is no input that this version of wain can read: {error}",
             hint="write it again with: wain plan … --save-input FILE",
         ) from error
-    indexes = [InstanceTypeIndex(types) for types in saved.instance_types]
+    indexes = [
+        InstanceTypeIndex(types, zones=zones)
+        for types, zones in zip(saved.instance_types, saved.zones, strict=True)
+    ]
     return PlanInput(
         now=saved.now,
         options=saved.options,
@@ -199,4 +263,6 @@ def load_plan_input(file: str) -> PlanInput:
         warnings=saved.warnings,
         node_pools=pools,
         overlays=saved.overlays,
+        classes=saved.classes,
+        consolidation=saved.consolidation,
     )

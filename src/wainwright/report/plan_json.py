@@ -1,6 +1,6 @@
 """The plan as one JSON object: stable, versioned, described by docs/plan.schema.json."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from wainwright.messages import unschedulable
@@ -50,7 +50,7 @@ def _claims(plan: Plan) -> list[Document]:
         for each in plan.relaxed
         for pod in each.pods
     }
-    return [_claim(claim, given_up) for claim in plan.claims]
+    return [claim_document(claim, given_up) for claim in plan.claims]
 
 
 def _relaxed(relaxed: RelaxedPods) -> Document:
@@ -61,7 +61,10 @@ def _relaxed(relaxed: RelaxedPods) -> Document:
     }
 
 
-def _claim(claim: PlannedNodeClaim, given_up: Mapping[str, tuple[str, ...]]) -> Document:
+def claim_document(
+    claim: PlannedNodeClaim, given_up: Mapping[str, tuple[str, ...]] | None = None
+) -> Document:
+    """A planned node; `given_up` has the relaxed preferences of its pods, where they are known."""
     launch, choices = claim.launch, claim.choices
     return {
         "name": claim.name,
@@ -83,7 +86,7 @@ def _claim(claim: PlannedNodeClaim, given_up: Mapping[str, tuple[str, ...]]) -> 
         "pods": list(claim.pods),
         "relaxed": [
             *claim.relaxed_min_values,
-            *sorted({each for pod in claim.pods for each in given_up.get(pod, ())}),
+            *sorted({each for pod in claim.pods for each in (given_up or {}).get(pod, ())}),
         ],
     }
 
@@ -95,7 +98,12 @@ def format_resources(resources: Resources) -> dict[str, str]:
 
 
 def _unschedulable(plan: ExplainedPlan) -> list[Document]:
-    rows = [_pod(pod, group) for group in plan.unschedulable for pod in group.pods]
+    return unschedulable_documents(plan.unschedulable)
+
+
+def unschedulable_documents(groups: Iterable[UnschedulableGroup]) -> list[Document]:
+    """Why each of the pods has no place, in the order of their names."""
+    rows = [_pod(pod, group) for group in groups for pod in group.pods]
     return sorted(rows, key=lambda row: str(row["pod"]))
 
 

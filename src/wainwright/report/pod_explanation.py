@@ -354,7 +354,7 @@ def _explanation_lines(planned: OfflinePlan, plan: Document, pod: str) -> Iterat
             yield f"{pod} goes to {placement.node}, which is there already and has room"
             yield "  what is there is filled before anything new is planned"
             return
-    yield from _unschedulable_lines(next(row for row in plan["unschedulable"] if row["pod"] == pod))
+    yield from unschedulable_lines(next(row for row in plan["unschedulable"] if row["pod"] == pod))
 
 
 def _new_claim_lines(planned: OfflinePlan, claim: PlannedNodeClaim, pod: str) -> Iterator[str]:
@@ -373,7 +373,7 @@ def _other_pods(count: int) -> str:
     return "another pod" if count == 1 else f"{count:,} other pods"
 
 
-def _unschedulable_lines(row: Document) -> Iterator[str]:
+def unschedulable_lines(row: Document) -> Iterator[str]:
     yield f"{row['pod']} has no place: {row['reason']}"
     for pool in row["pools"]:
         yield f"  {pool['nodePool']}: {pool['reason']}"

@@ -52,6 +52,7 @@ def translate_node(
         deleting=paired_node.is_deleting,
         pool=paired_node.pool,
         launched=paired_node.is_launched,
+        joined=node is not None,
         reservation_id=labels.get(RESERVATION_ID),
         attach_limits=dict(attach_limits),
         capacity=paired_node.capacity,

@@ -362,6 +362,8 @@ def _scaled(value: int | str, total: int) -> int:
 
 def is_initialized(node: Node) -> bool:
     """Whether the node has come up; one without a NodeClaim counts once it is Ready."""
+    if not node.joined:
+        return False
     if node.initialized:
         return True
     if node.claim is not None and node.claim.conditions:

@@ -156,4 +156,4 @@ def _index_with_returned(
         else each
         for each in index.types
     ]
-    return InstanceTypeIndex(types, frozenset(index.zones), previous=index)
+    return InstanceTypeIndex(types, zones=index.zones, previous=index)

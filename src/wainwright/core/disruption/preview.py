@@ -4,7 +4,7 @@ Each command is applied before the next is sought. Every one but drift makes the
 smaller, so that the sequence ends: a node cannot be replaced by what it was before.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -25,6 +25,7 @@ from wainwright.core.disruption.commands import (
     Outcome,
 )
 from wainwright.core.disruption.disruption_pass import DisruptionPass
+from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.snapshot import Node, Snapshot
 
 MAX_STEPS = 1000
@@ -67,6 +68,8 @@ class DisruptionPreview(msgspec.Struct, frozen=True, kw_only=True):
     """Whether nothing was left to do."""
     after: Snapshot
     """The cluster after the last command."""
+    catalogs: Mapping[str, InstanceTypeIndex]
+    """What can be launched then, by NodePool, reserved instances of removed nodes included."""
     price_before: float
     price_after: float
 
@@ -93,15 +96,22 @@ def preview_disruption(
     given: DisruptionInput,
     options: DisruptionOptions = DEFAULT_DISRUPTION_OPTIONS,
     steps: int = MAX_STEPS,
+    report: Callable[[Command], None] = lambda _: None,
 ) -> DisruptionPreview:
-    """At most `steps` commands, and what becomes of every managed node."""
-    first = current = DisruptionPass(_with_expired_deleted(given), options)
+    """At most `steps` commands, and what becomes of every managed node.
+
+    Each command is reported as soon as it is found.
+    """
+    state = _with_expired_deleted(given)
+    first = current = DisruptionPass(state, options)
     known = {node.name for node in given.snapshot.nodes}
     commands: list[Command] = []
     command = current.find_command()
     while command is not None and len(commands) < steps:
         commands.append(command)
-        current = DisruptionPass(_after(given, current, command, commands), options)
+        report(command)
+        state = _after(given, current, command, commands)
+        current = DisruptionPass(state, options)
         command = current.find_command()
     return DisruptionPreview(
         commands=tuple(commands),
@@ -110,6 +120,7 @@ def preview_disruption(
         ),
         settled=command is None,
         after=current.snapshot,
+        catalogs=state.catalogs,
         price_before=sum(each.price for each in first.candidates),
         price_after=sum(each.price for each in current.candidates),
     )

@@ -236,14 +236,15 @@ INSTANCE_NAME_LABELS: Final = (INSTANCE_TYPE, INSTANCE_SIZE, INSTANCE_FAMILY)
 ROUNDING_MARGIN: Final = 1 - 1e-9  # without it rounding errors could make the bound too high
 
 
-def lower_bound(solution: Solution) -> float:
-    """USD per hour with fees, for the pods that have a place.
+def lower_bound(solution: Solution, *, all_types: bool = False) -> float:
+    """USD per hour with fees, for the pods that have a place; with bare metal and accelerators
+    that no plan would launch for them, if all types are wanted.
 
     Good prices depend on how much of the reservations the cheapest plan uses. Both extremes are
     tried, all of them and as much as pays; each gives a valid bound, and the higher is taken.
     """
     allowed, items = placed_item_types(solution)
-    bin_types = _possible_bin_types(solution, allowed)
+    bin_types = _possible_bin_types(solution, allowed, all_types=all_types)
     if not items or not bin_types:
         return 0.0
     encoder = encoder_for(
@@ -265,14 +266,17 @@ def lower_bound(solution: Solution) -> float:
     )
 
 
-def _possible_bin_types(solution: Solution, allowed: Sequence[AllowedCapacity]) -> list[BinType]:
+def _possible_bin_types(
+    solution: Solution, allowed: Sequence[AllowedCapacity], *, all_types: bool
+) -> list[BinType]:
     """All types that could be launched; bare metal and accelerators only where that may happen."""
     resources, allowed_offerings = (
         sorted(solution.classes.resources),
         [each.offerings for each in allowed],
     )
     requirements = (each.requirements for each in solution.classes.scheduling.values())
-    everywhere = solution.state.topology is not None  # other pods may leave but one zone
+    # Pods elsewhere may leave but one zone.
+    everywhere = all_types or solution.state.topology is not None
     everywhere |= any(map(_names_types, requirements))
     imprecise, bin_types = union(each.imprecise for each in allowed), []
     for template in solution.state.templates:

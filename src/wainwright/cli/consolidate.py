@@ -1,0 +1,304 @@
+"""`wain consolidate`: which nodes disruption would remove or replace, and what keeps the others.
+
+It never acts: each command is applied to the cluster of the input before the next is sought.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import click
+import msgspec
+
+from wainwright import __version__
+from wainwright.cli import printing
+from wainwright.cli.catalog_input import gate_values
+from wainwright.cli.options import PLAN_OPTIONS, add_options, file_arguments
+from wainwright.cli.plan_run import PlanArguments, Timings, prepare_run
+from wainwright.cli.printing import print_notes, print_problems
+from wainwright.core.disruption.cluster_bound import cluster_lower_bound
+from wainwright.core.disruption.commands import (
+    MAX_NODES_PER_COMMAND,
+    Command,
+    DisruptionOptions,
+    Method,
+)
+from wainwright.core.disruption.preview import MAX_STEPS, DisruptionPreview, preview_disruption
+from wainwright.core.disruption.replacement import SPOT_TO_SPOT_TYPES, ReplacementRules
+from wainwright.errors import UsageError
+from wainwright.gc_pause import gc_paused
+from wainwright.manifests.yaml_writer import dump_yaml
+from wainwright.messages.formatting import format_hourly
+from wainwright.model.disruption import NO_MINIMUM_SAVING, MinimumSaving
+from wainwright.model.plan import PlanOptions
+from wainwright.offline_disruption import (
+    depends_on_time,
+    disruption_input,
+    disruption_warnings,
+)
+from wainwright.report.consolidation_json import consolidation_document, consolidation_warnings
+from wainwright.report.plan_input import (
+    ConsolidationSettings,
+    PlanInput,
+    is_saved_input,
+    load_plan_input,
+    plan_input,
+    save_plan_input,
+)
+from wainwright.translate.disruption import parse_minimum_saving
+
+Document = dict[str, Any]
+
+TIMED_STEPS: Final = ("read", "compile", "decide", "bound", "explain")
+OUTPUTS: Final = click.Choice(["table", "json", "yaml", "markdown"])
+METHODS: Final = click.Choice(["emptiness", "drift", "multi-node", "single-node"])
+CONSOLIDATION_OPTIONS: Final = tuple(name for name in PLAN_OPTIONS if name != "packing")
+NOTHING_TO_DO, SOMETHING_TO_DO = 0, 3
+
+DISRUPTION_OPTIONS: Final = (
+    click.option(
+        "--method",
+        "methods",
+        multiple=True,
+        type=METHODS,
+        help="Only this method; may be repeated. Default: all.",
+    ),
+    click.option(
+        "--min-saving",
+        metavar="AMOUNT",
+        help="What consolidation must save at least: 0.05 ($/h) or 5% (of what its nodes cost).",
+    ),
+    click.option(
+        "--spot-to-spot-types",
+        type=click.IntRange(1),
+        default=SPOT_TO_SPOT_TYPES,
+        show_default=True,
+        help="How many cheaper types a spot node needs to be replaced by spot.",
+    ),
+    click.option(
+        "--allow-split", is_flag=True, help="Let several new nodes take the place of one or more."
+    ),
+    click.option(
+        "--max-nodes",
+        type=click.IntRange(1),
+        default=MAX_NODES_PER_COMMAND,
+        show_default=True,
+        help="How many nodes one command may take.",
+    ),
+    click.option(
+        "--ignore-budgets", is_flag=True, help="As if the budgets of NodePools allowed every node."
+    ),
+)
+
+
+class DisruptionArguments(PlanArguments, frozen=True, kw_only=True):
+    """The options and files of a command that decides about disruption."""
+
+    steps: int = MAX_STEPS
+    methods: tuple[str, ...] = ()
+    min_saving: str | None = None
+    spot_to_spot_types: int = SPOT_TO_SPOT_TYPES
+    allow_split: bool = False
+    max_nodes: int = MAX_NODES_PER_COMMAND
+    ignore_budgets: bool = False
+
+
+def disruption_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options that decisions depend on to a command."""
+    for option in reversed(DISRUPTION_OPTIONS):
+        command = option(command)
+    return add_options(CONSOLIDATION_OPTIONS)(command)
+
+
+@click.command()
+@file_arguments
+@disruption_options
+@click.option(
+    "--steps",
+    type=click.IntRange(1, MAX_STEPS),
+    default=MAX_STEPS,
+    help=f"How many commands at most. Default: until nothing is left to do, at most {MAX_STEPS:,}.",
+)
+@click.option("-o", "--output", type=OUTPUTS, default="table", help="How to print it.")
+@click.option(
+    "--save-input",
+    metavar="FILE",
+    help="Write the exact input; `wain consolidate FILE` gives the same output.",
+)
+@click.option(
+    "--timings",
+    "print_timings",
+    is_flag=True,
+    help="One JSON line on standard error: seconds spent.",
+)
+def consolidate(output: str, save_input: str | None, print_timings: bool, **flags: Any) -> int:
+    """Say which nodes can go, what replaces them, what that saves, and what holds others back.
+
+    Exit code 0 when there is nothing to do, 3 when there is something, 2 for bad input.
+    """
+    arguments, timings = DisruptionArguments(**flags), Timings(TIMED_STEPS)
+    given = consolidation_input(arguments, timings)
+    if save_input is not None:
+        _save(given, save_input)
+    preview = decide(given, timings)
+    with timings.measure("bound"), gc_paused():
+        bound = cluster_lower_bound(given.snapshot, given.indexes, given.options)
+    with timings.measure("explain"):
+        document = consolidation_document(given, preview, bound)
+    _print(document, given, preview, output, quiet=arguments.quiet)
+    if print_timings:
+        click.echo(timings.to_json(), err=True)
+    return SOMETHING_TO_DO if is_something_to_do(preview) else NOTHING_TO_DO
+
+
+def is_something_to_do(preview: DisruptionPreview) -> bool:
+    return bool(preview.commands)
+
+
+def consolidation_input(arguments: DisruptionArguments, timings: Timings) -> PlanInput:
+    """From manifests, or as it was saved; notes about files are printed."""
+    saved = any(path != "-" and is_saved_input(path) for path in arguments.paths)
+    read = _saved_input if saved else _read_input
+    given = read(arguments, timings)
+    print_problems(given.file_notes, word="note")
+    return given
+
+
+def _read_input(arguments: DisruptionArguments, timings: Timings) -> PlanInput:
+    run = prepare_run(arguments, timings)
+    given = plan_input(run.prepared, now=run.now, file_notes=run.notes, other_notes=run.other_notes)
+    with timings.measure("compile"):
+        disruption = disruption_input(run.prepared)
+    settings = ConsolidationSettings(
+        options=_disruption_options(arguments, given.options),
+        steps=arguments.steps,
+        offered=disruption.offered,
+        shows_time=arguments.now is not None or depends_on_time(run.prepared),
+    )
+    return msgspec.structs.replace(
+        given,
+        snapshot=disruption.snapshot,
+        warnings=(*given.warnings, *disruption_warnings(run.prepared)),
+        consolidation=settings,
+    )
+
+
+def _disruption_options(arguments: DisruptionArguments, plan: PlanOptions) -> DisruptionOptions:
+    gates = gate_values(arguments.gates)
+    return DisruptionOptions(
+        plan=plan,
+        rules=ReplacementRules(
+            spot_to_spot=gates.get("SpotToSpotConsolidation", False),
+            spot_to_spot_types=arguments.spot_to_spot_types,
+        ),
+        methods=tuple(map(Method, arguments.methods)) or tuple(Method),
+        max_nodes=arguments.max_nodes,
+        minimum_saving=_minimum_saving(arguments.min_saving),
+        allow_split=arguments.allow_split,
+        ignore_budgets=arguments.ignore_budgets,
+        static_capacity=gates.get("StaticCapacity", False),
+        terminate_first_drift=gates.get("TerminateFirstDrift", False),
+    )
+
+
+def _minimum_saving(text: str | None) -> MinimumSaving:
+    if text is None:
+        return NO_MINIMUM_SAVING
+    parsed = parse_minimum_saving(text)
+    if parsed is None:
+        raise UsageError(
+            f"--min-saving: {text!r} is no saving", "write USD per hour, 0.05, or a share, 5%"
+        )
+    return parsed
+
+
+def _saved_input(arguments: DisruptionArguments, timings: Timings) -> PlanInput:
+    """A saved input is complete: other files and options would make it another input."""
+    file = next(path for path in arguments.paths if path != "-" and is_saved_input(path))
+    printing_only = ("files", "more", "now", "quiet", "verbose")
+    kept = {name: getattr(arguments, name) for name in printing_only}
+    if arguments != DisruptionArguments(**kept):
+        raise UsageError(f"{file} has its own options", "leave out those of the command line")
+    if len(arguments.paths) > 1:
+        raise UsageError(f"{file} is a whole input", "leave out the other files")
+    with timings.measure("read"):
+        given = load_plan_input(file)
+    if given.consolidation is None:
+        raise UsageError(
+            f"{file} is the input of a plan", "write it with: wain consolidate … --save-input FILE"
+        )
+    return given
+
+
+def decide(given: PlanInput, timings: Timings) -> DisruptionPreview:
+    """The commands, one after the other; a large cluster shows how far it is on a terminal."""
+    settings = given.consolidation
+    assert settings is not None
+    with timings.measure("decide"), _show_steps() as report, gc_paused():
+        return preview_disruption(given.disruption, settings.options, settings.steps, report)
+
+
+@contextmanager
+def _show_steps() -> Iterator[Callable[[Command], None]]:
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("simulating…") as status:
+        done = 0
+        saved = 0.0
+
+        def report(command: Command) -> None:
+            nonlocal done, saved
+            done, saved = done + 1, saved + command.saving
+            status.update(f"simulating: {done:,} commands so far save {format_hourly(saved)}")
+
+        yield report
+
+
+def _save(given: PlanInput, file: str) -> None:
+    try:
+        save_plan_input(given, file, version=__version__)
+    except OSError as error:
+        raise UsageError(f"{file} cannot be written: {error.strerror}") from error
+
+
+def _print(
+    document: Document, given: PlanInput, preview: DisruptionPreview, output: str, *, quiet: bool
+) -> None:
+    print_notes(given.warnings)
+    PRINTERS[output](document)
+    if not quiet:
+        print_notes(consolidation_warnings(preview))
+        print_problems(given.other_notes, word="note")
+
+
+def _print_table(document: Document) -> None:
+    from wainwright.cli.consolidation_table import print_consolidation
+    from wainwright.cli.plan_table import Console
+
+    print_consolidation(document, Console(markup=False, highlight=False))
+
+
+def _print_json(document: Document) -> None:
+    click.echo(printing.dump_json(document))
+
+
+def _print_yaml(document: Document) -> None:
+    click.echo(dump_yaml(document), nl=False)
+
+
+def _print_markdown(document: Document) -> None:
+    from wainwright.report.consolidation_markdown import render_markdown
+
+    click.echo(render_markdown(document), nl=False)
+
+
+PRINTERS: Final[dict[str, Callable[[Document], None]]] = {
+    "table": _print_table,
+    "json": _print_json,
+    "yaml": _print_yaml,
+    "markdown": _print_markdown,
+}

@@ -1,0 +1,86 @@
+"""A consolidation for a terminal: the answer first, then commands, what is held back, and the three
+figures. Plain text in a pipe; imported only where it is printed, because importing rich takes time.
+"""
+
+from collections.abc import Iterator
+from textwrap import wrap
+from typing import Any, Final
+
+from rich.text import Text
+
+from wainwright.cli.plan_table import Console
+from wainwright.cli.printing import align_columns
+from wainwright.report.consolidation_rows import (
+    answer,
+    answer_notes,
+    command_lines,
+    figure_rows,
+    held_rows,
+    held_title,
+    more_commands,
+    shown_commands,
+    stay_lines,
+)
+
+Document = dict[str, Any]
+
+HANGING_INDENT: Final = 4
+
+
+def print_consolidation(document: Document, console: Console) -> None:
+    """Lines wrap on a terminal, but not in a pipe, where a program may read them."""
+    for line in _lines(document):
+        shown = _wrapped(line, console.width) if console.is_terminal else [line]
+        for part in shown:
+            console.print(part, soft_wrap=True)
+
+
+def _wrapped(line: Text, width: int) -> list[Text]:
+    """What does not fit goes on below, further to the right; names stay whole."""
+    text = line.plain
+    indent = " " * (len(text) - len(text.lstrip()) + HANGING_INDENT)
+    parts = wrap(
+        text,
+        width,
+        subsequent_indent=indent,
+        drop_whitespace=False,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [Text(part.rstrip(), style=line.style) for part in parts]
+
+
+def _lines(document: Document) -> Iterator[Text]:
+    yield Text(answer(document), style="bold")
+    yield from (Text(note, style="yellow") for note in answer_notes(document))
+    yield from _commands(document["commands"])
+    yield from _held(document)
+    yield from map(Text, stay_lines(document))
+    yield from _figures(document)
+
+
+def _commands(commands: list[Document]) -> Iterator[Text]:
+    for command in shown_commands(commands):
+        lines = command_lines(command)
+        yield Text(f"{command['step']}. {lines.title}")
+        yield from (Text(f"   − {line}", style="red") for line in lines.removed)
+        yield from (Text(f"   + {line}", style="green") for line in lines.launched)
+        yield from (Text(f"     {line}") for line in lines.moved)
+    rest = more_commands(commands)
+    if rest is not None:
+        yield Text(rest)
+
+
+def _held(document: Document) -> Iterator[Text]:
+    rows = held_rows(document)
+    if not rows:
+        return
+    yield Text(held_title(document), style="yellow")
+    cells = [(row.what, row.nodes, row.saving) for row in rows]
+    yield from (Text(f"  {line}") for line in align_columns(cells, numbers=2))
+
+
+def _figures(document: Document) -> Iterator[Text]:
+    heading, *rows = align_columns(figure_rows(document), numbers=3)
+    yield Text(heading, style="bold")
+    yield from map(Text, rows)

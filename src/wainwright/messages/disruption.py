@@ -1,0 +1,211 @@
+"""Verdicts on nodes as sentences: what becomes of a node, what keeps it, and which change frees it.
+
+Names in them can be looked up with kubectl. Each code has one entry here, and a test compares them
+with the codes of the decisions.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from wainwright.messages.formatting import (
+    format_count,
+    format_hourly,
+    join_first,
+    join_with_and,
+)
+
+
+class BlockerFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What keeps a node from being disrupted."""
+
+    code: str
+    kind: str
+    name: str
+    until: float | None = None
+    """When it ceases by itself, in seconds since 1970."""
+
+
+class VerdictFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a node and of what becomes of it."""
+
+    verdict: str
+    """removed, replaced, kept or blocked"""
+    code: str
+    node: str
+    pool: str = ""
+    instance_type: str = ""
+    zone: str = ""
+    capacity_type: str = ""
+    pods: int = 0
+    """Those that would have to be created again elsewhere."""
+    joined: bool = True
+    """False for a NodeClaim without a Node."""
+    budget_problem: str = ""
+    """Why a budget of the NodePool cannot be read, which stops all of them."""
+    drift: str = ""
+    replacements: tuple[str, ...] = ()
+    policy: str = ""
+    consolidate_after: str | None = None
+    """A duration; None for Never."""
+    blockers: tuple[BlockerFacts, ...] = ()
+    saving: float | None = None
+    """What would be saved but for the blockers, in USD per hour."""
+
+    def names(self, code: str) -> list[str]:
+        """Of the blockers with this code, each once."""
+        return list(dict.fromkeys(each.name for each in self.blockers if each.code == code))
+
+    def until(self, code: str) -> float | None:
+        """When the last blocker with this code ceases; None where one does not by itself."""
+        moments = [each.until for each in self.blockers if each.code == code]
+        known = [each for each in moments if each is not None]
+        return max(known) if known and len(known) == len(moments) else None
+
+
+def format_moment(seconds: float) -> str:
+    """2026-01-31T12:00:00Z"""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def describe_verdict(facts: VerdictFacts) -> str:
+    """Why the node goes or stays; where something holds it back, what to do and what it saves."""
+    reason = describe_reason(facts)
+    others = len({each.code for each in facts.blockers} - {facts.code})
+    more = f", and {format_count(others, 'more thing')} besides" if others else ""
+    if not facts.saving or facts.verdict != "blocked":
+        return reason + more
+    change = suggest_change(facts)
+    saving = format_hourly(facts.saving)
+    if change is None or more:
+        return f"{reason}{more}: {saving} would be saved otherwise"
+    return f"{reason}: {change} to save {saving}"
+
+
+def describe_reason(facts: VerdictFacts) -> str:
+    """The sentence of the code alone."""
+    if facts.code in GONE_REASONS:
+        return _describe_removal(facts)
+    return REASONS[facts.code].format(**_values(facts))
+
+
+def _describe_removal(facts: VerdictFacts) -> str:
+    reason = GONE_REASONS[facts.code].format(**_values(facts))
+    if facts.code == "empty" or facts.verdict == "blocked":
+        return reason
+    if not facts.replacements:
+        return f"{reason}, and other nodes have room for them" if facts.pods else reason
+    takes = "takes" if len(facts.replacements) == 1 else "take"
+    return f"{reason}, and {join_first(facts.replacements)} {takes} its place"
+
+
+def _pods(facts: VerdictFacts) -> str:
+    return "its pod" if facts.pods == 1 else f"its {facts.pods:,} pods"
+
+
+def suggest_change(facts: VerdictFacts) -> str | None:
+    """The one change after which this code would not hold; None where nobody can change it."""
+    until = facts.until(facts.code)
+    if until is not None:
+        return f"wait until {format_moment(until)}"
+    if facts.code == "policy" and facts.consolidate_after is None:
+        return f"set consolidateAfter of NodePool {facts.pool} to a duration"
+    template = CHANGES.get(facts.code)
+    return None if template is None else template.format(**_values(facts))
+
+
+def describe_blocker(blocker: BlockerFacts, facts: VerdictFacts) -> str:
+    """One blocker, named."""
+    alone = msgspec.structs.replace(facts, code=blocker.code, blockers=(blocker,), verdict="kept")
+    return describe_reason(alone)
+
+
+GONE_REASONS: Final = {
+    "empty": "it is empty: nothing but DaemonSet pods runs on it",
+    "drifted": "it has drifted ({drift})",
+    "underutilized": "it costs more than {its_pods} {need}",
+}
+"""Codes of nodes that a command takes."""
+
+REASONS: Final[Mapping[str, str]] = {
+    "no-saving": "nothing cheaper holds {its_pods}",
+    "pods-would-be-pending": (
+        "without it pods would have no place (wain explain node {node} says which and why)"
+    ),
+    "needs-several-nodes": "{its_pods} would need several new nodes, and a command launches one",
+    "do-not-disrupt-node": "the node has the annotation karpenter.sh/do-not-disrupt",
+    "do-not-disrupt-pod": "pod {names} {has} the annotation karpenter.sh/do-not-disrupt",
+    "pdb": "PodDisruptionBudget {names} {allows} no eviction now",
+    "budget": "the disruption budgets of NodePool {pool} allow no further node now{unreadable}",
+    "consolidate-after": (
+        "pods came or went less than consolidateAfter ({after}) of NodePool {pool} ago"
+    ),
+    "policy": "NodePool {pool} does not consolidate it ({policy})",
+    "nominated": "pending pods are expected on it",
+    "not-initialized": "{not_up}",
+    "deleting": "it is being deleted",
+    "unknown-price": "the catalogue has no price for {type}",
+    "spot-to-spot": (
+        "it is spot, and so is all that is cheaper: that needs the feature gate "
+        "SpotToSpotConsolidation and enough cheaper types"
+    ),
+    "min-values": "what is cheaper does not meet the minValues of NodePool {pool}",
+    "min-saving": "its removal would save less than the minimum saving",
+    "balanced-score": "policy Balanced: the saving is too small for what would be disrupted",
+    "limits": "its replacement would exceed the limits",
+    "static-pool": "NodePool {pool} is static: it keeps its number of nodes",
+    "expired": "it is older than its expireAfter: it goes without a command",
+    "not-ours": "NodePool {pool} is not in the input",
+}
+
+CHANGES: Final[Mapping[str, str]] = {
+    "needs-several-nodes": "allow several with --allow-split",
+    "do-not-disrupt-node": "remove the annotation",
+    "do-not-disrupt-pod": "remove the annotation",
+    "pdb": "let it allow a disruption",
+    "budget": "{raise_budget} spec.disruption.budgets of NodePool {pool}",
+    "policy": "set consolidationPolicy of NodePool {pool} to WhenEmptyOrUnderutilized",
+    "unknown-price": "state its price in the Cloud, an InstanceType or a NodeOverlay",
+    "spot-to-spot": (
+        "allow spot to spot (--feature-gate SpotToSpotConsolidation=true) with fewer types "
+        "(--spot-to-spot-types)"
+    ),
+    "min-values": "lower minValues of NodePool {pool}",
+    "min-saving": "lower the minimum saving",
+    "balanced-score": "set consolidationPolicy of NodePool {pool} to WhenEmptyOrUnderutilized",
+    "limits": "raise the limits of NodePool {pool}",
+    "static-pool": "lower spec.replicas of NodePool {pool}",
+    "not-ours": "add NodePool {pool} to the input",
+}
+
+
+def _values(facts: VerdictFacts) -> dict[str, str]:
+    names = facts.names(facts.code)
+    place = [facts.instance_type or "a node without an instance type"]
+    place += [f"in {facts.zone}"] if facts.zone else []
+    place += [f"as {facts.capacity_type}"] if facts.capacity_type else []
+    is_waiting = facts.consolidate_after is None
+    return {
+        "node": facts.node,
+        "pool": facts.pool,
+        "names": _join_names(names),
+        "has": "has" if len(names) == 1 else "have",
+        "allows": "allows" if len(names) == 1 else "allow",
+        "its_pods": _pods(facts) if facts.pods else "it",
+        "unreadable": f": {facts.budget_problem}" if facts.budget_problem else "",
+        "raise_budget": "correct" if facts.budget_problem else "raise",
+        "need": "needs" if facts.pods == 1 else "need",
+        "after": facts.consolidate_after or "",
+        "policy": "consolidateAfter: Never" if is_waiting else f"policy {facts.policy}",
+        "type": " ".join(place),
+        "drift": facts.drift,
+        "not_up": "it is not initialized yet"
+        if facts.joined
+        else "no Node of its NodeClaim is there yet",
+    }
+
+
+def _join_names(names: Sequence[str]) -> str:
+    return join_with_and(names) if len(names) <= 3 else join_first(names)

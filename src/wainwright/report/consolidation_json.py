@@ -1,0 +1,212 @@
+"""What disruption would do as one JSON object, described by docs/consolidation.schema.json."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from wainwright.core.disruption.budgets import DisruptionReason, evaluate_budgets
+from wainwright.core.disruption.candidates import Blocker, BlockerCode, Candidate
+from wainwright.core.disruption.commands import Command
+from wainwright.core.disruption.drift import Drift
+from wainwright.core.disruption.preview import DisruptionPreview, HeldSaving, NodeOutcome
+from wainwright.messages.disruption import (
+    BlockerFacts,
+    VerdictFacts,
+    describe_blocker,
+    describe_verdict,
+)
+from wainwright.messages.formatting import join_first
+from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVATION_ID, ZONE
+from wainwright.model.snapshot import Node
+from wainwright.report.plan_input import PlanInput
+from wainwright.report.plan_json import claim_document
+from wainwright.translate.disruption import format_duration
+
+Document = dict[str, Any]
+
+
+def consolidation_document(
+    given: PlanInput, preview: DisruptionPreview, lower_bound: float | None
+) -> Document:
+    """What `wain consolidate -o json` prints."""
+    shows_time = given.consolidation is None or given.consolidation.shows_time
+    warnings = [*given.input_notes, *given.warnings, *consolidation_warnings(preview)]
+    replacements = _replacements_by_node(preview.commands)
+    return {
+        "apiVersion": "wainwright.dev/v1alpha1",
+        "kind": "Consolidation",
+        **({"now": given.now} if shows_time else {}),
+        "commands": [_command(n, each) for n, each in enumerate(preview.commands, start=1)],
+        "nodes": [
+            node_document(each, replacements.get(each.candidate.name, ()))
+            for each in preview.outcomes
+        ],
+        "heldBy": [_held(each) for each in preview.held],
+        "summary": _summary(preview, lower_bound),
+        "warnings": list(dict.fromkeys(warnings)),
+    }
+
+
+def _replacements_by_node(commands: Iterable[Command]) -> dict[str, tuple[str, ...]]:
+    return {
+        candidate.name: tuple(claim.name for claim in command.replacements)
+        for command in commands
+        for candidate in command.candidates
+    }
+
+
+def _command(step: int, command: Command) -> Document:
+    return {
+        "step": step,
+        "method": command.method.value,
+        "reason": command.reason.value,
+        "decision": "replace" if command.replacements else "delete",
+        "candidates": [_candidate(each) for each in command.candidates],
+        "replacements": [claim_document(each) for each in command.replacements],
+        "moves": [
+            {"pod": move.pod, "from": move.source, "to": move.target}
+            for move in sorted(command.moves(), key=lambda move: move.pod)
+        ],
+        "pricePerHourBefore": command.price_before,
+        "pricePerHourAfter": command.price_after,
+        "savingsPerHour": command.saving,
+        "evictions": command.evictions,
+    }
+
+
+def _candidate(candidate: Candidate) -> Document:
+    return {
+        **_instance(candidate),
+        "disruptionCost": candidate.cost,
+        "pods": sorted(pod.key for pod in candidate.pods),
+    }
+
+
+def _instance(candidate: Candidate) -> Document:
+    node = candidate.node
+    return {
+        "node": node.name,
+        "nodeClaim": claim_name(node),
+        "nodePool": node.pool,
+        "instanceType": node.labels.get(INSTANCE_TYPE),
+        "zone": node.labels.get(ZONE),
+        "capacityType": node.labels.get(CAPACITY_TYPE),
+        "reservationID": node.labels.get(RESERVATION_ID) or node.reservation_id,
+        "pricePerHour": None if candidate.offering is None else candidate.price,
+    }
+
+
+def claim_name(node: Node) -> str:
+    """A node without a NodeClaim stands for its own."""
+    return node.claim.name if node.claim is not None else node.name
+
+
+def node_document(outcome: NodeOutcome, replacements: tuple[str, ...] = ()) -> Document:
+    facts = verdict_facts(outcome, replacements)
+    return {
+        **_instance(outcome.candidate),
+        "pods": len(outcome.candidate.pods),
+        "verdict": outcome.fate.value,
+        "reason": outcome.code,
+        "message": describe_verdict(facts),
+        "blockers": [
+            {"kind": each.kind, "name": each.name, "message": describe_blocker(each, facts)}
+            for each in facts.blockers
+        ],
+        "savingPerHour": outcome.saving,
+    }
+
+
+def verdict_facts(outcome: NodeOutcome, replacements: tuple[str, ...] = ()) -> VerdictFacts:
+    candidate = outcome.candidate
+    node, pool = candidate.node, candidate.pool
+    after = None if pool is None else pool.disruption.consolidate_after
+    return VerdictFacts(
+        verdict=outcome.fate.value,
+        code=outcome.code,
+        node=node.name,
+        pool=node.pool or "",
+        instance_type=node.labels.get(INSTANCE_TYPE, ""),
+        zone=node.labels.get(ZONE, ""),
+        capacity_type=node.labels.get(CAPACITY_TYPE, ""),
+        pods=len(candidate.pods),
+        joined=node.joined and node.launched,
+        drift="" if candidate.drift is None else describe_drift(candidate.drift),
+        replacements=replacements,
+        budget_problem=_budget_problem(candidate),
+        policy="" if pool is None else pool.disruption.policy,
+        consolidate_after=None if after is None else format_duration(after),
+        blockers=tuple(_blocker(each) for each in _blockers(outcome)),
+        saving=outcome.saving,
+    )
+
+
+def _budget_problem(candidate: Candidate) -> str:
+    if candidate.pool is None:
+        return ""
+    return evaluate_budgets(candidate.pool, (), DisruptionReason.UNDERUTILIZED, 0.0).invalid
+
+
+def _blockers(outcome: NodeOutcome) -> Iterator[Blocker]:
+    """Each once, the one that counts first. Those of a node that goes do not matter."""
+    if outcome.blocker is None:
+        return
+    known = dict.fromkeys([outcome.blocker, *outcome.candidate.blockers])
+    # An expired node is being deleted because of that.
+    hidden = BlockerCode.DELETING if outcome.blocker.code is BlockerCode.EXPIRED else None
+    yield from (each for each in known if each.code is not hidden)
+
+
+def _blocker(blocker: Blocker) -> BlockerFacts:
+    return BlockerFacts(
+        code=blocker.code.text, kind=blocker.kind.value, name=blocker.name, until=blocker.until
+    )
+
+
+def describe_drift(drift: Drift) -> str:
+    """NodePoolDrifted; or RequirementsDrifted: kubernetes.io/arch is amd64, not In [arm64]."""
+    if drift.message:
+        return f"{drift.reason}: {drift.message}"
+    conflict = drift.conflict
+    if conflict is None:
+        return drift.reason
+    has = "nothing" if conflict.offered is None else conflict.offered
+    return f"{drift.reason}: {conflict.key} is {has}, and NodePool wants {conflict.wanted}"
+
+
+def _held(held: HeldSaving) -> Document:
+    return {
+        "kind": held.kind.value,
+        "name": held.name,
+        "nodes": held.nodes,
+        "savingPerHour": held.saving,
+    }
+
+
+def _summary(preview: DisruptionPreview, lower_bound: float | None) -> Document:
+    after = sum(node.managed for node in preview.after.nodes)
+    removed = sum(len(command.candidates) for command in preview.commands)
+    launched = sum(len(command.replacements) for command in preview.commands)
+    bound = None if lower_bound is None else min(lower_bound, preview.price_after)
+    return {
+        "nodesBefore": after + removed - launched,
+        "nodesAfter": after,
+        "pricePerHourBefore": preview.price_before,
+        "pricePerHourAfter": preview.price_after,
+        "savingsPerHour": preview.price_before - preview.price_after,
+        "evictions": preview.evictions,
+        "settled": preview.settled,
+        "lowerBoundPerHour": bound,
+    }
+
+
+def consolidation_warnings(preview: DisruptionPreview) -> list[str]:
+    """What somebody should know before such commands are carried out."""
+    return [*_unclaimed_nodes(preview)]
+
+
+def _unclaimed_nodes(preview: DisruptionPreview) -> Iterator[str]:
+    names = [each.candidate.name for each in preview.outcomes if each.candidate.node.claim is None]
+    if names:
+        nodes = "1 node has" if len(names) == 1 else f"{len(names):,} nodes have"
+        own = "stands for its own" if len(names) == 1 else "stand for their own"
+        yield f"{nodes} no NodeClaim and {own}: {join_first(names)}"

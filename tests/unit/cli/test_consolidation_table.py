@@ -1,0 +1,124 @@
+"""The table of `wain consolidate` in windows of several widths."""
+
+from io import StringIO
+from typing import Any
+
+import pytest
+
+from wainwright.cli.consolidation_table import print_consolidation
+from wainwright.cli.plan_table import Console
+
+NODE = "ip-10-0-1-13.us-west-2.compute.internal"
+
+
+def candidate(number: int) -> dict[str, Any]:
+    return {
+        "node": f"{number}-{NODE}",
+        "instanceType": "m5.2xlarge",
+        "capacityType": "on-demand",
+        "reservationID": None,
+        "zone": "us-west-2a",
+        "pricePerHour": 0.384,
+    }
+
+
+def document(commands: int = 1, nodes: int = 1, *, settled: bool = True) -> dict[str, Any]:
+    command = {
+        "reason": "Underutilized",
+        "candidates": [candidate(number) for number in range(nodes)],
+        "replacements": [],
+        "moves": [{"pod": f"shop/{n}", "from": NODE, "to": f"node-{n}"} for n in range(7)],
+        "savingsPerHour": 0.384 * nodes,
+        "evictions": 7,
+    }
+    held = {"kind": "pdb", "name": "shop/web", "nodes": 2, "savingPerHour": 0.5}
+    return {
+        "commands": [command | {"step": step + 1} for step in range(commands)],
+        "nodes": [{"verdict": "removed", "reason": "underutilized"}] * (commands * nodes),
+        "heldBy": [held],
+        "summary": {
+            "nodesBefore": 100,
+            "nodesAfter": 100 - commands * nodes,
+            "pricePerHourBefore": 40.0,
+            "pricePerHourAfter": 39.0,
+            "savingsPerHour": 1.0,
+            "evictions": 7 * commands,
+            "settled": settled,
+            "lowerBoundPerHour": 30.0,
+        },
+    }
+
+
+def printed(shown: dict[str, Any], *, width: int = 80, terminal: bool = True) -> list[str]:
+    output = StringIO()
+    console = Console(
+        file=output,
+        width=width,
+        force_terminal=terminal,
+        no_color=True,
+        markup=False,
+        highlight=False,
+        legacy_windows=False,
+    )
+    print_consolidation(shown, console)
+    return output.getvalue().replace("\x1b[1m", "").replace("\x1b[0m", "").splitlines()
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_no_line_is_wider_than_the_window_and_names_stay_whole(width: int) -> None:
+    lines = printed(document(), width=width)
+    assert max(map(len, lines)) <= max(width, 71)
+    assert any(NODE in line for line in lines)
+
+
+def test_what_does_not_fit_goes_on_further_to_the_right() -> None:
+    lines = printed(document())
+    [number] = [n for n, line in enumerate(lines) if NODE in line]
+    assert lines[number].startswith(f"   − 0-{NODE}  $0.384/h m5.2xlarge")
+    assert lines[number + 1].startswith("       ")
+
+
+def test_a_pipe_has_whole_lines() -> None:
+    lines = printed(document(), terminal=False)
+    assert f"   − 0-{NODE}  $0.384/h m5.2xlarge on-demand us-west-2a" in lines
+
+
+def test_many_nodes_of_a_command_are_summed_up() -> None:
+    lines = printed(document(nodes=9))
+    assert "   − and 4 more: 4 m5.2xlarge" in lines
+    assert "     2 pods to 2 other nodes" in lines
+
+
+def test_many_commands_are_summed_up() -> None:
+    lines = printed(document(commands=25))
+    assert "20. underutilized: 1 node goes, 7 pods move, saves $0.384/h" in lines
+    assert any(line.startswith("and 5 more commands: $1.920/h saved") for line in lines)
+
+
+def test_the_answer_comes_first_and_the_figures_last() -> None:
+    lines = printed(document(), width=120)
+    assert lines[0] == "1 of 100 nodes can go: saves $1.000/h (2 %), 7 pods move"
+    assert lines[-5].split() == [
+        "now",
+        "when",
+        "nothing",
+        "is",
+        "left",
+        "to",
+        "do",
+        "lower",
+        "bound",
+    ]
+    assert lines[-1].split() == ["above", "the", "bound", "33", "%", "30", "%"]
+
+
+def test_expired_nodes_go_without_a_command() -> None:
+    shown = document()
+    shown["nodes"] = [*shown["nodes"], {"verdict": "removed", "reason": "expired"}]
+    assert printed(shown)[1] == "1 node has expired and goes without a command"
+
+
+def test_commands_that_are_not_all_say_so() -> None:
+    lines = printed(document(settled=False))
+    assert lines[1] == "after 1 command there is still something to do"
+    assert "after 1 command" in lines[-5]

@@ -1,0 +1,137 @@
+"""Verdicts on nodes as sentences."""
+
+import json
+from typing import Any
+
+import pytest
+from tests.support.manifest_tables import TESTS
+
+from wainwright.core.disruption.candidates import BlockerCode
+from wainwright.core.disruption.commands import Outcome
+from wainwright.messages.disruption import (
+    CHANGES,
+    GONE_REASONS,
+    REASONS,
+    BlockerFacts,
+    VerdictFacts,
+    describe_blocker,
+    describe_reason,
+    describe_verdict,
+    suggest_change,
+)
+
+SCHEMA = json.loads((TESTS.parent / "docs" / "consolidation.schema.json").read_text())
+CODES = SCHEMA["$defs"]["node"]["properties"]["reason"]["enum"]
+
+
+def facts(code: str, verdict: str = "blocked", **more: Any) -> VerdictFacts:
+    known: dict[str, Any] = {
+        "node": "n1",
+        "pool": "web",
+        "instance_type": "m5.large",
+        "zone": "us-west-2a",
+        "capacity_type": "spot",
+        "pods": 3,
+        "policy": "WhenEmpty",
+        "consolidate_after": "5m",
+        "drift": "NodePoolDrifted",
+    }
+    return VerdictFacts(verdict=verdict, code=code, **known | more)
+
+
+def blocker(code: str, kind: str = "pod", name: str = "shop/a", **more: Any) -> BlockerFacts:
+    return BlockerFacts(code=code, kind=kind, name=name, **more)
+
+
+def test_every_code_of_the_contract_has_a_sentence() -> None:
+    assert {*REASONS, *GONE_REASONS} == set(CODES)
+    assert set(CHANGES) <= set(CODES)
+
+
+def test_every_code_of_the_decisions_is_in_the_contract() -> None:
+    codes = {each.text for each in BlockerCode} | {each.value for each in Outcome}
+    assert codes <= set(CODES)
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_no_sentence_has_gaps(code: str) -> None:
+    said = describe_verdict(facts(code, blockers=(blocker(code),)))
+    assert said == said.strip()
+    assert "{" not in said
+    assert "  " not in said
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            facts("do-not-disrupt-pod", blockers=(blocker("do-not-disrupt-pod"),), saving=0.4),
+            "pod shop/a has the annotation karpenter.sh/do-not-disrupt: remove the annotation to "
+            "save $0.400/h",
+        ),
+        (
+            facts(
+                "do-not-disrupt-pod",
+                blockers=(blocker("do-not-disrupt-pod", until=86400.0),),
+                saving=0.4,
+            ),
+            "pod shop/a has the annotation karpenter.sh/do-not-disrupt: wait until "
+            "1970-01-02T00:00:00Z to save $0.400/h",
+        ),
+        (
+            facts("pdb", blockers=(blocker("pdb", "pdb"), blocker("pdb", "pdb", "shop/b"))),
+            "PodDisruptionBudget shop/a and shop/b allow no eviction now",
+        ),
+        (
+            facts("pdb", blockers=(blocker("pdb"), blocker("policy", "policy")), saving=0.1),
+            "PodDisruptionBudget shop/a allows no eviction now, and 1 more thing besides: "
+            "$0.100/h would be saved otherwise",
+        ),
+        (
+            facts("policy", consolidate_after=None, saving=0.2),
+            "NodePool web does not consolidate it (consolidateAfter: Never): set consolidateAfter "
+            "of NodePool web to a duration to save $0.200/h",
+        ),
+        (
+            facts("unknown-price"),
+            "the catalogue has no price for m5.large in us-west-2a as spot",
+        ),
+        (facts("not-initialized", joined=False), "no Node of its NodeClaim is there yet"),
+        (
+            facts("budget", budget_problem="the minute 61 is none", saving=0.3),
+            "the disruption budgets of NodePool web allow no further node now: the minute 61 is "
+            "none: correct spec.disruption.budgets of NodePool web to save $0.300/h",
+        ),
+        (facts("no-saving", "kept", pods=1), "nothing cheaper holds its pod"),
+        (
+            facts("underutilized", "removed"),
+            "it costs more than its 3 pods need, and other nodes have room for them",
+        ),
+        (
+            facts("drifted", "replaced", replacements=("web-1",)),
+            "it has drifted (NodePoolDrifted), and web-1 takes its place",
+        ),
+    ],
+)
+def test_a_verdict_names_what_holds_what_to_do_and_what_it_saves(
+    given: VerdictFacts, said: str
+) -> None:
+    assert describe_verdict(given) == said
+
+
+def test_a_blocker_is_described_by_its_own_name() -> None:
+    given = facts("pdb", blockers=(blocker("pdb", "pdb"), blocker("pdb", "pdb", "shop/b")))
+    said = [describe_blocker(each, given) for each in given.blockers]
+    assert said == [
+        "PodDisruptionBudget shop/a allows no eviction now",
+        "PodDisruptionBudget shop/b allows no eviction now",
+    ]
+
+
+def test_what_nobody_can_change_has_no_suggestion() -> None:
+    assert suggest_change(facts("no-saving", "kept")) is None
+    assert suggest_change(facts("deleting")) is None
+
+
+def test_the_reason_alone_has_no_dollars() -> None:
+    assert "$" not in describe_reason(facts("budget", saving=3.0))
