@@ -58,6 +58,8 @@ class PlanSettings(msgspec.Struct, frozen=True, kw_only=True):
     gates: FeatureGates = FeatureGates()
     rules: Rules = Rules()
     options: PlanOptions = DEFAULT_PLAN_OPTIONS
+    maximum_replicas: bool = False
+    """Whether workloads with an autoscaler are planned with the most replicas it allows."""
 
 
 class PreparedInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,6 +134,7 @@ def prepare_input(manifests: ClusterManifests, settings: PlanSettings) -> Prepar
         manifests,
         reservations=map(_model_reservation, selected),
         now=settings.now.timestamp(),
+        maximum_replicas=settings.maximum_replicas,
     )
     evictions = evict_from_deleting_nodes(translated.snapshot)
     remarks = (*translated.remarks, *blocked_evictions(evictions.blocked))

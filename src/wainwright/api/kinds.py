@@ -17,6 +17,7 @@ from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.karpenter.shared_fields import OWN_GROUPS
 from wainwright.api.kubernetes.object_reader import KUBERNETES_KINDS as KUBERNETES
 from wainwright.api.legacy.legacy_validation import LEGACY_KINDS
+from wainwright.api.pod_template_paths import PodTemplatePaths
 from wainwright.api.wire import WireStruct, object_schema, publishable_schema
 
 SIMILAR_GROUP: Final = 0.85  # of 1: how similar a group must be to ours to be a typing error
@@ -191,6 +192,7 @@ def _all_kinds() -> list[KnownKind]:
     offline: list[KindEntry] = [
         ("wainwright.dev/v1alpha1", "Cloud", KindFamily.OFFLINE, Cloud),
         ("wainwright.dev/v1alpha1", "Catalog", KindFamily.OFFLINE, Catalog),
+        ("wainwright.dev/v1alpha1", "PodTemplatePaths", KindFamily.OFFLINE, PodTemplatePaths),
     ]
     kubernetes_reader: list[KindEntry] = [
         (*key, KindFamily.KUBERNETES, kind) for key, kind in KUBERNETES.items()

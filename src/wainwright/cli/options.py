@@ -83,6 +83,13 @@ OPTIONS: Final = {
         metavar="NAME=AMOUNT",
         help="What all nodes together may have: cpu, memory, nodes, pricePerHour; may be repeated.",
     ),
+    "replicas": click.option(
+        "--replicas",
+        type=click.Choice(["stated", "max"]),
+        default="stated",
+        show_default=True,
+        help="Of workloads that are scaled: those stated, else where scaling begins; or the most.",
+    ),
     "strict_weights": click.option(
         "--strict-weights",
         is_flag=True,
@@ -101,6 +108,7 @@ PLAN_OPTIONS: Final = (
     "packing",
     "strict_weights",
     "cluster_limits",
+    "replicas",
 )
 """Options of the commands that plan."""
 

@@ -60,6 +60,7 @@ class PlanArguments(CatalogArguments, frozen=True, kw_only=True):
     strict_weights: bool = False
     cluster_limits: tuple[str, ...] = ()
     scheduler_config: str | None = None
+    replicas: str = "stated"
 
     @property
     def flag_files(self) -> list[str]:
@@ -128,6 +129,7 @@ def _plan_settings(arguments: PlanArguments) -> PlanSettings:
         region=arguments.region,
         gates=gates,
         rules=catalog_settings(arguments),
+        maximum_replicas=arguments.replicas == "max",
         options=PlanOptions(
             min_values_policy=MinValuesPolicy(arguments.min_values_policy),
             preference_policy=PreferencePolicy(arguments.preference_policy),

@@ -17,6 +17,7 @@ from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kinds import KindFamily, KnownKind, known_kinds
 from wainwright.api.kubernetes.object_reader import ObjectReader
+from wainwright.api.pod_template_paths import PodTemplatePaths
 from wainwright.api.validation.object_validation import validate_object, with_defaults
 from wainwright.api.wire import WireStruct
 from wainwright.gc_pause import gc_paused
@@ -30,8 +31,9 @@ from wainwright.manifests.documents import (
     locate_error,
     no_progress,
 )
+from wainwright.manifests.duplicates import replace_duplicates
 from wainwright.manifests.folder_scan import SkippedFile, describe_skipped
-from wainwright.manifests.manifest_validation import identify_kind, replace_duplicates
+from wainwright.manifests.manifest_validation import identify_kind
 from wainwright.manifests.other_kinds import OtherKinds
 from wainwright.manifests.placeholders import name_placeholder
 from wainwright.manifests.problems import InvalidInput, Problem, ProblemReport
@@ -286,7 +288,7 @@ class _ManifestReader:
             findings = identify_kind(document.value)
             self._add_errors(document, findings.field_errors)
             if findings.is_other_kind:
-                self.other_kinds.add(document.value)
+                self.other_kinds.add(document)
             if findings.kind is not None:
                 known.append((document, findings.kind))
         known, duplicates = replace_duplicates(known)
@@ -369,14 +371,20 @@ class _ManifestReader:
         field_error = FieldError(path=path, message=message, warning=True)
         self.manifests.notes.append(locate_error(document, field_error))
 
+    def _expand_other_kinds(self) -> None:
+        paths = [each.spec for each in self.manifests.all(PodTemplatePaths)]
+        expansion = self.other_kinds.expand(paths, verbose=self.options.verbose)
+        self.manifests.objects.extend(expansion.objects)
+        self.manifests.notes.extend([*expansion.duplicates, *expansion.notes])
+        self.manifests.other_notes.extend(expansion.irrelevant)
+
     def finish(self) -> ClusterManifests:
         for kind in (Cloud, Catalog):
             if len(self.manifests.all(kind)) > 1:
                 message = f"the input has more than one {kind.__name__}"
                 self.errors.append(Problem(file="input", message=message, hint="keep one"))
         verbose = self.options.verbose
-        self.manifests.notes.extend(self.other_kinds.uncounted_pods(verbose=verbose))
-        self.manifests.other_notes.extend(self.other_kinds.irrelevant(verbose=verbose))
+        self._expand_other_kinds()
         self.manifests.other_notes.extend(describe_skipped(self.skipped, verbose=verbose))
         if self.options.quiet:
             self.manifests.other_notes.clear()
