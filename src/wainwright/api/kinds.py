@@ -11,6 +11,7 @@ import msgspec
 
 from wainwright.api.catalog_documents import Catalog, Cloud, InstanceType, NodeOverlay
 from wainwright.api.field_error import did_you_mean
+from wainwright.api.karpenter.auto_mode import NodeClass
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
@@ -173,6 +174,7 @@ class KindFamily(Enum):
     OFFLINE = "a kind of ours that only offline commands read"
     KUBERNETES = "Kubernetes' own: checked as far as scheduling depends on it"
     LEGACY = "a kind of the past: converted, not used"
+    AUTO_MODE = "EKS Auto Mode's: checked as far as planning depends on it"
 
 
 class KnownKind(msgspec.Struct, frozen=True, kw_only=True):
@@ -194,13 +196,16 @@ def _all_kinds() -> list[KnownKind]:
         ("wainwright.dev/v1alpha1", "Catalog", KindFamily.OFFLINE, Catalog),
         ("wainwright.dev/v1alpha1", "PodTemplatePaths", KindFamily.OFFLINE, PodTemplatePaths),
     ]
+    auto_mode: list[KindEntry] = [
+        ("eks.amazonaws.com/v1", "NodeClass", KindFamily.AUTO_MODE, NodeClass)
+    ]
     kubernetes_reader: list[KindEntry] = [
         (*key, KindFamily.KUBERNETES, kind) for key, kind in KUBERNETES.items()
     ]
     old: list[KindEntry] = [(*key, KindFamily.LEGACY, kind) for key, kind in LEGACY_KINDS.items()]
     return [
         KnownKind(api_version=version, name=name, family=family, type=kind)
-        for version, name, family, kind in [*custom, *offline, *kubernetes_reader, *old]
+        for version, name, family, kind in [*custom, *offline, *auto_mode, *kubernetes_reader, *old]
     ]
 
 

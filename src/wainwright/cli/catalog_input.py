@@ -224,6 +224,7 @@ def _find_scope(
     if pool is not None:
         return catalog_scope(manifests, pool)
     known = {each.metadata.name: each for each in map(manifests.class_of, manifests.pools)}
+    known |= {each.metadata.name: each for each in manifests.auto_mode_classes}
     known |= {each.metadata.name: each for each in manifests.classes}
     if arguments.nodeclass is not None:
         if arguments.nodeclass not in known:

@@ -76,6 +76,13 @@ OPTIONS: Final = {
         metavar="FILE",
         help="Where the cluster's scheduler has default constraints: its configuration.",
     ),
+    "built_in_pools": click.option(
+        "--built-in-pool",
+        "built_in_pools",
+        type=click.Choice(["general-purpose", "system"]),
+        multiple=True,
+        help="A NodePool that EKS Auto Mode brings along; may be repeated.",
+    ),
     "cluster_limits": click.option(
         "--cluster-limit",
         "cluster_limits",
@@ -109,6 +116,7 @@ PLAN_OPTIONS: Final = (
     "strict_weights",
     "cluster_limits",
     "replicas",
+    "built_in_pools",
 )
 """Options of the commands that plan."""
 

@@ -61,6 +61,7 @@ class PlanArguments(CatalogArguments, frozen=True, kw_only=True):
     cluster_limits: tuple[str, ...] = ()
     scheduler_config: str | None = None
     replicas: str = "stated"
+    built_in_pools: tuple[str, ...] = ()
 
     @property
     def flag_files(self) -> list[str]:
@@ -118,7 +119,9 @@ def _read_input(arguments: PlanArguments, progress: ProgressCallback) -> Cluster
         catalog=arguments.catalog,
         scheduler_config=arguments.scheduler_config,
         progress=progress,
-        options=arguments.read_options,
+        options=msgspec.structs.replace(
+            arguments.read_options, built_in_pools=arguments.built_in_pools
+        ),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from wainwright.api.karpenter.nodepool import NodePool
+from wainwright.model.labels import AUTO_MODE_DOMAIN
 from wainwright.model.resources import sort_resources
 from wainwright.model.snapshot import NODES_LIMIT, Pool
 from wainwright.translate.disruption import translate_pool_disruption
@@ -25,6 +26,7 @@ def translate_pool(node_pool: NodePool, paired_nodes: Iterable[NodeWithClaim] = 
     return Pool(
         name=node_pool.metadata.name,
         node_class=template.spec.nodeClassRef.name,
+        auto_mode=template.spec.nodeClassRef.group == AUTO_MODE_DOMAIN,
         weight=node_pool.spec.weight or 0,
         requirements=translate_requirements(template.spec.requirements),
         labels=dict((template.metadata.labels if template.metadata is not None else None) or {}),
