@@ -53,10 +53,11 @@ from wainwright.model.labels import NODEPOOL, node_class_labels, suggest_label
 
 
 class FeatureGates(msgspec.Struct, frozen=True, kw_only=True):
-    """The feature gates of the catalogue."""
+    """The feature gates of the catalogue and of plans."""
 
     capacity_reservations: bool = True
     node_overlay: bool = True
+    static_capacity: bool = False
 
 
 class CatalogScope(msgspec.Struct, frozen=True, kw_only=True):

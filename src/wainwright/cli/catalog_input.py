@@ -80,6 +80,7 @@ FEATURE_GATES: Final = {
     "CapacityReservations": "capacity_reservations",
     "ReservedCapacity": "capacity_reservations",
     "NodeOverlay": "node_overlay",
+    "StaticCapacity": "static_capacity",
     "SpotToSpotConsolidation": "",
 }
 """Feature gate to its field; empty where offline commands do not use it."""

@@ -139,6 +139,7 @@ def _plan_settings(arguments: PlanArguments) -> PlanSettings:
             packing=PackingPolicy(arguments.packing),
             strict_weights=arguments.strict_weights,
             capacity_reservations=gates.capacity_reservations,
+            static_capacity=gates.static_capacity,
             cluster_limits=parse_cluster_limits(arguments.cluster_limits),
         ),
     )

@@ -46,6 +46,8 @@ _WORKLOAD_REMARKS: Final = {
     RemarkKind.FEWER_THAN_MINIMUM: "planned with the replicas that are stated, though an "
     "autoscaler will ask for more",
     RemarkKind.AUTOSCALER_WITHOUT_WORKLOAD: "autoscalers whose workload is not in the input",
+    RemarkKind.STATIC_POOLS_IGNORED: "static NodePools are left out while the feature gate "
+    "StaticCapacity is off (--feature-gate StaticCapacity=true)",
 }
 
 

@@ -18,6 +18,7 @@ class RemarkKind(Enum):
     MAXIMUM_REPLICAS = 8
     FEWER_THAN_MINIMUM = 9
     AUTOSCALER_WITHOUT_WORKLOAD = 10
+    STATIC_POOLS_IGNORED = 11
 
 
 class InputRemark(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,4 +32,4 @@ class InputRemark(msgspec.Struct, frozen=True, kw_only=True):
     pool: str = ""
     """The NodePool of a node that its NodeClaim stands for."""
     workloads: tuple[str, ...] = ()
-    """Workloads or autoscalers with the number in question, sorted."""
+    """Workloads or autoscalers with the number in question, or NodePools, sorted."""

@@ -24,6 +24,8 @@ from wainwright.model.taints import Taint, is_ephemeral_taint
 
 NODES_LIMIT: Final = "nodes"
 """The key in limits that counts nodes."""
+STATIC_POOL: Final = "it is static and keeps its replicas, whatever pods need"
+"""Why a static NodePool launches nothing for pods."""
 
 
 class Pool(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +52,11 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
     """Of the fields of its template that nodes get at launch; see `core.disruption.drift`."""
     replicas: int | None = None
     """The size of a static NodePool; None for one that follows its pods."""
+
+    @property
+    def keeps_replicas(self) -> bool:
+        """Whether it is static, and nothing keeps it from launching nodes."""
+        return self.replicas is not None and self.unusable == STATIC_POOL
 
     @property
     def node_class_labels(self) -> dict[str, str]:

@@ -19,6 +19,7 @@ from wainwright.core.explain.placed_pod import (
     launch_alternatives,
 )
 from wainwright.core.explain.unschedulable import snapshot_after_plan
+from wainwright.core.static_capacity import plan_static_capacity
 from wainwright.errors import UsageError
 from wainwright.messages import unschedulable
 from wainwright.messages.formatting import format_count, format_hourly, join_first, join_with_and
@@ -65,9 +66,12 @@ def decision_lines(planned: OfflinePlan, claim: PlannedNodeClaim, pod: str) -> l
     prepared = planned.prepared
     indexes = {name: catalog.index for name, catalog in prepared.catalogs.items()}
     options = prepared.settings.options
-    decision = explain_placement(prepared.snapshot, indexes, options, claim, pod)
     pools = {pool.name: pool for pool in prepared.snapshot.pools}
     pool = pools[claim.pool]
+    if pool.keeps_replicas:
+        return [f"{pool.name} is static: its nodes are launched first, whatever pods need"]
+    snapshot = plan_static_capacity(prepared.snapshot, indexes, options).snapshot
+    decision = explain_placement(snapshot, indexes, options, claim, pod)
     alternatives = launch_alternatives(claim, pool, indexes[claim.pool])
     after = snapshot_after_plan(prepared.snapshot, indexes, planned.plan.claims)
     return [
