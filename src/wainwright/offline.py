@@ -30,6 +30,7 @@ from wainwright.catalogue.region_catalog import (
 from wainwright.core.disruption.eviction import evict_from_deleting_nodes
 from wainwright.core.explain.unschedulable import explain_plan
 from wainwright.core.plan import plan, solve_plan
+from wainwright.core.static_capacity import StaticPoolState, plan_static_capacity
 from wainwright.gc_pause import gc_paused
 from wainwright.manifests.cluster_manifests import ClusterManifests
 from wainwright.messages.formatting import format_count, join_first
@@ -58,6 +59,8 @@ class PlanSettings(msgspec.Struct, frozen=True, kw_only=True):
     gates: FeatureGates = FeatureGates()
     rules: Rules = Rules()
     options: PlanOptions = DEFAULT_PLAN_OPTIONS
+    maximum_replicas: bool = False
+    """Whether workloads with an autoscaler are planned with the most replicas it allows."""
 
 
 class PreparedInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,9 +135,14 @@ def prepare_input(manifests: ClusterManifests, settings: PlanSettings) -> Prepar
         manifests,
         reservations=map(_model_reservation, selected),
         now=settings.now.timestamp(),
+        maximum_replicas=settings.maximum_replicas,
     )
     evictions = evict_from_deleting_nodes(translated.snapshot)
-    remarks = (*translated.remarks, *blocked_evictions(evictions.blocked))
+    remarks = (
+        *translated.remarks,
+        *blocked_evictions(evictions.blocked),
+        *_ignored_static_pools(translated.snapshot, settings.options),
+    )
     diagnostics = dict.fromkeys(
         diagnostic for catalog in catalogs.values() for diagnostic in catalog.diagnostics
     )
@@ -147,6 +155,13 @@ def prepare_input(manifests: ClusterManifests, settings: PlanSettings) -> Prepar
         diagnostics=tuple(diagnostics),
         unusable_reservations=tuple(unusable),
     )
+
+
+def _ignored_static_pools(snapshot: Snapshot, options: PlanOptions) -> list[InputRemark]:
+    names = tuple(pool.name for pool in snapshot.pools if pool.keeps_replicas)
+    if options.static_capacity or not names:
+        return []
+    return [InputRemark(kind=RemarkKind.STATIC_POOLS_IGNORED, workloads=names)]
 
 
 def blocked_evictions(pods: Iterable[Pod]) -> list[InputRemark]:
@@ -183,12 +198,36 @@ def plan_snapshot(
 ) -> ExplainedPlan:
     """The plan, why pods are unplaced, and a warning about what respecting preferences costs."""
     with gc_paused():
+        static = plan_static_capacity(snapshot, indexes, options)
+        snapshot = static.snapshot
         result = explain_plan(
             solve_plan(snapshot, indexes, options), with_suggestions=with_suggestions
         )
         warnings = _preference_cost_warnings(snapshot, indexes, options, result)
         warnings += _unpriced_node_warnings(result)
+        warnings += tuple(describe_static_pool(each) for each in static.pools)
+        result = static.join(result)
     return msgspec.structs.replace(result, warnings=(*result.warnings, *warnings))
+
+
+def describe_static_pool(state: StaticPoolState) -> str:
+    """How many of its replicas run, are planned and are missing."""
+    parts = [format_count(state.replicas, "replica")]
+    parts.append(format_count(state.running, "runs", "run"))
+    if state.planned:
+        parts.append(format_count(state.planned, "is planned", "are planned"))
+    if state.missing:
+        parts.append(f"{state.missing:,} cannot be launched{_missing_reason(state)}")
+    if state.running > state.replicas:
+        parts.append(f"{state.running - state.replicas:,} would be removed")
+    return f"static NodePool {state.pool}: {', '.join(parts)}"
+
+
+def _missing_reason(state: StaticPoolState) -> str:
+    is_limited = state.limit is not None and state.running + state.planned >= state.limit
+    if is_limited:
+        return f" (limits.nodes is {state.limit:,})"
+    return " (no offering is available, or a limit of the cluster is reached)"
 
 
 def _preference_cost_warnings(

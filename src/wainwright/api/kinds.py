@@ -11,12 +11,14 @@ import msgspec
 
 from wainwright.api.catalog_documents import Catalog, Cloud, InstanceType, NodeOverlay
 from wainwright.api.field_error import did_you_mean
+from wainwright.api.karpenter.auto_mode import NodeClass
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.karpenter.shared_fields import OWN_GROUPS
 from wainwright.api.kubernetes.object_reader import KUBERNETES_KINDS as KUBERNETES
 from wainwright.api.legacy.legacy_validation import LEGACY_KINDS
+from wainwright.api.pod_template_paths import PodTemplatePaths
 from wainwright.api.wire import WireStruct, object_schema, publishable_schema
 
 SIMILAR_GROUP: Final = 0.85  # of 1: how similar a group must be to ours to be a typing error
@@ -172,6 +174,7 @@ class KindFamily(Enum):
     OFFLINE = "a kind of ours that only offline commands read"
     KUBERNETES = "Kubernetes' own: checked as far as scheduling depends on it"
     LEGACY = "a kind of the past: converted, not used"
+    AUTO_MODE = "EKS Auto Mode's: checked as far as planning depends on it"
 
 
 class KnownKind(msgspec.Struct, frozen=True, kw_only=True):
@@ -191,6 +194,10 @@ def _all_kinds() -> list[KnownKind]:
     offline: list[KindEntry] = [
         ("wainwright.dev/v1alpha1", "Cloud", KindFamily.OFFLINE, Cloud),
         ("wainwright.dev/v1alpha1", "Catalog", KindFamily.OFFLINE, Catalog),
+        ("wainwright.dev/v1alpha1", "PodTemplatePaths", KindFamily.OFFLINE, PodTemplatePaths),
+    ]
+    auto_mode: list[KindEntry] = [
+        ("eks.amazonaws.com/v1", "NodeClass", KindFamily.AUTO_MODE, NodeClass)
     ]
     kubernetes_reader: list[KindEntry] = [
         (*key, KindFamily.KUBERNETES, kind) for key, kind in KUBERNETES.items()
@@ -198,7 +205,7 @@ def _all_kinds() -> list[KnownKind]:
     old: list[KindEntry] = [(*key, KindFamily.LEGACY, kind) for key, kind in LEGACY_KINDS.items()]
     return [
         KnownKind(api_version=version, name=name, family=family, type=kind)
-        for version, name, family, kind in [*custom, *offline, *kubernetes_reader, *old]
+        for version, name, family, kind in [*custom, *offline, *auto_mode, *kubernetes_reader, *old]
     ]
 
 

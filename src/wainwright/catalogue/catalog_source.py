@@ -8,6 +8,8 @@ alike on each of them.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Protocol
 
+import msgspec
+
 from wainwright.api.catalog_documents import Catalog, Cloud
 from wainwright.catalogue import regions
 from wainwright.catalogue.catalog_document import parse_catalog
@@ -29,7 +31,7 @@ from wainwright.catalogue.instancetypes.node_class_settings import (
     ResourceOverride,
     find_incompatibility,
 )
-from wainwright.catalogue.instancetypes.type_labels import type_requirements
+from wainwright.catalogue.instancetypes.type_labels import name_labels, type_requirements
 from wainwright.catalogue.offerings.built_in_offerings import (
     PriceFactorBasis,
     load_built_in_offerings,
@@ -167,11 +169,11 @@ class CatalogDocumentSource:
     def whole_region(self) -> CatalogSource:
         return self
 
-    def type_requirements(
-        self,
-        traits: AmiFamilyTraits,  # noqa: ARG002
-    ) -> Mapping[str, Requirements]:
-        return {name: each.requirements for name, each in self._types.items()}
+    def type_requirements(self, traits: AmiFamilyTraits) -> Mapping[str, Requirements]:
+        stated = {name: each.requirements for name, each in self._types.items()}
+        if not traits.auto_mode:
+            return stated
+        return {name: _renamed(requirements, traits) for name, requirements in stated.items()}
 
     def find_incompatibility(
         self,
@@ -195,6 +197,13 @@ class CatalogDocumentSource:
         override: ResourceOverride,
     ) -> DerivedResources:
         return self._types[name].derive_resources(override)
+
+
+def _renamed(requirements: Requirements, traits: AmiFamilyTraits) -> Requirements:
+    named = name_labels(dict(requirements.items()), traits)
+    return Requirements(
+        [msgspec.structs.replace(each, key=key) for key, each in sorted(named.items())]
+    )
 
 
 def _zone_ids(offerings: Iterable[tuple[LayeredOffering, ...]]) -> Iterator[tuple[str, str]]:

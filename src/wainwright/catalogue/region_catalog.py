@@ -13,6 +13,7 @@ import msgspec
 
 from wainwright.api.catalog_documents import Catalog, Cloud, InstanceType, NodeOverlay
 from wainwright.api.field_error import did_you_mean
+from wainwright.api.karpenter.auto_mode import AUTO_MODE_KIND
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.catalogue.catalog_source import CatalogSource, offline_source
 from wainwright.catalogue.diagnostics import (
@@ -48,14 +49,15 @@ from wainwright.catalogue.offerings.overrides import (
     parse_overlay,
     sort_by_weight,
 )
-from wainwright.model.labels import EC2NODECLASS, NODEPOOL, suggest_label
+from wainwright.model.labels import NODEPOOL, node_class_labels, suggest_label
 
 
 class FeatureGates(msgspec.Struct, frozen=True, kw_only=True):
-    """The feature gates of the catalogue."""
+    """The feature gates of the catalogue and of plans."""
 
     capacity_reservations: bool = True
     node_overlay: bool = True
+    static_capacity: bool = False
 
 
 class CatalogScope(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +71,8 @@ class CatalogScope(msgspec.Struct, frozen=True, kw_only=True):
 
     def node_labels(self) -> dict[str, str]:
         """The labels that every node of the scope has."""
-        owners = {EC2NODECLASS: self.node_class.metadata.name, NODEPOOL: self.pool}
+        name, auto_mode = self.node_class.metadata.name, self.node_class.kind == AUTO_MODE_KIND
+        owners = {NODEPOOL: self.pool, **node_class_labels(name, auto_mode=auto_mode)}
         return {**self.labels, **{key: value for key, value in owners.items() if value}}
 
 

@@ -80,6 +80,7 @@ FEATURE_GATES: Final = {
     "CapacityReservations": "capacity_reservations",
     "ReservedCapacity": "capacity_reservations",
     "NodeOverlay": "node_overlay",
+    "StaticCapacity": "static_capacity",
     "SpotToSpotConsolidation": "",
     "StaticCapacity": "",
     "TerminateFirstDrift": "",
@@ -237,6 +238,7 @@ def _find_scope(
     if pool is not None:
         return catalog_scope(manifests, pool)
     known = {each.metadata.name: each for each in map(manifests.class_of, manifests.pools)}
+    known |= {each.metadata.name: each for each in manifests.auto_mode_classes}
     known |= {each.metadata.name: each for each in manifests.classes}
     if arguments.nodeclass is not None:
         if arguments.nodeclass not in known:

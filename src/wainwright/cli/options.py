@@ -76,12 +76,26 @@ OPTIONS: Final = {
         metavar="FILE",
         help="Where the cluster's scheduler has default constraints: its configuration.",
     ),
+    "built_in_pools": click.option(
+        "--built-in-pool",
+        "built_in_pools",
+        type=click.Choice(["general-purpose", "system"]),
+        multiple=True,
+        help="A NodePool that EKS Auto Mode brings along; may be repeated.",
+    ),
     "cluster_limits": click.option(
         "--cluster-limit",
         "cluster_limits",
         multiple=True,
         metavar="NAME=AMOUNT",
         help="What all nodes together may have: cpu, memory, nodes, pricePerHour; may be repeated.",
+    ),
+    "replicas": click.option(
+        "--replicas",
+        type=click.Choice(["stated", "max"]),
+        default="stated",
+        show_default=True,
+        help="Of workloads that are scaled: those stated, else where scaling begins; or the most.",
     ),
     "strict_weights": click.option(
         "--strict-weights",
@@ -101,6 +115,8 @@ PLAN_OPTIONS: Final = (
     "packing",
     "strict_weights",
     "cluster_limits",
+    "replicas",
+    "built_in_pools",
 )
 """Options of the commands that plan."""
 

@@ -60,6 +60,8 @@ class PlanArguments(CatalogArguments, frozen=True, kw_only=True):
     strict_weights: bool = False
     cluster_limits: tuple[str, ...] = ()
     scheduler_config: str | None = None
+    replicas: str = "stated"
+    built_in_pools: tuple[str, ...] = ()
 
     @property
     def flag_files(self) -> list[str]:
@@ -136,7 +138,9 @@ def _read_input(arguments: PlanArguments, progress: ProgressCallback) -> Cluster
         catalog=arguments.catalog,
         scheduler_config=arguments.scheduler_config,
         progress=progress,
-        options=arguments.read_options,
+        options=msgspec.structs.replace(
+            arguments.read_options, built_in_pools=arguments.built_in_pools
+        ),
     )
 
 
@@ -147,12 +151,14 @@ def _plan_settings(arguments: PlanArguments) -> PlanSettings:
         region=arguments.region,
         gates=gates,
         rules=catalog_settings(arguments),
+        maximum_replicas=arguments.replicas == "max",
         options=PlanOptions(
             min_values_policy=MinValuesPolicy(arguments.min_values_policy),
             preference_policy=PreferencePolicy(arguments.preference_policy),
             packing=PackingPolicy(arguments.packing),
             strict_weights=arguments.strict_weights,
             capacity_reservations=gates.capacity_reservations,
+            static_capacity=gates.static_capacity,
             cluster_limits=parse_cluster_limits(arguments.cluster_limits),
         ),
     )

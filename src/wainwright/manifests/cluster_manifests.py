@@ -12,14 +12,24 @@ import msgspec
 
 from wainwright.api.catalog_documents import Catalog, Cloud, InstanceType, NodeOverlay
 from wainwright.api.field_error import FieldError, FieldPath
+from wainwright.api.karpenter.auto_mode import NodeClass
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kinds import KindFamily, KnownKind, known_kinds
 from wainwright.api.kubernetes.object_reader import ObjectReader
+from wainwright.api.pod_template_paths import PodTemplatePaths
 from wainwright.api.validation.object_validation import validate_object, with_defaults
 from wainwright.api.wire import WireStruct
 from wainwright.gc_pause import gc_paused
+from wainwright.manifests.auto_mode import (
+    auto_mode_class,
+    built_in_pool,
+    fill_built_in_pool,
+    has_known_class,
+    is_auto_mode,
+    selected_built_in_pools,
+)
 from wainwright.manifests.convert.converter import Conversion, convert_documents
 from wainwright.manifests.documents import (
     DEFAULT_READ_OPTIONS,
@@ -30,8 +40,9 @@ from wainwright.manifests.documents import (
     locate_error,
     no_progress,
 )
+from wainwright.manifests.duplicates import replace_duplicates
 from wainwright.manifests.folder_scan import SkippedFile, describe_skipped
-from wainwright.manifests.manifest_validation import identify_kind, replace_duplicates
+from wainwright.manifests.manifest_validation import identify_kind
 from wainwright.manifests.other_kinds import OtherKinds
 from wainwright.manifests.placeholders import name_placeholder
 from wainwright.manifests.problems import InvalidInput, Problem, ProblemReport
@@ -66,6 +77,10 @@ def expand_short_form(value: JsonObject, only_class: str | None) -> LongForm:
 
 
 def _expand_pool(value: JsonObject, spec: JsonObject, only_class: str | None) -> LongForm:
+    built_in = fill_built_in_pool(value)
+    if built_in is not None:
+        message = f"the built-in pool {_object_name(value)} of EKS Auto Mode"
+        return LongForm(built_in, [_short_form_note(("spec",), message)], {})
     notes: list[FieldError] = []
     moved: dict[FieldPath, FieldPath] = {}
     template = dict(spec.get("template") or {})
@@ -174,6 +189,13 @@ class ClusterManifests:
         return self.all(EC2NodeClass)
 
     @property
+    def auto_mode_classes(self) -> list[EC2NodeClass]:
+        """The node classes of EKS Auto Mode in the form that the catalogue reads."""
+        given = self.all(NodeClass)
+        names = [each.metadata.name for each in given]
+        return [auto_mode_class(default_node_class(name), name, given) for name in names]
+
+    @property
     def claims(self) -> list[NodeClaim]:
         return self.all(NodeClaim)
 
@@ -196,6 +218,8 @@ class ClusterManifests:
     def class_of(self, pool: NodePool) -> EC2NodeClass:
         """The class that the pool refers to, or a default one where the input has none."""
         name = pool.spec.template.spec.nodeClassRef.name
+        if is_auto_mode(pool):
+            return auto_mode_class(default_node_class(name), name, self.all(NodeClass))
         matching = [item for item in self.classes if item.metadata.name == name]
         return matching[0] if matching else default_node_class(name)
 
@@ -229,6 +253,7 @@ def read_manifests(
                 reader.read_kind(file, name, progress)
         if scheduler_config is not None:
             reader.read_scheduler_config(scheduler_config)
+        reader.add_built_in_pools(options.built_in_pools)
     return reader.finish()
 
 
@@ -286,7 +311,7 @@ class _ManifestReader:
             findings = identify_kind(document.value)
             self._add_errors(document, findings.field_errors)
             if findings.is_other_kind:
-                self.other_kinds.add(document.value)
+                self.other_kinds.add(document)
             if findings.kind is not None:
                 known.append((document, findings.kind))
         known, duplicates = replace_duplicates(known)
@@ -351,7 +376,33 @@ class _ManifestReader:
         ]
         self._add_errors(document, located)
         if all(field_error.is_accepted for field_error in field_errors):
-            self.manifests.objects.append(_decode_object(kind, long_form.value, field_errors))
+            item = _decode_object(kind, long_form.value, field_errors)
+            if isinstance(item, NodePool) and not has_known_class(item):
+                self._leave_out_pool(document, item)
+            else:
+                self.manifests.objects.append(item)
+
+    def _leave_out_pool(self, document: ManifestDocument, pool: NodePool) -> None:
+        reference = pool.spec.template.spec.nodeClassRef
+        message = (
+            f"NodePool {pool.metadata.name} is left out: the instance types of {reference.kind} "
+            f"({reference.group}) are not known"
+        )
+        self.note(document, message, ("spec", "template", "spec", "nodeClassRef"))
+
+    def add_built_in_pools(self, names: Iterable[str]) -> None:
+        """Those that were asked for, and those that pods select by name."""
+        kind = known_kinds()["karpenter.sh/v1", "NodePool"]
+        there = {pool.metadata.name for pool in self.manifests.pools}
+        selected = selected_built_in_pools(self.manifests.objects) - {*names}
+        for name in sorted({*names, *selected} - there):
+            self.manifests.objects.append(_decode_object(kind, built_in_pool(name), []))
+        for name in sorted(selected - there):
+            message = (
+                f"pods select the NodePool {name}, which is not in the input: that of EKS Auto "
+                "Mode is assumed"
+            )
+            self.manifests.notes.append(Problem(file="", message=message))
 
     def _add_errors(self, document: ManifestDocument, field_errors: list[FieldError]) -> None:
         for each in field_errors:
@@ -369,14 +420,20 @@ class _ManifestReader:
         field_error = FieldError(path=path, message=message, warning=True)
         self.manifests.notes.append(locate_error(document, field_error))
 
+    def _expand_other_kinds(self) -> None:
+        paths = [each.spec for each in self.manifests.all(PodTemplatePaths)]
+        expansion = self.other_kinds.expand(paths, verbose=self.options.verbose)
+        self.manifests.objects.extend(expansion.objects)
+        self.manifests.notes.extend([*expansion.duplicates, *expansion.notes])
+        self.manifests.other_notes.extend(expansion.irrelevant)
+
     def finish(self) -> ClusterManifests:
         for kind in (Cloud, Catalog):
             if len(self.manifests.all(kind)) > 1:
                 message = f"the input has more than one {kind.__name__}"
                 self.errors.append(Problem(file="input", message=message, hint="keep one"))
         verbose = self.options.verbose
-        self.manifests.notes.extend(self.other_kinds.uncounted_pods(verbose=verbose))
-        self.manifests.other_notes.extend(self.other_kinds.irrelevant(verbose=verbose))
+        self._expand_other_kinds()
         self.manifests.other_notes.extend(describe_skipped(self.skipped, verbose=verbose))
         if self.options.quiet:
             self.manifests.other_notes.clear()

@@ -212,7 +212,7 @@ def no_progress(_file: str, _count: int) -> None:
 
 
 class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How folders are read and what is said of it."""
+    """How folders are read, what is said of it, and what is not in the files."""
 
     render: bool = False
     """Whether charts and kustomizations are rendered by the tools on the PATH."""
@@ -222,6 +222,8 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Whether notes that do not change the answer are dropped."""
     strict: bool = False
     """Whether duplicate keys and objects are errors where manifests are validated."""
+    built_in_pools: tuple[str, ...] = ()
+    """NodePools of EKS Auto Mode that the cluster has, by name."""
 
 
 DEFAULT_READ_OPTIONS: Final = ReadOptions()

@@ -1,7 +1,8 @@
 """Validates every object of the input: its kind, its fields, duplicates."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any, Final
 
 import msgspec
 
@@ -14,13 +15,12 @@ from wainwright.api.kinds import (
     known_kinds,
     suggest_kind,
 )
-from wainwright.api.kubernetes.label_validation import CLUSTER_SCOPED_KINDS
 from wainwright.api.kubernetes.object_reader import ObjectReader
+from wainwright.api.pod_template_paths import PodTemplatePaths, PodTemplatePathsSpec
 from wainwright.api.validation.object_validation import validate_object
 from wainwright.gc_pause import gc_paused
 from wainwright.manifests.documents import (
     DEFAULT_READ_OPTIONS,
-    LoadedManifests,
     ManifestDocument,
     ProgressCallback,
     ReadOptions,
@@ -28,6 +28,7 @@ from wainwright.manifests.documents import (
     locate_error,
     no_progress,
 )
+from wainwright.manifests.duplicates import replace_duplicates
 from wainwright.manifests.folder_scan import describe_skipped
 from wainwright.manifests.other_kinds import OtherKinds
 from wainwright.manifests.placeholders import name_placeholder
@@ -180,20 +181,22 @@ def validate_manifests(
     with gc_paused():
         for document in loaded.documents:
             _validate_document(document, validated, kubernetes_reader)
-    _add_notes(validated, loaded, options)
-    duplicates = [*loaded.duplicate_keys, *replace_duplicates(validated.objects)[1]]
+    expansion = validated.other_kinds.expand(_stated_paths(validated), verbose=options.verbose)
+    validated.notes.extend(expansion.notes)
+    if not options.quiet:
+        validated.notes.extend(expansion.irrelevant)
+        validated.notes.extend(describe_skipped(loaded.skipped, verbose=options.verbose))
+    known_duplicates = replace_duplicates(validated.objects)[1]
+    duplicates = [*loaded.duplicate_keys, *known_duplicates, *expansion.duplicates]
     (validated.errors if options.strict else validated.warnings).extend(duplicates)
     return validated
 
 
-def _add_notes(
-    validated: ValidatedManifests, loaded: LoadedManifests, options: ReadOptions
-) -> None:
-    verbose, other_kinds = options.verbose, validated.other_kinds
-    validated.notes.extend(other_kinds.uncounted_pods(verbose=verbose))
-    if not options.quiet:
-        validated.notes.extend(other_kinds.irrelevant(verbose=verbose))
-        validated.notes.extend(describe_skipped(loaded.skipped, verbose=verbose))
+def _stated_paths(validated: ValidatedManifests) -> Iterator[PodTemplatePathsSpec]:
+    for document, kind in validated.objects:
+        if kind is not None and kind.type is PodTemplatePaths:
+            with suppress(msgspec.ValidationError):  # reported as errors of the document
+                yield msgspec.convert(document.value, PodTemplatePaths).spec
 
 
 def _validate_document(
@@ -202,66 +205,10 @@ def _validate_document(
     findings = examine_object(document.value, kubernetes_reader)
     validated.objects.append((document, findings.kind))
     if findings.is_other_kind:
-        validated.other_kinds.add(document.value)
+        validated.other_kinds.add(document)
     for each in findings.field_errors:
         field_error = name_placeholder(document.value, each)
         accepted = field_error.warning and not field_error.placeholder
         (validated.warnings if accepted else validated.errors).append(
             locate_error(document, field_error)
         )
-
-
-IdentifiedDocument = TypeVar("IdentifiedDocument", bound=tuple[ManifestDocument, Any])
-
-
-def replace_duplicates(
-    objects: Sequence[IdentifiedDocument],
-) -> tuple[list[IdentifiedDocument], list[Problem]]:
-    """The objects without those that a later one replaces, and a problem for each of these."""
-    latest: dict[tuple[str, str, str, str], int] = {}
-    replaced: set[int] = set()
-    problems = []
-    for index, (document, kind) in enumerate(objects):
-        key = _object_key(document, kind)
-        if key is None:
-            continue
-        earlier = latest.get(key)
-        latest[key] = index
-        if earlier is not None:
-            replaced.add(earlier)
-            problems.append(_duplicate_problem(document, objects[earlier][0], key))
-    if not replaced:
-        return list(objects), []
-    return [each for index, each in enumerate(objects) if index not in replaced], problems
-
-
-def _object_key(
-    document: ManifestDocument, kind: KnownKind | None
-) -> tuple[str, str, str, str] | None:
-    meta = document.value.get("metadata") if kind is not None else None
-    if kind is None or not isinstance(meta, dict) or not meta.get("name"):
-        return None
-    group = kind.api_version.rpartition("/")[0]
-    namespace = str(meta.get("namespace") or "default") if _is_namespaced(kind) else ""
-    return group, kind.name, namespace, str(meta["name"])
-
-
-def _is_namespaced(kind: KnownKind) -> bool:
-    """All kinds but Kubernetes' own are cluster-scoped."""
-    return kind.family is KindFamily.KUBERNETES and kind.name not in CLUSTER_SCOPED_KINDS
-
-
-def _duplicate_problem(
-    document: ManifestDocument, earlier: ManifestDocument, key: tuple[str, str, str, str]
-) -> Problem:
-    _, kind, _, name = key
-    return Problem(
-        file=document.file,
-        line=document.line(("metadata", "name")),
-        document=document.source.number,
-        path="metadata.name",
-        found=name,
-        message=f"{kind} {name} is also in {earlier.file}, line {earlier.line(())}; "
-        "this one, the later, replaces it",
-        hint="keep one of them",
-    )

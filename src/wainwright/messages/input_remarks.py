@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from wainwright.messages.formatting import join_first
 from wainwright.model.input_remarks import InputRemark, RemarkKind
 
 MAX_NAMED_PODS: Final = 10  # enough to identify a workload; the rest is only counted
@@ -20,6 +21,9 @@ def _describe(remark: InputRemark) -> str:
             f"node {remark.subject} is left out: it has no provider id or instance type yet, "
             f"and a claim of pool {remark.pool} stands for it"
         )
+    if remark.workloads:
+        listed = join_first(remark.workloads, MAX_NAMED_PODS)
+        return f"{_WORKLOAD_REMARKS[remark.kind]}: {listed}"
     return f"{_PODS_REMARKS[remark.kind].format(remark.subject)}: {_list_pods(remark.pods)}"
 
 
@@ -32,6 +36,18 @@ _PODS_REMARKS: Final = {
     "not counted",
     RemarkKind.MISSING_CONTROLLER: "{} is not in the input, so its selector has no part in the "
     "default spread",
+}
+
+
+_WORKLOAD_REMARKS: Final = {
+    RemarkKind.MINIMUM_REPLICAS: "no replicas are stated, so that those are planned that "
+    "autoscalers start from (--replicas max: the most)",
+    RemarkKind.MAXIMUM_REPLICAS: "planned with the most replicas that autoscalers allow",
+    RemarkKind.FEWER_THAN_MINIMUM: "planned with the replicas that are stated, though an "
+    "autoscaler will ask for more",
+    RemarkKind.AUTOSCALER_WITHOUT_WORKLOAD: "autoscalers whose workload is not in the input",
+    RemarkKind.STATIC_POOLS_IGNORED: "static NodePools are left out while the feature gate "
+    "StaticCapacity is off (--feature-gate StaticCapacity=true)",
 }
 
 

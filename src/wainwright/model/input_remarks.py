@@ -14,6 +14,11 @@ class RemarkKind(Enum):
     MISSING_RUNTIME_CLASS = 4
     MISSING_CONTROLLER = 5
     NODE_COUNTED_AS_CLAIM = 6
+    MINIMUM_REPLICAS = 7
+    MAXIMUM_REPLICAS = 8
+    FEWER_THAN_MINIMUM = 9
+    AUTOSCALER_WITHOUT_WORKLOAD = 10
+    STATIC_POOLS_IGNORED = 11
 
 
 class InputRemark(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,3 +31,5 @@ class InputRemark(msgspec.Struct, frozen=True, kw_only=True):
     """Keys, sorted."""
     pool: str = ""
     """The NodePool of a node that its NodeClaim stands for."""
+    workloads: tuple[str, ...] = ()
+    """Workloads or autoscalers with the number in question, or NodePools, sorted."""

@@ -52,6 +52,10 @@ INSTANCE_ACCELERATOR_COUNT: Final = "karpenter.k8s.aws/instance-accelerator-coun
 INSTANCE_TENANCY: Final = "karpenter.k8s.aws/instance-tenancy"
 NITRO_SANDBOX: Final = "karpenter.k8s.aws/nitro-sandbox"
 
+AUTO_MODE_DOMAIN: Final = "eks.amazonaws.com"
+AUTO_MODE_NODECLASS: Final = "eks.amazonaws.com/nodeclass"
+COMPUTE_TYPE: Final = "eks.amazonaws.com/compute-type"
+
 SPOT: Final = "spot"
 ON_DEMAND: Final = "on-demand"
 RESERVED: Final = "reserved"
@@ -94,6 +98,13 @@ INSTANCE_TYPE_LABELS: Final = INTEGER_LABELS | {
 }
 """Labels of instance types: a type without one is incompatible with pods that require it."""
 
+AUTO_MODE_LABELS: Final = {
+    label: f"{AUTO_MODE_DOMAIN}/{label.partition('/')[2]}"
+    for label in sorted(INSTANCE_TYPE_LABELS - {INSTANCE_TENANCY})
+    if label.startswith("karpenter.k8s.aws/instance-")
+}
+"""How labels of instance types are called on nodes of EKS Auto Mode."""
+
 RESERVATION_LABELS: Final = frozenset({RESERVATION_ID, RESERVATION_TYPE, RESERVATION_INTERRUPTIBLE})
 """Labels that an offering lacks unless it names them; any other label it would leave open."""
 
@@ -102,6 +113,8 @@ OFFERING_LABELS: Final = RESERVATION_LABELS | {CAPACITY_TYPE, ZONE, ZONE_ID, REG
 
 WELL_KNOWN_LABELS: Final = INSTANCE_TYPE_LABELS | OFFERING_LABELS | {NODEPOOL, EC2NODECLASS}
 """Labels that pods and NodePools may require although no NodePool defines them."""
+
+KARPENTER_ONLY_LABELS: Final = frozenset({EC2NODECLASS, INSTANCE_TENANCY, NITRO_SANDBOX})
 
 RESTRICTED_LABELS: Final = frozenset({HOSTNAME})
 RESTRICTED_LABEL_DOMAINS: Final = ("karpenter.sh", "karpenter.k8s.aws")
@@ -115,7 +128,27 @@ LABEL_ALIASES: Final = {
     "failure-domain.beta.kubernetes.io/region": REGION,
     "failure-domain.beta.kubernetes.io/zone": ZONE,
     "topology.ebs.csi.aws.com/zone": ZONE,
+    "eks.amazonaws.com/capacity-reservation-id": RESERVATION_ID,
+    "eks.amazonaws.com/capacity-reservation-type": RESERVATION_TYPE,
+    "eks.amazonaws.com/capacity-reservation-interruptible": RESERVATION_INTERRUPTIBLE,
 }
+
+
+def node_class_labels(name: str, *, auto_mode: bool = False) -> dict[str, str]:
+    """The labels by which a node shows its node class."""
+    if auto_mode:
+        return {AUTO_MODE_NODECLASS: name, COMPUTE_TYPE: "auto"}
+    return {EC2NODECLASS: name}
+
+
+def well_known_labels(keys: AbstractSet[str]) -> frozenset[str]:
+    """The labels that pods may require of a NodePool whose instance types have these.
+
+    Where they have the names of EKS Auto Mode, no node has Karpenter's.
+    """
+    if AUTO_MODE_LABELS[INSTANCE_FAMILY] not in keys:
+        return WELL_KNOWN_LABELS | keys
+    return WELL_KNOWN_LABELS - AUTO_MODE_LABELS.keys() - KARPENTER_ONLY_LABELS | keys
 
 
 def normalize_label(key: str) -> str:

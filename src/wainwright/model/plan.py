@@ -75,6 +75,8 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
     capacity_reservations: bool = True
     """The feature gate: without it reserved offerings are ignored."""
     cluster_limits: ClusterLimits = ClusterLimits()
+    static_capacity: bool = False
+    """The feature gate: with it the nodes that static NodePools lack are planned."""
 
 
 DEFAULT_PLAN_OPTIONS: Final = PlanOptions()

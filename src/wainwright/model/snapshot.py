@@ -16,7 +16,7 @@ from wainwright.model.disruption import (
     NodePoolDisruption,
     PodDisruptionBudget,
 )
-from wainwright.model.labels import EC2NODECLASS, INITIALIZED, NODEPOOL, REGISTERED
+from wainwright.model.labels import INITIALIZED, NODEPOOL, REGISTERED, node_class_labels
 from wainwright.model.pod import DaemonSet, Pod
 from wainwright.model.requirements import NO_REQUIREMENTS, Requirements
 from wainwright.model.resources import Resources
@@ -24,6 +24,8 @@ from wainwright.model.taints import Taint, is_ephemeral_taint
 
 NODES_LIMIT: Final = "nodes"
 """The key in limits that counts nodes."""
+STATIC_POOL: Final = "it is static and keeps its replicas, whatever pods need"
+"""Why a static NodePool launches nothing for pods."""
 
 
 class Pool(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +33,8 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     node_class: str = "default"
+    auto_mode: bool = False
+    """Whether the class is one of EKS Auto Mode, whose nodes have other labels."""
     weight: int = 0
     requirements: Requirements = NO_REQUIREMENTS
     """With minValues where the NodePool has them."""
@@ -50,9 +54,18 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
     """The size of a static NodePool; None for one that follows its pods."""
 
     @property
+    def keeps_replicas(self) -> bool:
+        """Whether it is static, and nothing keeps it from launching nodes."""
+        return self.replicas is not None and self.unusable == STATIC_POOL
+
+    @property
+    def node_class_labels(self) -> dict[str, str]:
+        return node_class_labels(self.node_class, auto_mode=self.auto_mode)
+
+    @property
     def node_requirements(self) -> Requirements:
         """The requirements that every node of the NodePool meets, before those of any pod."""
-        owners = {NODEPOOL: self.name, EC2NODECLASS: self.node_class}
+        owners = {NODEPOOL: self.name, **self.node_class_labels}
         states = {REGISTERED: "true", INITIALIZED: "true"}
         return self.requirements.narrow(Requirements.from_labels(self.labels | owners | states))
 

@@ -19,8 +19,8 @@ from wainwright.core.explain.placed_pod import (
     launch_alternatives,
 )
 from wainwright.core.explain.unschedulable import snapshot_after_plan
+from wainwright.core.static_capacity import plan_static_capacity
 from wainwright.errors import UsageError
-from wainwright.manifests.cluster_manifests import ClusterManifests
 from wainwright.messages import unschedulable
 from wainwright.messages.formatting import format_count, format_hourly, join_first, join_with_and
 from wainwright.messages.unschedulable import describe_node_reason
@@ -28,7 +28,7 @@ from wainwright.model.labels import ON_DEMAND, RESERVED, SPOT
 from wainwright.model.plan import PlannedNodeClaim
 from wainwright.model.reasons import SUITABLE_NODE_REASONS, LimitExceeded
 from wainwright.model.snapshot import Pool, Snapshot
-from wainwright.offline import OfflinePlan, make_plan
+from wainwright.offline import OfflinePlan, PreparedInput, make_plan
 from wainwright.report.plan_input import plan_input
 from wainwright.report.plan_json import plan_document
 from wainwright.report.plan_rows import format_node_reason
@@ -37,11 +37,12 @@ from wainwright.translate.pods import is_terminal
 from wainwright.translate.workload_expansion import expand_workloads
 
 
-def excluded_pods(manifests: ClusterManifests, planned: frozenset[str]) -> Mapping[str, Pod]:
+def excluded_pods(prepared: PreparedInput, planned: frozenset[str]) -> Mapping[str, Pod]:
     """The pods of the input that are not planned, by namespace and name."""
+    objects, maximum = prepared.manifests.objects, prepared.settings.maximum_replicas
     all_pods = {
         f"{namespace_of(pod.metadata)}/{pod.metadata.name}": pod
-        for pod in assign_names(expand_workloads(manifests.objects))
+        for pod in assign_names(expand_workloads(objects, maximum=maximum))
     }
     return {key: pod for key, pod in all_pods.items() if key not in planned}
 
@@ -65,9 +66,12 @@ def decision_lines(planned: OfflinePlan, claim: PlannedNodeClaim, pod: str) -> l
     prepared = planned.prepared
     indexes = {name: catalog.index for name, catalog in prepared.catalogs.items()}
     options = prepared.settings.options
-    decision = explain_placement(prepared.snapshot, indexes, options, claim, pod)
     pools = {pool.name: pool for pool in prepared.snapshot.pools}
     pool = pools[claim.pool]
+    if pool.keeps_replicas:
+        return [f"{pool.name} is static: its nodes are launched first, whatever pods need"]
+    snapshot = plan_static_capacity(prepared.snapshot, indexes, options).snapshot
+    decision = explain_placement(snapshot, indexes, options, claim, pod)
     alternatives = launch_alternatives(claim, pool, indexes[claim.pool])
     after = snapshot_after_plan(prepared.snapshot, indexes, planned.plan.claims)
     return [
@@ -321,7 +325,7 @@ def find_pod(pods: Iterable[str], name: str) -> str | None:
 
 
 def _explain_excluded(planned: OfflinePlan, planned_pods: list[str], name: str) -> PodExplanation:
-    excluded = excluded_pods(planned.prepared.manifests, frozenset(planned_pods))
+    excluded = excluded_pods(planned.prepared, frozenset(planned_pods))
     pod = find_pod(excluded, name)
     if pod is None:
         raise UsageError(

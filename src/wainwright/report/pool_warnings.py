@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from wainwright.catalogue.offerings.capacity_reservations import SelectedReservation
 from wainwright.messages.formatting import join_first
 from wainwright.model.instance_type_index import InstanceTypeIndex
-from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVED
+from wainwright.model.labels import AUTO_MODE_DOMAIN, CAPACITY_TYPE, INSTANCE_TYPE, RESERVED
 from wainwright.model.requirements import Operator
 from wainwright.model.snapshot import Pool
 from wainwright.offline import PreparedInput
@@ -24,9 +24,11 @@ def why_no_reserved_capacity(selected: Sequence[SelectedReservation]) -> str:
 
 
 CONFUSED_LABELS = (
-    "karpenter.k8s.aws/instance-family",
-    "karpenter.k8s.aws/instance-category",
-    "karpenter.k8s.aws/instance-size",
+    *(
+        f"{domain}/instance-{name}"
+        for name in ("family", "category", "size")
+        for domain in ("karpenter.k8s.aws", AUTO_MODE_DOMAIN)
+    ),
     INSTANCE_TYPE,
 )
 """Labels that are often confused, most likely first."""

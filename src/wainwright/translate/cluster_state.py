@@ -80,7 +80,7 @@ from wainwright.translate.volumes import (
     claim_name,
     relevant_volumes,
 )
-from wainwright.translate.workload_expansion import expand_workloads
+from wainwright.translate.workload_expansion import autoscaling_remarks, expand_workloads
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 SPARE_CACHED_SPECS: Final = 1024
@@ -121,6 +121,7 @@ def translate_snapshot(
     *,
     reservations: Iterable[ReservationState] = (),
     now: float | None = None,
+    maximum_replicas: bool = False,
 ) -> TranslatedSnapshot:
     """The state of the cluster that manifests describe, with the pods that workloads still lack."""
     sets = [each for each in manifests.objects if isinstance(each, StatefulSet)]
@@ -131,9 +132,11 @@ def translate_snapshot(
     for item in (*manifests.objects, *manifests.pools, *manifests.claims):
         if not isinstance(item, Pod):
             state.apply(item)
-    for pod in assign_names(expand_workloads(manifests.objects)):
+    for pod in assign_names(expand_workloads(manifests.objects, maximum=maximum_replicas)):
         state.apply(pod)
-    return state.snapshot(reservations=reservations, now=now)
+    translated = state.snapshot(reservations=reservations, now=now)
+    remarks = autoscaling_remarks(manifests.objects, maximum=maximum_replicas)
+    return msgspec.structs.replace(translated, remarks=(*translated.remarks, *remarks))
 
 
 def _volume_claim_templates(stateful_set: StatefulSet) -> object:

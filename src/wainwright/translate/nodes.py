@@ -8,11 +8,12 @@ from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.cluster import Node as WireNode
 from wainwright.api.kubernetes.cluster import NodeSpec
 from wainwright.model.labels import (
-    EC2NODECLASS,
+    AUTO_MODE_DOMAIN,
     HOSTNAME,
     NODE_STATE_LABELS,
     NODEPOOL,
     RESERVATION_ID,
+    node_class_labels,
     normalize_label,
 )
 from wainwright.model.pod import Pod
@@ -100,7 +101,8 @@ def _labels_from_claim(claim: NodeClaim, pool: NodePool | None) -> dict[str, str
     single_values = {
         key: value for key in requirements if (value := requirements.single_value(key)) is not None
     }
-    class_label = {EC2NODECLASS: claim.spec.nodeClassRef.name}
+    reference = claim.spec.nodeClassRef
+    class_label = node_class_labels(reference.name, auto_mode=reference.group == AUTO_MODE_DOMAIN)
     return (
         template_labels
         | class_label

@@ -7,8 +7,9 @@ from typing import Final
 import msgspec
 
 from wainwright.api.karpenter.nodepool import NodePool
+from wainwright.model.labels import AUTO_MODE_DOMAIN
 from wainwright.model.resources import sort_resources
-from wainwright.model.snapshot import NODES_LIMIT, Pool
+from wainwright.model.snapshot import NODES_LIMIT, STATIC_POOL, Pool
 from wainwright.translate.disruption import translate_pool_disruption
 from wainwright.translate.node_claim_pairing import NodeWithClaim
 from wainwright.translate.requirements import (
@@ -25,6 +26,7 @@ def translate_pool(node_pool: NodePool, paired_nodes: Iterable[NodeWithClaim] = 
     return Pool(
         name=node_pool.metadata.name,
         node_class=template.spec.nodeClassRef.name,
+        auto_mode=template.spec.nodeClassRef.group == AUTO_MODE_DOMAIN,
         weight=node_pool.spec.weight or 0,
         requirements=translate_requirements(template.spec.requirements),
         labels=dict((template.metadata.labels if template.metadata is not None else None) or {}),
@@ -93,11 +95,9 @@ def _not_launching_reason(node_pool: NodePool) -> str | None:
     """Why the pool launches no nodes, as a sentence; None where it does."""
     if node_pool.metadata.deletionTimestamp:
         return "it is being deleted"
-    if node_pool.spec.replicas is not None:
-        return "it is static and keeps its replicas, whatever pods need"
     conditions = (node_pool.status.conditions if node_pool.status is not None else None) or ()
     for condition in conditions:
         if condition.type == "Ready" and condition.status == "False":
             why = condition.message or condition.reason
             return f"it is not ready ({why})" if why else "it is not ready"
-    return None
+    return None if node_pool.spec.replicas is None else STATIC_POOL

@@ -1,43 +1,150 @@
 """Workloads expanded into pods: those that Kubernetes' controllers have not created yet."""
 
-from collections import Counter
+import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import count
+from typing import Final
 
 import msgspec
 
 from wainwright.api.kubernetes.storage import PersistentVolumeClaimVolumeSource, Volume
 from wainwright.api.kubernetes.workloads import (
+    Autoscaler,
     Deployment,
     Job,
+    OwnedObject,
     Pod,
+    PodSet,
     ReplicaSet,
     ReplicationController,
     StatefulSet,
 )
 from wainwright.api.wire import ObjectMeta, OwnerReference, WireStruct
+from wainwright.model.input_remarks import InputRemark, RemarkKind
 from wainwright.translate.object_metadata import name_or_prefix, namespace_of
 
-Workload = Deployment | ReplicaSet | ReplicationController | StatefulSet | Job
+Workload = Deployment | ReplicaSet | ReplicationController | StatefulSet | Job | PodSet
 OwnerKey = tuple[str, str, str]
 """Kind, namespace and name of an object's owner."""
 
+MAX_OWNERS: Final = 8  # from a pod to what created it in the end; ends a cycle of owners
 
-def expand_workloads(objects: Iterable[WireStruct]) -> list[Pod]:
-    """The pods of the input, then those that its workloads still lack, in input order."""
+
+def expand_workloads(objects: Iterable[WireStruct], *, maximum: bool = False) -> list[Pod]:
+    """The pods of the input, then those that its workloads still lack, in input order.
+
+    With `maximum`, workloads that are scaled have as many replicas as they may.
+    """
     all_objects = list(objects)
     pods = [item for item in all_objects if isinstance(item, Pod)]
     workloads = [item for item in all_objects if isinstance(item, Workload)]
     if not workloads:
         return pods
-    owners = _workload_owners(workloads)
-    pod_counts = Counter(_root_owner(pod.metadata, owners) for pod in pods if _is_active(pod))
-    names = PodNames(pods)
+    live, names = _LivePods(pods, _object_owners(all_objects)), PodNames(pods)
+    replica_counts = ReplicaCounts(all_objects, maximum=maximum)
     for workload in workloads:
         if _controlling_owner(workload.metadata) is None:
-            missing = _desired_pods(workload) - pod_counts[_workload_key(workload)]
+            missing = live.missing(workload, replica_counts.desired_pods(workload))
             pods.extend(_missing_pods(workload, missing, names))
     return pods
+
+
+class ReplicaCounts:
+    """How many pods workloads should have, with the autoscalers of the input."""
+
+    def __init__(self, objects: Iterable[WireStruct], *, maximum: bool = False) -> None:
+        self._maximum = maximum
+        self._autoscalers = {
+            (each.target_kind, namespace_of(each.metadata), each.target_name): each
+            for each in objects
+            if isinstance(each, Autoscaler)
+        }
+
+    def autoscaler_of(self, workload: Workload) -> Autoscaler | None:
+        return self._autoscalers.get(_workload_key(workload)) if self._autoscalers else None
+
+    def desired_pods(self, workload: Workload) -> int:
+        if isinstance(workload, Job):
+            return _job_pods(workload)
+        replicas = self._replicas(workload, self.autoscaler_of(workload))
+        if not isinstance(workload, PodSet):
+            return replicas
+        return 0 if workload.spec.suspended else replicas * workload.spec.pods_per_replica
+
+    def _replicas(self, workload: Workload, autoscaler: Autoscaler | None) -> int:
+        stated = stated_replicas(workload)
+        if (
+            self._maximum
+            and autoscaler is not None
+            and (stated != 0 or autoscaler.scales_from_zero)
+        ):
+            return autoscaler.maximum
+        if stated is None:
+            stated = _default_replicas(workload) if autoscaler is None else autoscaler.minimum
+        if self._maximum and isinstance(workload, PodSet):
+            return max(stated, workload.spec.maximum or 0)
+        return stated
+
+
+def stated_replicas(workload: Workload) -> int | None:
+    return None if isinstance(workload, Job) else workload.spec.replicas
+
+
+def _default_replicas(workload: Workload) -> int:
+    return workload.spec.default_replicas if isinstance(workload, PodSet) else 1
+
+
+def _job_pods(job: Job) -> int:
+    if job.spec.suspend:
+        return 0
+    parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
+    if job.spec.completions is None:
+        return 0 if job.status.succeeded else parallelism
+    return max(0, min(parallelism, job.spec.completions - job.status.succeeded))
+
+
+def autoscaling_remarks(
+    objects: Iterable[WireStruct], *, maximum: bool = False
+) -> Iterator[InputRemark]:
+    """Where the number of replicas is an autoscaler's, and where it would be another one."""
+    all_objects = list(objects)
+    counts = ReplicaCounts(all_objects, maximum=maximum)
+    by_kind: dict[RemarkKind, dict[str, None]] = defaultdict(dict)
+    scaled = set()
+    for workload in all_objects:
+        autoscaler = counts.autoscaler_of(workload) if isinstance(workload, Workload) else None
+        if autoscaler is not None and isinstance(workload, Workload):
+            scaled.add(id(autoscaler))
+            kind, text = _autoscaling_remark(workload, autoscaler, maximum)
+            if kind is not None:
+                by_kind[kind][text] = None
+    for each in all_objects:
+        if isinstance(each, Autoscaler) and id(each) not in scaled:
+            by_kind[RemarkKind.AUTOSCALER_WITHOUT_WORKLOAD][_autoscaler_text(each)] = None
+    for kind, texts in by_kind.items():
+        yield InputRemark(kind=kind, workloads=tuple(sorted(texts)))
+
+
+def _autoscaling_remark(
+    workload: Workload, autoscaler: Autoscaler, maximum: bool
+) -> tuple[RemarkKind | None, str]:
+    stated = stated_replicas(workload)
+    name = f"{workload.kind} {namespace_of(workload.metadata)}/{name_or_prefix(workload.metadata)}"
+    if maximum and (stated != 0 or autoscaler.scales_from_zero):
+        return RemarkKind.MAXIMUM_REPLICAS, f"{name} ({autoscaler.maximum})"
+    if stated is None:
+        return RemarkKind.MINIMUM_REPLICAS, f"{name} ({autoscaler.minimum})"
+    if 0 < stated < autoscaler.minimum:
+        text = f"{name} ({stated}, at least {autoscaler.minimum})"
+        return RemarkKind.FEWER_THAN_MINIMUM, text
+    return None, ""
+
+
+def _autoscaler_text(autoscaler: Autoscaler) -> str:
+    namespace, name = namespace_of(autoscaler.metadata), name_or_prefix(autoscaler.metadata)
+    target = f"{autoscaler.target_kind} {autoscaler.target_name}"
+    return f"{autoscaler.kind} {namespace}/{name} ({target})"
 
 
 class PodNames:
@@ -64,15 +171,16 @@ def _controlling_owner(metadata: ObjectMeta) -> OwnerKey | None:
     return None
 
 
-def _workload_owners(workloads: list[Workload]) -> dict[OwnerKey, OwnerKey]:
-    """The owner of each workload that has one, as a Deployment of its ReplicaSet."""
-    owned = ((_workload_key(key), _controlling_owner(key.metadata)) for key in workloads)
-    return {key: owner for key, owner in owned if owner is not None}
-
-
-def _root_owner(metadata: ObjectMeta, owners: dict[OwnerKey, OwnerKey]) -> OwnerKey | None:
-    owner = _controlling_owner(metadata)
-    return owners.get(owner, owner) if owner is not None else None
+def _object_owners(objects: list[WireStruct]) -> dict[OwnerKey, OwnerKey]:
+    """The owner of each object that has one, as a Deployment of its ReplicaSet."""
+    # A driver of Spark owns its executors; without such kinds no pod is an owner.
+    has_pod_sets = any(isinstance(item, PodSet) for item in objects)
+    return {
+        (item.kind, namespace_of(item.metadata), item.metadata.name): owner
+        for item in objects
+        if isinstance(item, Workload) or (has_pod_sets and isinstance(item, OwnedObject | Pod))
+        if (owner := _controlling_owner(item.metadata)) is not None
+    }
 
 
 def _is_active(pod: Pod) -> bool:
@@ -80,15 +188,42 @@ def _is_active(pod: Pod) -> bool:
     return pod.status.phase not in ("Succeeded", "Failed") and not pod.metadata.deletionTimestamp
 
 
-def _desired_pods(workload: Workload) -> int:
-    if not isinstance(workload, Job):
-        return 1 if workload.spec.replicas is None else workload.spec.replicas
-    if workload.spec.suspend:
-        return 0
-    parallelism = 1 if workload.spec.parallelism is None else workload.spec.parallelism
-    if workload.spec.completions is None:
-        return 0 if workload.status.succeeded else parallelism
-    return max(0, min(parallelism, workload.spec.completions - workload.status.succeeded))
+class _LivePods:
+    """The active pods of the input, by what created them in the end."""
+
+    def __init__(self, pods: Iterable[Pod], owners: dict[OwnerKey, OwnerKey]) -> None:
+        self._names: dict[OwnerKey, list[str]] = defaultdict(list)
+        for pod in pods:
+            owner = _controlling_owner(pod.metadata)
+            if owner is not None and _is_active(pod):
+                self._names[_root_owner(owner, owners)].append(pod.metadata.name)
+
+    def missing(self, workload: Workload, desired: int) -> int:
+        """How many are not there yet; a pod counts for one set of an object with several."""
+        names = self._names.get(_workload_key(workload))
+        if not names:
+            return desired
+        if not isinstance(workload, PodSet):
+            return desired - len(names)
+        own = sorted(names, key=lambda name: not _is_of_set(name, workload))[:desired]
+        for name in own:
+            names.remove(name)
+        return desired - len(own)
+
+
+def _root_owner(owner: OwnerKey, owners: dict[OwnerKey, OwnerKey]) -> OwnerKey:
+    for _ in range(MAX_OWNERS):
+        above = owners.get(owner)
+        if above is None:
+            break
+        owner = above
+    return owner
+
+
+def _is_of_set(name: str, pod_set: PodSet) -> bool:
+    """Whether the pod's name has that of the set in it, as operators name pods."""
+    rest = name.removeprefix(pod_set.metadata.name)
+    return re.search(rf"(^|-){re.escape(pod_set.name)}(-|$)", rest) is not None
 
 
 def _missing_pods(workload: Workload, missing: int, names: PodNames) -> Iterator[Pod]:
@@ -102,12 +237,17 @@ def _missing_pods(workload: Workload, missing: int, names: PodNames) -> Iterator
 
 def _free_names(workload: Workload, used_names: set[tuple[str, str]]) -> Iterator[str]:
     """Unused names for the workload's pods; each is marked as used."""
-    namespace, prefix = namespace_of(workload.metadata), name_or_prefix(workload.metadata)
+    namespace, prefix = namespace_of(workload.metadata), _pod_prefix(workload)
     for ordinal in count(_first_ordinal(workload)):
         name = f"{prefix}-{ordinal}"
         if (namespace, name) not in used_names:
             used_names.add((namespace, name))
             yield name
+
+
+def _pod_prefix(workload: Workload) -> str:
+    name = name_or_prefix(workload.metadata)
+    return f"{name}-{workload.name}" if isinstance(workload, PodSet) and workload.name else name
 
 
 def _first_ordinal(workload: Workload) -> int:

@@ -280,3 +280,49 @@ class Job(KubernetesStruct, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: JobSpec = JobSpec()
     status: JobStatus = JobStatus()
+
+
+class PodSetSpec(KubernetesStruct, frozen=True, kw_only=True):
+    """How many pods of which template."""
+
+    replicas: int | None = None
+    """As the object states it."""
+    default_replicas: int = 1
+    maximum: int | None = None
+    """The most replicas that the object itself allows, where it scales."""
+    pods_per_replica: int = 1
+    suspended: bool = False
+    template: PodTemplateSpec = PodTemplateSpec()
+
+
+class PodSet(KubernetesStruct, frozen=True, kw_only=True):
+    """Pods of one template that an object of any other kind creates, such as a CronJob; one of
+    several where the object has more templates. apiVersion, kind and metadata are the object's.
+    """
+
+    apiVersion: str
+    kind: str
+    metadata: ObjectMeta
+    name: str = ""
+    """Of the set; empty where the object has one."""
+    spec: PodSetSpec
+
+
+class OwnedObject(KubernetesStruct, frozen=True, kw_only=True):
+    """An object between a pod and what created it in the end, as a Revision of Knative."""
+
+    kind: str
+    metadata: ObjectMeta
+
+
+class Autoscaler(KubernetesStruct, frozen=True, kw_only=True):
+    """A HorizontalPodAutoscaler or ScaledObject: how many replicas a workload may have."""
+
+    kind: str
+    metadata: ObjectMeta
+    target_kind: str
+    target_name: str
+    minimum: int
+    maximum: int
+    scales_from_zero: bool = False
+    """Whether it acts on a workload that states 0 replicas."""

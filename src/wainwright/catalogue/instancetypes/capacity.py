@@ -58,10 +58,14 @@ DEFAULT_VOLUME_SIZE = 20 * GIB
 
 def compute_ephemeral_storage(info: InstanceTypeInfo, settings: NodeClassSettings) -> DerivedAmount:
     """Local disks where the class stripes them, else the volume of the class, else the default."""
-    if settings.instance_store_policy is InstanceStorePolicy.RAID0 and info.local_storage_gb:
-        inputs = {"local_storage_gb": info.local_storage_gb}
-        return DerivedAmount(info.local_storage_gb * GB, DerivationRule.LOCAL_DISKS, inputs)
-    return _configured_volume(settings) or _default_volume(settings.ami_family)
+    volume = _configured_volume(settings) or _default_volume(settings.ami_family)
+    if settings.instance_store_policy is not InstanceStorePolicy.RAID0 or not info.local_storage_gb:
+        return volume
+    size = info.local_storage_gb * GB
+    if settings.ami_family.traits.auto_mode and volume.amount >= size:
+        return volume
+    inputs = {"local_storage_gb": info.local_storage_gb}
+    return DerivedAmount(size, DerivationRule.LOCAL_DISKS, inputs)
 
 
 def _configured_volume(settings: NodeClassSettings) -> DerivedAmount | None:

@@ -54,6 +54,7 @@ class DerivationRule(Enum):
         "no network interface is left: {of}, {reserved} reserved, {efa_only} only for EFA"
     )
     NO_ENI_DENSITY = "what this AMI family allows, whatever the network interfaces"
+    AUTO_MODE_PODS = "the most that EKS Auto Mode allows on a node"
     MAX_PODS = "maxPods of the class"
     DECLARED_PODS = "pods of the type's InstanceType object"
     FEWER_PODS = "the smaller of maxPods {max_pods} and the InstanceType object's {declared}"

@@ -69,6 +69,8 @@ def compute_max_pods(
 ) -> DerivedAmount:
     """The maximum number of pods. `cpu` in thousandths, where it is not that of the type."""
     limit = _pod_limit(info, settings, override)
+    if settings.ami_family.traits.auto_mode and limit.amount > DEFAULT_MAX_PODS:
+        limit = DerivedAmount(DEFAULT_MAX_PODS, DerivationRule.AUTO_MODE_PODS)
     per_core = settings.kubelet.pods_per_core
     if not per_core or not settings.ami_family.traits.pods_per_core:
         return limit

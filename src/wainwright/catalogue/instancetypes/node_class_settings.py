@@ -16,6 +16,7 @@ import msgspec
 from wainwright.api.field_error import FieldPath
 from wainwright.api.karpenter import ec2nodeclass as wire
 from wainwright.api.karpenter import kubelet as kubelet_wire
+from wainwright.api.karpenter.auto_mode import AUTO_MODE_AMI_FAMILY, AUTO_MODE_POD_DEVICE
 from wainwright.api.quantity import NANO, InvalidQuantity, Quantity, parse_quantity
 from wainwright.catalogue.diagnostics import InvalidCatalogInput, object_error
 from wainwright.catalogue.instancetypes.derived_amount import GIB, ceil_div
@@ -33,6 +34,7 @@ class AmiFamily(Enum):
     WINDOWS2022 = "Windows2022"
     WINDOWS2025 = "Windows2025"
     CUSTOM = "Custom"
+    AUTO_MODE = AUTO_MODE_AMI_FAMILY
 
     @property
     def traits(self) -> "AmiFamilyTraits":
@@ -53,6 +55,9 @@ class AmiFamilyTraits(msgspec.Struct, frozen=True, kw_only=True):
     pod_device: str = ""
     """The device of the volume for pods; unknown for custom images."""
     pod_device_size: int | None = None
+    auto_mode: bool = False
+    """EKS Auto Mode: label names of its own, at most 110 pods, only some instance types, and the
+    larger of local disks and volume for pods."""
     """The size of that volume where the class has none."""
 
     @property
@@ -85,6 +90,13 @@ TRAITS_BY_FAMILY = {
     AmiFamily.WINDOWS2022: _windows_traits("10.0.20348"),
     AmiFamily.WINDOWS2025: _windows_traits("10.0.26100"),
     AmiFamily.CUSTOM: AmiFamilyTraits(),
+    AmiFamily.AUTO_MODE: AmiFamilyTraits(
+        memory_by_eni_density=False,
+        pods_per_core=False,
+        pod_device=AUTO_MODE_POD_DEVICE,
+        pod_device_size=80 * GIB,
+        auto_mode=True,
+    ),
 }
 
 
@@ -338,6 +350,7 @@ class Incompatibility(Enum):
     """Why a class cannot launch a type; the value is the rest of a sentence about the type."""
 
     NO_IMAGE = "has a CPU that Amazon Linux 2023 does not run on"
+    NOT_AUTO_MODE = "is not one that EKS Auto Mode launches"
     NO_WINDOWS = "is not amd64, and Windows runs on nothing else"
     TOO_FEW_EFA = "has fewer EFA interfaces than the class attaches"
     TOO_FEW_CARDS = "has fewer network cards than the class names"
@@ -346,12 +359,49 @@ class Incompatibility(Enum):
     )
 
 
+AUTO_MODE_GENERATIONS: Final = {
+    "c": "4 5 5a 5ad 5d 5n 6a 6g 6gd 6gn 6i 6id 6in 7a 7g 7gd 7gn 7i 7i-flex 8a 8g 8gb 8gd 8gn 8i "
+    "8i-flex 8id",
+    "m": "4 5 5a 5ad 5d 5dn 5n 5zn 6a 6g 6gd 6i 6id 6idn 6in 7a 7g 7gd 7i 7i-flex 8a 8azn 8g 8gb "
+    "8gd 8gn 8i 8i-flex 8id",
+    "r": "4 5 5a 5ad 5b 5d 5dn 5n 6a 6g 6gd 6i 6id 6idn 6in 7a 7g 7gd 7i 7iz 8a 8g 8gb 8gd 8gn 8i "
+    "8i-flex 8id",
+    "t": "2 3 3a 4g",
+    "x": "2gd 2idn 2iedn 2iezn 8aedz 8g 8i",
+    "z": "1d",
+    "d": "3 3en",
+    "i": "3 3en 4g 4i 7i 7ie 8g 8ge",
+    "im": "4gn",
+    "is": "4gen",
+    "p": "3dn 4d 4de 5 5e 5en 6-b200 6-b300",
+    "g": "4ad 4dn 5 5g 6 6e 7e",
+    "gr": "6",
+    "inf": "1 2",
+    "trn": "1 1n 2",
+    "hpc": "8a",
+}
+AUTO_MODE_FAMILIES: Final = frozenset(
+    f"{category}{generation}"
+    for category, generations in AUTO_MODE_GENERATIONS.items()
+    for generation in generations.split()
+)
+"""As the documentation of EKS Auto Mode lists them."""
+AUTO_MODE_EXCLUDED_SIZES: Final = ("nano", "micro", "small")
+
+
+def is_launched_by_auto_mode(info: InstanceTypeInfo) -> bool:
+    is_large_enough = info.vcpus > 1 and info.size not in AUTO_MODE_EXCLUDED_SIZES
+    return info.family in AUTO_MODE_FAMILIES and is_large_enough
+
+
 def find_incompatibility(
     info: InstanceTypeInfo, settings: NodeClassSettings
 ) -> Incompatibility | None:
     """The first reason, if any: the type is listed, but all of its offerings are unavailable."""
     if info.family == "a1" and settings.ami_family is AmiFamily.AL2023:
         return Incompatibility.NO_IMAGE
+    if settings.ami_family.traits.auto_mode and not is_launched_by_auto_mode(info):
+        return Incompatibility.NOT_AUTO_MODE
     if settings.ami_family.traits.windows_build and info.architecture != "amd64":
         return Incompatibility.NO_WINDOWS
     if settings.efa_only_interfaces > info.efa_interfaces:

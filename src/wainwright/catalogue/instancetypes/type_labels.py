@@ -6,7 +6,7 @@ shared by all node classes with the same operating system.
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from wainwright.catalogue import regions
 from wainwright.catalogue.instancetypes import instance_type_info
@@ -19,6 +19,7 @@ from wainwright.catalogue.instancetypes.instance_type_info import (
 from wainwright.catalogue.instancetypes.node_class_settings import AmiFamilyTraits
 from wainwright.model.labels import (
     ARCH,
+    AUTO_MODE_LABELS,
     INSTANCE_ACCELERATOR_COUNT,
     INSTANCE_ACCELERATOR_MANUFACTURER,
     INSTANCE_ACCELERATOR_NAME,
@@ -42,6 +43,7 @@ from wainwright.model.labels import (
     INSTANCE_SIZE,
     INSTANCE_TENANCY,
     INSTANCE_TYPE,
+    KARPENTER_ONLY_LABELS,
     OS,
     REGION,
     WINDOWS_BUILD,
@@ -51,6 +53,7 @@ from wainwright.model.requirements import Requirement, Requirements, one_of
 TENANCIES: Final = ("dedicated", "default")
 
 LabelValues: TypeAlias = dict[str, tuple[str, ...]]
+NamedValue = TypeVar("NamedValue")
 
 
 def instance_type_labels(
@@ -162,10 +165,22 @@ def type_requirements(region: str, traits: AmiFamilyTraits) -> Mapping[str, Requ
         key = family_key(info)
         shared = by_family.get(key)
         if shared is None:
-            shared = by_family[key] = _to_requirements(family_labels(info, traits, region))
-        return Requirements([*shared, *_to_requirements(size_labels(info))])
+            labels = family_labels(info, traits, region)
+            shared = by_family[key] = _to_requirements(name_labels(labels, traits))
+        return Requirements([*shared, *_to_requirements(name_labels(size_labels(info), traits))])
 
     return LazyMapping(regions.load_region(region).offered, build)
+
+
+def name_labels(labels: Mapping[str, NamedValue], traits: AmiFamilyTraits) -> dict[str, NamedValue]:
+    """The labels under the names that nodes with such an image have."""
+    if not traits.auto_mode:
+        return dict(labels)
+    return {
+        AUTO_MODE_LABELS.get(key, key): value
+        for key, value in labels.items()
+        if key not in KARPENTER_ONLY_LABELS
+    }
 
 
 def _to_requirements(labels: LabelValues) -> list[Requirement]:

@@ -14,7 +14,6 @@ from wainwright.model.instance_type import InstanceType, Offering
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import (
     CAPACITY_TYPE,
-    EC2NODECLASS,
     HOSTNAME,
     INITIALIZED,
     INSTANCE_TYPE,
@@ -111,7 +110,7 @@ def _labels(claim: PlannedNodeClaim, pool: Pool, instance_type: InstanceType) ->
         CAPACITY_TYPE: launch.capacity_type,
         RESERVATION_ID: launch.reservation_id,
         NODEPOOL: pool.name,
-        EC2NODECLASS: pool.node_class,
+        **pool.node_class_labels,
         HOSTNAME: claim.name,
         REGISTERED: "true",
         INITIALIZED: "true",

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from wainwright.core.scheduling.constraints.taint_toleration import admits_without_preferences
 from wainwright.model.bitset import BitSet, iter_bits
 from wainwright.model.instance_type_index import InstanceTypeIndex
-from wainwright.model.labels import HOSTNAME, WELL_KNOWN_LABELS
+from wainwright.model.labels import HOSTNAME, well_known_labels
 from wainwright.model.offering_groups import OfferingGroupSet
 from wainwright.model.pod import DaemonSet
 from wainwright.model.requirements import Requirements
@@ -79,7 +79,7 @@ def types_running(
     """The types on which the daemonset would run, available where pool and daemonset allow."""
     if not admits_without_preferences(pool.taints, daemonset.tolerations):
         return 0
-    node, well_known = pool.node_requirements, WELL_KNOWN_LABELS | index.keys
+    node, well_known = pool.node_requirements, well_known_labels(index.keys)
     types = 0
     for alternative in daemon_alternatives(daemonset):
         if node.is_compatible(alternative, well_known):

@@ -29,7 +29,7 @@ from wainwright.core.scheduling.pod_classes import PoolCompatibility, Scheduling
 from wainwright.core.scheduling.reservation_manager import PoolReservations, reserved_offerings
 from wainwright.model.bitset import AmountTable, ResourceIndex
 from wainwright.model.instance_type_index import InstanceTypeIndex
-from wainwright.model.labels import WELL_KNOWN_LABELS
+from wainwright.model.labels import well_known_labels
 from wainwright.model.offering_groups import OfferingGroupSet
 from wainwright.model.plan import PRICE_LIMIT
 from wainwright.model.pod import DaemonSet
@@ -72,7 +72,7 @@ class NodeClaimTemplate:
         self.number = number
         self.pool = pool
         self.index = index
-        self.well_known = WELL_KNOWN_LABELS | index.keys
+        self.well_known = well_known_labels(index.keys)
         self.limits = PoolLimits(pool, index)
         self.pool_reservations = PoolReservations(index, 0, {})
         """The reservations that the pool may use; set when the reservation manager is created."""

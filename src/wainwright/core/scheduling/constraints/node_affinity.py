@@ -80,7 +80,7 @@ def why_not_pool(
     conflict = pool.find_conflict(wanted, well_known)
     if conflict is None:
         return None
-    meant = suggest_label(conflict.key) if conflict.offered is None else None
+    meant = suggest_label(conflict.key, well_known) if conflict.offered is None else None
     return LabelConflict(
         key=conflict.key, wanted=conflict.wanted, offered=conflict.offered, meant=meant
     )
