@@ -32,7 +32,7 @@ from wainwright.core.explain.unschedulable import explain_plan
 from wainwright.core.plan import plan, solve_plan
 from wainwright.gc_pause import gc_paused
 from wainwright.manifests.cluster_manifests import ClusterManifests
-from wainwright.messages.formatting import format_count, join_first
+from wainwright.messages.formatting import format_count, format_hourly, join_first
 from wainwright.messages.input_remarks import describe_remarks
 from wainwright.model.input_remarks import InputRemark, RemarkKind
 from wainwright.model.instance_type_index import InstanceTypeIndex
@@ -212,12 +212,20 @@ def _preference_cost_warnings(
         without.price + without.fees
     ):
         return ()
-    pods = sum(map(_has_preferences, snapshot.pods))
+    pods = format_count(sum(map(_has_preferences, snapshot.pods)), "pod")
     return (
-        f"preferences of {'1 pod' if pods == 1 else f'{pods:,} pods'} cost ${extra_cost:.3f}/h: "
-        f"{len(respecting.claims):,} nodes where "
-        f"{len(without.claims):,} would do without them (--preference-policy Ignore)",
+        f"preferences of {pods} cost {format_hourly(extra_cost)}: "
+        f"{_what_would_do(respecting, without)} would do without them (--preference-policy Ignore)",
     )
+
+
+def _what_would_do(plan: Plan, cheaper: Plan) -> str:
+    """The nodes of both plans, or their prices where as many nodes cost less."""
+    nodes = format_count(len(plan.claims), "node")
+    if len(cheaper.claims) < len(plan.claims):
+        return f"{nodes} where {len(cheaper.claims):,}"
+    price, lower_price = (format_hourly(each.price + each.fees) for each in (plan, cheaper))
+    return f"{nodes} for {price} where {lower_price}"
 
 
 def _unpriced_node_warnings(result: Plan) -> tuple[str, ...]:

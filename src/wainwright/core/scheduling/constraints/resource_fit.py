@@ -8,6 +8,7 @@ once; what is left of them is compared one by one here.
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from math import inf
 from typing import Final
 
 import msgspec
@@ -17,7 +18,14 @@ from wainwright.core.scheduling.constraints import NodeRejection
 from wainwright.core.scheduling.daemonset_overhead import DaemonSetOverhead
 from wainwright.core.scheduling.forks import ForkedRows, Rows
 from wainwright.core.scheduling.pod_classes import Amounts
-from wainwright.model.bitset import AmountTable, BitSet, ResourceIndex, iter_bits, union
+from wainwright.model.bitset import (
+    AmountTable,
+    BitSet,
+    ResourceIndex,
+    iter_bits,
+    largest_amount,
+    union,
+)
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.reasons import (
     DaemonSetsExceedCapacity,
@@ -190,11 +198,16 @@ class TypeResources(msgspec.Struct, frozen=True):
         return ratio, name, type_number
 
     def _closest_too_small(self, requests: Resources, types: BitSet) -> InstanceTypesTooSmall:
-        """The type that comes closest, with the resource that it lacks most."""
-        closest = _closest_types(types, requests, self.allocatable)
-        _, name, type_number = min(
-            self._shortage(requests, type_number) for type_number in iter_bits(closest)
+        """The type that lacks least, with the resource that it lacks most."""
+        offered = _offered_anywhere(types, requests, self.allocatable)
+        closest = types & self.allocatable.fitting(offered) or _closest_types(
+            types, offered, self.allocatable
         )
+        shortages, type_number = min(
+            (self._shortages(requests, type_number), type_number)
+            for type_number in iter_bits(closest)
+        )
+        name = shortages[0][1]
         return InstanceTypesTooSmall(
             resource=name,
             needed=requests[name],
@@ -213,19 +226,37 @@ class TypeResources(msgspec.Struct, frozen=True):
             if name != most and amount > best:
                 yield ResourceShortage(resource=name, needed=amount, best=best)
 
-    def _shortage(self, requests: Resources, type_number: int) -> tuple[float, str, int]:
+    def _shortages(self, requests: Resources, type_number: int) -> list[tuple[float, str]]:
+        """What the type has too little of, as multiples of what it has, the highest first.
+
+        Compared item by item: of types that lack the same resource altogether, the one that has
+        more of the rest comes closest.
+        """
         room = self._room(type_number)
-        ratio, name = max(
-            (amount / max(room.get(name, 0), 0.001), name)
+        ratios = (
+            (_multiple(amount, room.get(name, 0)), name)
             for name, amount in requests.items()
-            if amount > 0
+            if amount > room.get(name, 0)
         )
-        return ratio, name, type_number
+        return sorted(ratios, reverse=True)
 
     def _room(self, type_number: int) -> Resources:
         return subtract_resources(
             self.index.types[type_number].allocatable, self.overhead.of(type_number)
         )
+
+
+def _multiple(amount: int, room: int) -> float:
+    return amount / room if room > 0 else inf
+
+
+def _offered_anywhere(types: BitSet, requests: Resources, room: ResourceIndex) -> Resources:
+    """The requests without resources that none of the types has: these set no type apart."""
+    return {
+        name: amount
+        for name, amount in requests.items()
+        if largest_amount(room.amounts(name), types) > 0
+    }
 
 
 def _closest_types(types: BitSet, requests: Resources, room: ResourceIndex) -> BitSet:
