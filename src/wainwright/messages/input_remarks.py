@@ -30,6 +30,11 @@ _PODS_REMARKS: Final = {
     RemarkKind.OTHER_SCHEDULER: "planned as if {} would do as the default scheduler",
     RemarkKind.MISSING_RUNTIME_CLASS: "runtime class {} is not in the input, so its overhead is "
     "not counted",
+    RemarkKind.MISSING_PRIORITY_CLASS: "priority class {} is not in the input, so 0 is assumed",
+    RemarkKind.MISSING_STORAGE_CLASS: "storage class {} is not in the input, so one of EBS with "
+    "volumeBindingMode WaitForFirstConsumer is assumed",
+    RemarkKind.MISSING_DEFAULT_STORAGE_CLASS: "no default storage class is in the input, so one of "
+    "EBS with volumeBindingMode WaitForFirstConsumer is assumed",
     RemarkKind.MISSING_CONTROLLER: "{} is not in the input, so its selector has no part in the "
     "default spread",
 }
