@@ -12,7 +12,9 @@ import msgspec
 from wainwright.catalogue.diagnostics import InvalidCatalogInput, ObjectDiagnostic
 from wainwright.cli.catalog_input import (
     CatalogArguments,
+    assumed_region_notes,
     catalog_settings,
+    inferred_region_notes,
     locate_diagnostics,
     parse_feature_gates,
     parse_time,
@@ -100,13 +102,18 @@ def run_plan(
     with timings.measure("plan"):
         planned = make_plan(prepared, with_suggestions=with_suggestions)
     diagnostics = prepared.diagnostics if with_diagnostics else ()
-    notes = [*manifests.notes, *_locate(diagnostics, arguments)]
+    notes = [
+        *assumed_region_notes(prepared.region),
+        *manifests.notes,
+        *_locate(diagnostics, arguments),
+    ]
     print_problems(notes, word="note")
+    inferred = inferred_region_notes(prepared.region, quiet=arguments.quiet)
     return PlanRun(
         planned=planned,
         now=settings.now.isoformat(),
         file_notes=tuple(notes),
-        other_notes=tuple(manifests.other_notes),
+        other_notes=(*inferred, *manifests.other_notes),
     )
 
 

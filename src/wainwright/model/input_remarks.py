@@ -1,4 +1,6 @@
-"""Remarks on how a cluster's objects were read: what was left out, and what was assumed."""
+"""Remarks on how a cluster's objects were read: what was left out, and what was assumed; and which
+region was chosen, and why.
+"""
 
 from enum import Enum
 
@@ -29,3 +31,33 @@ class InputRemark(msgspec.Struct, frozen=True, kw_only=True):
     """Keys, sorted."""
     pool: str = ""
     """The NodePool of a node that its NodeClaim stands for."""
+
+
+class RegionSource(Enum):
+    """Where the region of a plan comes from: the first of these that there is."""
+
+    CATALOG = "Catalog"
+    CLOUD = "Cloud"
+    OPTION = "option"
+    NODE = "node"
+    PROVIDER_ID = "provider id"
+    CLASS_STATUS = "class status"
+    NODE_POOL = "NodePool"
+    POD = "pod"
+    VOLUME = "volume"
+    DEFAULT = "default"
+
+
+class RegionChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """The region of a plan, and what told it."""
+
+    region: str
+    source: RegionSource
+    subject: str = ""
+    """Kind and name of the object that told it."""
+    value: str = ""
+    """The zone, zone id or region that the object names."""
+
+    @property
+    def is_stated(self) -> bool:
+        return self.source in (RegionSource.CATALOG, RegionSource.CLOUD, RegionSource.OPTION)
