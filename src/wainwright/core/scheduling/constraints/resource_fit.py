@@ -8,7 +8,7 @@ once; what is left of them is compared one by one here.
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from math import inf
+from math import ceil, inf
 from typing import Final
 
 import msgspec
@@ -203,11 +203,9 @@ class TypeResources(msgspec.Struct, frozen=True):
         closest = types & self.allocatable.fitting(offered) or _closest_types(
             types, offered, self.allocatable
         )
-        shortages, type_number = min(
-            (self._shortages(requests, type_number), type_number)
-            for type_number in iter_bits(closest)
+        _, [name, *_], type_number = min(
+            self._shortages(requests, type_number) for type_number in iter_bits(closest)
         )
-        name = shortages[0][1]
         return InstanceTypesTooSmall(
             resource=name,
             needed=requests[name],
@@ -226,11 +224,13 @@ class TypeResources(msgspec.Struct, frozen=True):
             if name != most and amount > best:
                 yield ResourceShortage(resource=name, needed=amount, best=best)
 
-    def _shortages(self, requests: Resources, type_number: int) -> list[tuple[float, str]]:
-        """What the type has too little of, as multiples of what it has, the highest first.
+    def _shortages(
+        self, requests: Resources, type_number: int
+    ) -> tuple[tuple[float, ...], tuple[str, ...], int]:
+        """What the type has too little of: multiples of what it has, the highest first; resources.
 
-        Compared item by item: of types that lack the same resource altogether, the one that has
-        more of the rest comes closest.
+        Multiples are compared one after the other: of types that lack something altogether, the one
+        that has more of the rest comes closest.
         """
         room = self._room(type_number)
         ratios = (
@@ -238,7 +238,8 @@ class TypeResources(msgspec.Struct, frozen=True):
             for name, amount in requests.items()
             if amount > room.get(name, 0)
         )
-        return sorted(ratios, reverse=True)
+        multiples, names = zip(*sorted(ratios, reverse=True), strict=True)
+        return multiples, names, type_number
 
     def _room(self, type_number: int) -> Resources:
         return subtract_resources(
@@ -269,7 +270,8 @@ def _closest_types(types: BitSet, requests: Resources, room: ResourceIndex) -> B
     closest = types
     for _ in range(BISECTION_STEPS):
         share = (low + high) / 2
-        part = {name: int(amount * share) for name, amount in requests.items()}
+        # Rounded up: a part of one device is one, or types without any would come closest.
+        part = {name: ceil(amount * share) for name, amount in requests.items()}
         holding = types & room.fitting(part)
         low, high = (share, high) if holding else (low, share)
         closest = holding or closest
