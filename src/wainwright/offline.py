@@ -10,6 +10,8 @@ from typing import Final
 import msgspec
 
 from wainwright.api.karpenter.nodepool import NodePool
+from wainwright.catalogue import regions
+from wainwright.catalogue.catalog_source import DEFAULT_REGION
 from wainwright.catalogue.class_catalog import (
     CatalogBuilder,
     NodeClassCatalog,
@@ -33,9 +35,14 @@ from wainwright.core.plan import plan, solve_plan
 from wainwright.core.static_capacity import StaticPoolState, plan_static_capacity
 from wainwright.gc_pause import gc_paused
 from wainwright.manifests.cluster_manifests import ClusterManifests
-from wainwright.messages.formatting import format_count, join_first
+from wainwright.messages.formatting import format_count, format_hourly, join_first
 from wainwright.messages.input_remarks import describe_remarks
-from wainwright.model.input_remarks import InputRemark, RemarkKind
+from wainwright.model.input_remarks import (
+    InputRemark,
+    RegionChoice,
+    RegionSource,
+    RemarkKind,
+)
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.plan import (
     DEFAULT_PLAN_OPTIONS,
@@ -47,6 +54,7 @@ from wainwright.model.plan import (
 from wainwright.model.pod import Pod
 from wainwright.model.snapshot import ReservationState, Snapshot
 from wainwright.translate.cluster_state import translate_snapshot
+from wainwright.translate.region_inference import infer_region
 
 NOTABLE_COST_SHARE: Final = 0.01  # of the plan's price; preferences that cost less are not reported
 
@@ -71,7 +79,10 @@ class PreparedInput(msgspec.Struct, frozen=True, kw_only=True):
     catalogs: dict[str, NodeClassCatalog]
     """The catalog of each NodePool, by name."""
     snapshot: Snapshot
+    region: RegionChoice
+    remarks: tuple[InputRemark, ...]
     warnings: tuple[str, ...]
+    """The remarks as sentences, and reservations that cannot be used."""
     diagnostics: tuple[ObjectDiagnostic, ...]
     """Warnings of the catalogs about objects of the input."""
     unusable_reservations: tuple[SelectedReservation, ...] = ()
@@ -95,8 +106,23 @@ def catalog_scope(manifests: ClusterManifests, pool: NodePool) -> CatalogScope:
     )
 
 
+def choose_region(manifests: ClusterManifests, stated: str | None) -> RegionChoice:
+    """The region of a Catalog or Cloud, the stated one, or the one that the objects point to."""
+    if manifests.catalog is not None:
+        return RegionChoice(region=manifests.catalog.region, source=RegionSource.CATALOG)
+    if manifests.cloud is not None:
+        return RegionChoice(region=manifests.cloud.spec.region, source=RegionSource.CLOUD)
+    if stated is not None:
+        return RegionChoice(region=stated, source=RegionSource.OPTION)
+    default = RegionChoice(region=DEFAULT_REGION, source=RegionSource.DEFAULT)
+    return infer_region(manifests.objects, regions.region_of) or default
+
+
 def catalog_inputs(
-    manifests: ClusterManifests, settings: PlanSettings, scopes: Iterable[CatalogScope] = ()
+    manifests: ClusterManifests,
+    settings: PlanSettings,
+    region: RegionChoice,
+    scopes: Iterable[CatalogScope] = (),
 ) -> CatalogInputs:
     """The inputs of the catalogs, for the pools' scopes and the given ones.
 
@@ -105,7 +131,7 @@ def catalog_inputs(
     pool_scopes = tuple(catalog_scope(manifests, pool) for pool in manifests.pools)
     inputs = offline_inputs(
         now=settings.now,
-        region=settings.region,
+        region=settings.region if region.is_stated else region.region,
         cloud=manifests.cloud,
         catalog=manifests.catalog,
     )
@@ -121,7 +147,8 @@ def catalog_inputs(
 
 def prepare_input(manifests: ClusterManifests, settings: PlanSettings) -> PreparedInput:
     """Build the catalogs and the snapshot; raises InvalidCatalogInput."""
-    builder = CatalogBuilder(catalog_inputs(manifests, settings))
+    region = choose_region(manifests, settings.region)
+    builder = CatalogBuilder(catalog_inputs(manifests, settings, region))
     catalogs = {
         pool.metadata.name: builder.build(catalog_scope(manifests, pool))
         for pool in manifests.pools
@@ -151,6 +178,8 @@ def prepare_input(manifests: ClusterManifests, settings: PlanSettings) -> Prepar
         settings=settings,
         catalogs=catalogs,
         snapshot=evictions.snapshot,
+        region=region,
+        remarks=remarks,
         warnings=(*describe_remarks(remarks), *describe_unusable(unusable)),
         diagnostics=tuple(diagnostics),
         unusable_reservations=tuple(unusable),
@@ -251,12 +280,20 @@ def _preference_cost_warnings(
         without.price + without.fees
     ):
         return ()
-    pods = sum(map(_has_preferences, snapshot.pods))
+    pods = format_count(sum(map(_has_preferences, snapshot.pods)), "pod")
     return (
-        f"preferences of {'1 pod' if pods == 1 else f'{pods:,} pods'} cost ${extra_cost:.3f}/h: "
-        f"{len(respecting.claims):,} nodes where "
-        f"{len(without.claims):,} would do without them (--preference-policy Ignore)",
+        f"preferences of {pods} cost {format_hourly(extra_cost)}: "
+        f"{_what_would_do(respecting, without)} would do without them (--preference-policy Ignore)",
     )
+
+
+def _what_would_do(plan: Plan, cheaper: Plan) -> str:
+    """The nodes of both plans, or their prices where as many nodes cost less."""
+    nodes = format_count(len(plan.claims), "node")
+    if len(cheaper.claims) < len(plan.claims):
+        return f"{nodes} where {len(cheaper.claims):,}"
+    price, lower_price = (format_hourly(each.price + each.fees) for each in (plan, cheaper))
+    return f"{nodes} for {price} where {lower_price}"
 
 
 def _unpriced_node_warnings(result: Plan) -> tuple[str, ...]:

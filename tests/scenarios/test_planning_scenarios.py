@@ -102,6 +102,8 @@ class Expect(Part, frozen=True, kw_only=True):
     """Those among them that nobody can use, and why."""
     usage: dict[str, ExpectedReservation] | None = None
     """All that `wain reservations` lists."""
+    region: dict[str, str] | None = None
+    """Its name, and the reason."""
     warnings: list[str] = []
     refused: list[str] = []
     """Parts of what is said; nothing else may be expected then."""
@@ -233,6 +235,8 @@ def check_rest(plan: dict[str, Any], expect: Expect) -> None:
     assert uses == expect.reservations
     reasons = {use["id"]: use["unusable"] for use in plan["summary"]["reservations"]}
     assert {name: why for name, why in reasons.items() if why} == expect.unusable
+    if expect.region is not None:
+        assert plan["region"] == expect.region
     for part in expect.warnings:
         assert any(part in warning for warning in plan["warnings"]), plan["warnings"]
 

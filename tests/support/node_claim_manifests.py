@@ -15,6 +15,7 @@ from wainwright.api.karpenter.shared_fields import NodeClassRef, PoolTaint
 from wainwright.api.kinds import known_kinds
 from wainwright.api.validation.object_validation import validate_object
 from wainwright.api.wire import ObjectMeta
+from wainwright.model.input_remarks import RegionChoice, RegionSource
 from wainwright.model.plan import Plan
 from wainwright.model.snapshot import Pool
 from wainwright.report.nodeclaim_manifests import node_claim_manifests
@@ -44,6 +45,7 @@ def printed_claims(planner_input: PlannerInput, plan: Plan) -> list[dict[str, An
         input_notes=(),
         warnings=(),
         node_pools={pool.name: _node_pool(pool) for pool in planner_input.snapshot.pools},
+        region=RegionChoice(region="us-west-2", source=RegionSource.OPTION),
     )
     return node_claim_manifests(given, plan)
 

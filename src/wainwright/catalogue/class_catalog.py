@@ -59,6 +59,7 @@ from wainwright.catalogue.region_catalog import (
     CatalogScope,
     PoolOfferings,
     SharedLayers,
+    limit_to_zones,
 )
 from wainwright.gc_pause import gc_paused
 from wainwright.model.instance_type import InstanceType
@@ -266,13 +267,14 @@ class CatalogBuilder:
             **offerings,
             **{name: tuple(map(make_unavailable, offerings[name])) for name in incompatible},
         }
-        offerings = self._restore_order(offerings)
+        zones = self._zones_of(node_class)
+        offerings = self._limit_to_zones(zones, self._restore_order(offerings))
         resources = self._all_resources(settings, pool_offerings, offerings)
         stated_settings = None if self._source.is_document else settings
         fees = self._fees(stated_settings, resources)
         return NodeClassCatalog(
             region=self._source.region,
-            zones=self._shared_layers.region_catalog.zones,
+            zones=zones,
             types=self._build_types(node_class, offerings, resources, fees),
             settings=stated_settings,
             resources=resources,
@@ -284,6 +286,7 @@ class CatalogBuilder:
                 *self._shared_layers.diagnostics,
                 *pool_offerings.diagnostics,
                 *self._ignored_field_warnings(node_class),
+                *self._subnet_zone_warnings(node_class, zones),
                 *_pods_per_core_warnings(node_class, settings),
                 *pods_of_types.values(),
                 *self._resource_warnings(settings),
@@ -299,6 +302,39 @@ class CatalogBuilder:
             return NodeClassSettings()
         return parse_node_class(node_class, self._inputs.options)
 
+    def _zones_of(self, node_class: EC2NodeClass) -> Mapping[str, str]:
+        """The zones in which the class has subnets, where its status is in the input and no Cloud
+        states the zones.
+        """
+        zones, cloud = self._shared_layers.region_catalog.zones, self._inputs.cloud
+        if self._source.is_document or (cloud is not None and cloud.spec.zones is not None):
+            return zones
+        with_subnet = subnet_zones(node_class)
+        return {zone: zones[zone] for zone in zones if zone in with_subnet} or zones
+
+    def _limit_to_zones(
+        self, zones: Mapping[str, str], offerings: LayeredOfferings
+    ) -> LayeredOfferings:
+        if len(zones) == len(self._shared_layers.region_catalog.zones):
+            return offerings
+        return limit_to_zones(frozenset(zones), offerings)
+
+    def _subnet_zone_warnings(
+        self, node_class: EC2NodeClass, zones: Mapping[str, str]
+    ) -> list[ObjectDiagnostic]:
+        """What the zones of the class's subnets change, or that they are of another region."""
+        with_subnet, region = subnet_zones(node_class), self._source.region
+        if not with_subnet or self._source.is_document:
+            return []
+        message = f"nodes are planned in {', '.join(zones)} only, where the class has subnets"
+        if with_subnet.isdisjoint(self._source.zones):
+            where = ", ".join(sorted(with_subnet))
+            message = f"not used: the subnets are in {where}, and the plan is for {region}"
+        elif len(zones) == len(self._shared_layers.region_catalog.zones):
+            return []
+        path = ("status", "subnets")
+        return [object_warning(node_class.kind, node_class.metadata.name, path, message)]
+
     def _add_reservations(
         self, scope: CatalogScope, offerings: LayeredOfferings, capacity: CapacityState
     ) -> tuple[LayeredOfferings, list[SelectedReservation], list[ObjectDiagnostic]]:
@@ -310,7 +346,7 @@ class CatalogBuilder:
         context = ReservationContext(
             capacity=capacity,
             family=resolve_ami_family(node_class.spec),
-            zones=self._shared_layers.region_catalog.zones,
+            zones=self._zones_of(node_class),
             all_zones=self._source.all_zones,
         )
         selected = evaluate_reservations(context, node_class, offerings)
@@ -494,6 +530,12 @@ class CatalogBuilder:
             message = "not used: the feature gate CapacityReservations is off"
             warnings.append(object_warning(node_class.kind, name, path, message))
         return warnings
+
+
+def subnet_zones(node_class: EC2NodeClass) -> set[str]:
+    """The zones of the subnets in the status; none where the status is not known."""
+    subnets = node_class.status.subnets if node_class.status is not None else None
+    return {subnet.zone for subnet in subnets or ()}
 
 
 def _pods_of_type_warning(name: str, field: str, family: AmiFamily, pods: int) -> ObjectDiagnostic:

@@ -127,7 +127,7 @@ def load_region_catalog(source: CatalogSource, cloud: Cloud | None) -> RegionCat
     zones = _resolve_zones(cloud, source)
     offerings, diagnostics = _limit_to_types(cloud, source.base.offerings)
     if cloud.spec.zones is not None:
-        offerings = _limit_to_zones(frozenset(zones), offerings)
+        offerings = limit_to_zones(frozenset(zones), offerings)
     if not offerings:
         message = "none of the Cloud's instance types is sold in these zones"
         raise object_error("Cloud", cloud.metadata.name, ("spec", "zones"), message)
@@ -158,7 +158,7 @@ def _unknown_zone_error(
     ).diagnostics[0]
 
 
-def _limit_to_zones(
+def limit_to_zones(
     zones: frozenset[str], offerings: LayeredOfferings
 ) -> dict[str, tuple[LayeredOffering, ...]]:
     """The offerings in these zones; an offering that leaves the zone open stays.

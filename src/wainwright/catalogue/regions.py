@@ -15,6 +15,7 @@ import msgspec
 from wainwright import data
 from wainwright.catalogue.instancetypes import instance_type_info
 from wainwright.errors import InvalidInputError
+from wainwright.model.labels import region_of_zone
 
 REGIONS_FILE = "regions.json"
 NOT_OFFERED = "."
@@ -73,6 +74,19 @@ def load_region(name: str) -> Region:
     letters = zip(instance_type_info.built_in_instance_types(), row.types, strict=True)
     offered = {type_name: sets[letter] for type_name, letter in letters if letter != NOT_OFFERED}
     return Region(name=name, zones=tuple(zones.values()), offered=MappingProxyType(offered))
+
+
+def region_of(value: str) -> str | None:
+    """The region of this name, or of a zone or zone id; None where the data have no such region."""
+    table = load_region_table().regions
+    region = region_of_zone(value) or _regions_by_zone_id().get(value, value)
+    return region if region in table else None
+
+
+@cache
+def _regions_by_zone_id() -> dict[str, str]:
+    rows = load_region_table().regions.items()
+    return {zone_id: region for region, row in rows for zone_id in row.zones.values()}
 
 
 def unknown_region_error(name: str) -> InvalidInputError:

@@ -25,7 +25,9 @@ from wainwright.manifests.cluster_manifests import (
 )
 from wainwright.manifests.documents import STDIN, ManifestDocument, load_manifests, locate_error
 from wainwright.manifests.problems import InvalidInput, Problem, ProblemReport
-from wainwright.offline import PlanSettings, catalog_inputs, catalog_scope
+from wainwright.messages.input_remarks import region_note
+from wainwright.model.input_remarks import RegionChoice, RegionSource
+from wainwright.offline import PlanSettings, catalog_inputs, catalog_scope, choose_region
 
 
 def locate_diagnostics(
@@ -82,7 +84,6 @@ FEATURE_GATES: Final = {
     "NodeOverlay": "node_overlay",
     "StaticCapacity": "static_capacity",
     "SpotToSpotConsolidation": "",
-    "StaticCapacity": "",
     "TerminateFirstDrift": "",
     "TerminateFirstRepair": "",
     "NodeRepair": "",
@@ -135,6 +136,7 @@ class CatalogInput:
                 progress=report,
                 options=arguments.read_options,
             )
+        self.region = choose_region(self.manifests, arguments.region)
         self.pool = _find_pool(self.manifests, arguments.nodepool)
         self.scope = _find_scope(self.manifests, arguments, self.pool)
 
@@ -142,27 +144,49 @@ class CatalogInput:
         """The catalog; warnings go to standard error, errors name file and line."""
         try:
             catalog = CatalogBuilder(
-                catalog_inputs_for(self.manifests, self.arguments, self.scope)
+                catalog_inputs_for(self.manifests, self.arguments, self.region, self.scope)
             ).build(self.scope)
         except InvalidCatalogInput as error:
             errors = self._locate(error.diagnostics)
             raise InvalidInput(
                 ProblemReport(errors=errors, warnings=self.manifests.notes)
             ) from error
-        notes = [*self.manifests.notes, *self._locate(catalog.diagnostics)]
+        notes = [
+            *assumed_region_notes(self.region),
+            *self.manifests.notes,
+            *self._locate(catalog.diagnostics),
+        ]
         print_problems(notes, word="note")
         return catalog
 
     def print_other_notes(self) -> None:
         """What does not change the answer; to be called after it was printed."""
-        print_problems(self.manifests.other_notes, word="note")
+        inferred = inferred_region_notes(self.region, quiet=self.arguments.quiet)
+        print_problems([*inferred, *self.manifests.other_notes], word="note")
 
     def _locate(self, diagnostics: Sequence[ObjectDiagnostic]) -> list[Any]:
         return locate_diagnostics(diagnostics, [*self.arguments.flag_files, *self.arguments.paths])
 
 
+def assumed_region_notes(region: RegionChoice) -> list[Problem]:
+    """Before the answer: prices and zones are those of a region that nobody named."""
+    if region.source is not RegionSource.DEFAULT:
+        return []
+    return [Problem(file="", message=region_note(region))]
+
+
+def inferred_region_notes(region: RegionChoice, *, quiet: bool) -> list[Problem]:
+    """After the answer: which object of the input told the region."""
+    if quiet or region.is_stated or region.source is RegionSource.DEFAULT:
+        return []
+    return [Problem(file="", message=region_note(region))]
+
+
 def catalog_inputs_for(
-    manifests: ClusterManifests, arguments: CatalogArguments, scope: CatalogScope
+    manifests: ClusterManifests,
+    arguments: CatalogArguments,
+    region: RegionChoice,
+    scope: CatalogScope,
 ) -> CatalogInputs:
     """The inputs of the catalog's layers. The clock is read here and nowhere else."""
     settings = PlanSettings(
@@ -171,7 +195,7 @@ def catalog_inputs_for(
         gates=parse_feature_gates(arguments.gates),
         rules=catalog_settings(arguments),
     )
-    return catalog_inputs(manifests, settings, [scope])
+    return catalog_inputs(manifests, settings, region, [scope])
 
 
 def catalog_settings(arguments: CatalogArguments) -> CatalogOptions:

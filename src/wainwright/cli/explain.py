@@ -18,7 +18,12 @@ from wainwright.catalogue.queries import (
     price_histories,
 )
 from wainwright.cli import printing
-from wainwright.cli.catalog_input import CatalogArguments, CatalogInput, catalog_options
+from wainwright.cli.catalog_input import (
+    CatalogArguments,
+    CatalogInput,
+    catalog_options,
+    inferred_region_notes,
+)
 from wainwright.cli.consolidate import (
     TIMED_STEPS,
     DisruptionArguments,
@@ -28,9 +33,10 @@ from wainwright.cli.consolidate import (
 )
 from wainwright.cli.options import PLAN_OPTIONS, add_options, file_arguments
 from wainwright.cli.plan_run import PlanArguments, Timings, run_plan
-from wainwright.cli.printing import align_columns, print_table
+from wainwright.cli.printing import align_columns, print_problems, print_table
 from wainwright.errors import UsageError
 from wainwright.messages.formatting import join_first
+from wainwright.messages.input_remarks import remarks_on_pod
 from wainwright.model.instance_type import UNLIMITED
 from wainwright.report import node_explanation
 from wainwright.report.pod_explanation import explain_with_suggestions
@@ -51,9 +57,12 @@ def explain_pod(name: str, output: str, **flags: Any) -> int:
         PlanArguments(**flags), Timings(), with_diagnostics=False, with_suggestions=False
     )
     explanation = explain_with_suggestions(run.planned, name, now=run.now)
+    printing.print_notes(remarks_on_pod(run.planned.prepared.remarks, explanation.pod))
     click.echo(
         printing.dump_json(explanation) if output == "json" else "\n".join(explanation.lines)
     )
+    region = run.planned.prepared.region
+    print_problems(inferred_region_notes(region, quiet=bool(flags["quiet"])), word="note")
     return 0 if explanation.placed else 1
 
 

@@ -12,7 +12,9 @@ import msgspec
 from wainwright.catalogue.diagnostics import InvalidCatalogInput, ObjectDiagnostic
 from wainwright.cli.catalog_input import (
     CatalogArguments,
+    assumed_region_notes,
     catalog_settings,
+    inferred_region_notes,
     locate_diagnostics,
     parse_feature_gates,
     parse_time,
@@ -124,10 +126,15 @@ def prepare_run(
     with timings.measure("compile"):
         prepared = _prepare(manifests, settings, arguments)
     diagnostics = prepared.diagnostics if with_diagnostics else ()
+    inferred = inferred_region_notes(prepared.region, quiet=arguments.quiet)
     return PreparedRun(
         prepared=prepared,
-        notes=(*manifests.notes, *_locate(diagnostics, arguments)),
-        other_notes=tuple(manifests.other_notes),
+        notes=(
+            *assumed_region_notes(prepared.region),
+            *manifests.notes,
+            *_locate(diagnostics, arguments),
+        ),
+        other_notes=(*inferred, *manifests.other_notes),
     )
 
 

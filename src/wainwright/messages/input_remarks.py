@@ -1,10 +1,12 @@
-"""Remarks on the input as sentences."""
+"""Remarks on the input, and on the region that it is planned for, as sentences."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+import msgspec
+
 from wainwright.messages.formatting import join_first
-from wainwright.model.input_remarks import InputRemark, RemarkKind
+from wainwright.model.input_remarks import InputRemark, RegionChoice, RegionSource, RemarkKind
 
 MAX_NAMED_PODS: Final = 10  # enough to identify a workload; the rest is only counted
 
@@ -13,6 +15,13 @@ def describe_remarks(remarks: Iterable[InputRemark]) -> tuple[str, ...]:
     """In the order of their kinds, those of one kind by subject."""
     ordered = sorted(remarks, key=lambda each: (each.kind.value, each.subject))
     return tuple(map(_describe, ordered))
+
+
+def remarks_on_pod(remarks: Iterable[InputRemark], pod: str) -> tuple[str, ...]:
+    """What was assumed of one pod, as if there were no others."""
+    return describe_remarks(
+        msgspec.structs.replace(each, pods=(pod,)) for each in remarks if pod in each.pods
+    )
 
 
 def _describe(remark: InputRemark) -> str:
@@ -34,6 +43,11 @@ _PODS_REMARKS: Final = {
     RemarkKind.OTHER_SCHEDULER: "planned as if {} would do as the default scheduler",
     RemarkKind.MISSING_RUNTIME_CLASS: "runtime class {} is not in the input, so its overhead is "
     "not counted",
+    RemarkKind.MISSING_PRIORITY_CLASS: "priority class {} is not in the input, so 0 is assumed",
+    RemarkKind.MISSING_STORAGE_CLASS: "storage class {} is not in the input, so one of EBS with "
+    "volumeBindingMode WaitForFirstConsumer is assumed",
+    RemarkKind.MISSING_DEFAULT_STORAGE_CLASS: "no default storage class is in the input, so one of "
+    "EBS with volumeBindingMode WaitForFirstConsumer is assumed",
     RemarkKind.MISSING_CONTROLLER: "{} is not in the input, so its selector has no part in the "
     "default spread",
 }
@@ -54,3 +68,30 @@ _WORKLOAD_REMARKS: Final = {
 def _list_pods(pods: Sequence[str]) -> str:
     others = len(pods) - MAX_NAMED_PODS
     return ", ".join(pods[:MAX_NAMED_PODS]) + (f" and {others} more" if others > 0 else "")
+
+
+def describe_region_source(choice: RegionChoice) -> str:
+    """Why it is this region."""
+    return _REGION_SOURCES[choice.source].format(choice.subject, choice.value)
+
+
+def region_note(choice: RegionChoice) -> str:
+    """The region and why, where the user does not state it."""
+    why = describe_region_source(choice)
+    if choice.source is RegionSource.DEFAULT:
+        return f"{why}: {choice.region} is assumed (state it with --region or a Cloud)"
+    return f"region {choice.region}, as {why} (--region or a Cloud states another)"
+
+
+_REGION_SOURCES: Final = {
+    RegionSource.CATALOG: "the Catalog states it",
+    RegionSource.CLOUD: "the Cloud states it",
+    RegionSource.OPTION: "--region states it",
+    RegionSource.NODE: "{} is in {}",
+    RegionSource.PROVIDER_ID: "the provider id of {} names {}",
+    RegionSource.CLASS_STATUS: "the status of {} names {}",
+    RegionSource.NODE_POOL: "{} requires {}",
+    RegionSource.POD: "{} selects {}",
+    RegionSource.VOLUME: "{} names {}",
+    RegionSource.DEFAULT: "nothing in the input tells the region",
+}

@@ -9,6 +9,7 @@ from wainwright.messages.formatting import (
     format_in_one_unit,
     join_with_and,
 )
+from wainwright.model.labels import ZONE, region_of_zone
 from wainwright.model.plan import PRICE_LIMIT, PRICE_UNITS
 from wainwright.model.reasons import (
     ContradictoryRequirements,
@@ -57,6 +58,7 @@ from wainwright.model.reasons import (
     VolumeTopologyConflict,
     VolumeUnusable,
 )
+from wainwright.model.requirements import ValueSet
 from wainwright.model.resources import format_quantity
 
 
@@ -170,7 +172,23 @@ def _describe_label_conflict(reason: LabelConflict) -> str:
     needs = f"the pod needs {reason.key} {reason.wanted}"
     if reason.offered is None:
         return f"{needs}, and the pool does not define that label{_did_you_mean(reason.meant)}"
-    return f"{needs}, and only {reason.offered} is on offer{_did_you_mean(reason.meant)}"
+    other_region = _other_region(reason.key, reason.wanted, reason.offered)
+    offered = f"only {reason.offered} is on offer{other_region}"
+    return f"{needs}, and {offered}{_did_you_mean(reason.meant)}"
+
+
+def _other_region(key: str, wanted: ValueSet, offered: ValueSet) -> str:
+    """Where none of the wanted zones is in a region of those that are on offer."""
+    if key != ZONE or wanted.open or offered.open or offered.is_empty:
+        return ""
+    wanted_regions = {region_of_zone(zone) for zone in wanted.values}
+    if not wanted_regions.isdisjoint(map(region_of_zone, offered.values)):
+        return ""
+    names = sorted(name for name in wanted_regions if name is not None)
+    if len(names) != len(wanted_regions):
+        return ""
+    verb = "is another region" if len(names) == 1 else "are other regions"
+    return f": {join_with_and(names)} {verb}"
 
 
 def _did_you_mean(name: str | None) -> str:
@@ -190,7 +208,8 @@ def _describe_unmatched_value(reason: NoMatchingInstanceType | NoMatchingOfferin
         offered = "nothing" if reason.offered.is_empty else f"only {reason.offered}"
         name = reason.instance_type
         requester = REQUESTER_PHRASES[reason.required_by]
-        return f"{requester} {wanted}, and {offered} is on offer, such as {name}"
+        other_region = _other_region(reason.key, reason.wanted, reason.offered)
+        return f"{requester} {wanted}, and {offered} is on offer, such as {name}{other_region}"
     whose = ", which the pool asks for" if reason.required_by is RequiredBy.POOL else ""
     return f"no instance type has {wanted}{whose}"
 

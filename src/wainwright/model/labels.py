@@ -1,5 +1,6 @@
 """Well-known labels: names, aliases, which are restricted, and suggestions for misspelled ones."""
 
+import re
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
@@ -154,6 +155,19 @@ def well_known_labels(keys: AbstractSet[str]) -> frozenset[str]:
 def normalize_label(key: str) -> str:
     """The stable name of a label that has deprecated aliases."""
     return LABEL_ALIASES.get(key, key)
+
+
+REGION_LABELS: Final = frozenset({REGION, ZONE, ZONE_ID})
+"""Labels whose values tell a region."""
+
+ZONE_NAME: Final = re.compile(r"([a-z]+(?:-[a-z]+)+-\d+)(?:[a-z]|-.+)")
+"""The name of a region, and a letter or what a Local Zone adds: us-west-2a, us-west-2-lax-1a."""
+
+
+def region_of_zone(zone: str) -> str | None:
+    """The region in the name of a zone of AWS; None for any other name."""
+    found = ZONE_NAME.fullmatch(zone)
+    return None if found is None else found[1]
 
 
 def is_restricted(key: str) -> bool:

@@ -22,6 +22,8 @@ from wainwright.core.disruption.drift import OfferedTypes
 from wainwright.core.disruption.preview import MAX_STEPS
 from wainwright.errors import InvalidInputError
 from wainwright.manifests.problems import Problem
+from wainwright.messages.input_remarks import region_note
+from wainwright.model.input_remarks import RegionChoice
 from wainwright.model.instance_type import InstanceType
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.plan import PlanOptions
@@ -83,6 +85,7 @@ class PlanInput(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
     """Those that refer to no place."""
     node_pools: Mapping[str, NodePool]
+    region: RegionChoice
     overlays: Mapping[str, AppliedOverlays] = {}
     classes: Mapping[str, ClassFacts] = {}
     """By NodePool; empty where nobody has asked for it."""
@@ -126,6 +129,7 @@ class _SavedInput(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     input_notes: tuple[str, ...]
     warnings: tuple[str, ...]
     node_pools: dict[str, dict[str, Any]]
+    region: RegionChoice
     overlays: dict[str, AppliedOverlays]
     classes: dict[str, ClassFacts] = {}
     consolidation: ConsolidationSettings | None = None
@@ -142,6 +146,8 @@ def plan_input(
     manifests = prepared.manifests
     notes = [*map(_format_problem, manifests.notes), *map(str, prepared.diagnostics)]
     notes += map(_format_problem, manifests.other_notes)
+    if not prepared.region.is_stated:
+        notes.insert(0, region_note(prepared.region))
     return PlanInput(
         now=now,
         options=prepared.settings.options,
@@ -152,6 +158,7 @@ def plan_input(
         input_notes=tuple(notes),
         warnings=(*pool_warnings(prepared), *prepared.warnings),
         node_pools={pool.metadata.name: pool for pool in manifests.pools},
+        region=prepared.region,
     )
 
 
@@ -223,6 +230,7 @@ def save_plan_input(given: PlanInput, file: str, *, version: str) -> None:
         input_notes=given.input_notes,
         warnings=given.warnings,
         node_pools={name: to_manifest(pool) for name, pool in given.node_pools.items()},
+        region=given.region,
         overlays=dict(given.overlays),
         classes=dict(given.classes),
         consolidation=given.consolidation,
@@ -262,6 +270,7 @@ def load_plan_input(file: str) -> PlanInput:
         input_notes=saved.input_notes,
         warnings=saved.warnings,
         node_pools=pools,
+        region=saved.region,
         overlays=saved.overlays,
         classes=saved.classes,
         consolidation=saved.consolidation,

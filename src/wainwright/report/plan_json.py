@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from wainwright.messages import unschedulable
+from wainwright.messages.input_remarks import describe_region_source
 from wainwright.messages.suggestions import describe_suggestion
 from wainwright.messages.unschedulable import describe_node_reason
 from wainwright.model.plan import (
@@ -28,6 +29,10 @@ def plan_document(given: PlanInput, plan: ExplainedPlan) -> Document:
         "apiVersion": "wainwright.dev/v1alpha1",
         "kind": "Plan",
         "now": given.now,
+        "region": {
+            "name": given.region.region,
+            "reason": describe_region_source(given.region),
+        },
         "nodeClaims": _claims(plan),
         "existingNodes": [
             {"name": placement.node, "pods": list(placement.pods)} for placement in plan.placements

@@ -124,9 +124,12 @@ def _new_node_lines(
     weight = f" (weight {pool.weight})" if pool.weight else ""
     equal = {each.pool for each in decision.equal_pools}
     earlier_pools = [each for each in decision.earlier_pools if each.pool not in equal]
-    qualifier = " that could" if earlier_pools else ""
-    yield f"opened for it by {pool.name}{weight}, the first pool by weight{qualifier}"
-    yield from _equal_pool_lines(decision)
+    if any(each.weight != pool.weight for each in pools):
+        why = f", the first pool by weight{' that could' if earlier_pools else ''}"
+    else:
+        why = f"; no pool has {'another' if pool.weight else 'a'} weight"
+    yield f"opened for it by {pool.name}{weight}{why}"
+    yield from _equal_pool_lines(decision, pool)
     for earlier in earlier_pools:
         reason = (
             _why_not_equal_pool(decision)
@@ -138,15 +141,16 @@ def _new_node_lines(
             yield "    nodes planned in the same round counted as the largest type left to them"
 
 
-def _equal_pool_lines(decision: PlacementDecision) -> Iterator[str]:
+def _equal_pool_lines(decision: PlacementDecision, pool: Pool) -> Iterator[str]:
     """Why none of the other pools of its weight; one line for all of them."""
     if not decision.equal_pools or decision.price is None:
         return
     others = [f"{each.pool} ({format_hourly(each.price)})" for each in decision.equal_pools]
     price = format_hourly(decision.price)
     dearer = all(each.price > decision.price for each in decision.equal_pools)
+    compared = "of its weight" if pool.weight else "that could"
     yield (
-        f"  of the pools of its weight its node costs {'least' if dearer else 'no more'}: {price}, "
+        f"  of the pools {compared} its node costs {'least' if dearer else 'no more'}: {price}, "
         f"before {join_with_and(others)}"
     )
 

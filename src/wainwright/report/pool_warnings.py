@@ -3,9 +3,18 @@
 from collections.abc import Iterator, Sequence
 
 from wainwright.catalogue.offerings.capacity_reservations import SelectedReservation
+from wainwright.catalogue.regions import region_of
 from wainwright.messages.formatting import join_first
+from wainwright.messages.input_remarks import describe_region_source
 from wainwright.model.instance_type_index import InstanceTypeIndex
-from wainwright.model.labels import AUTO_MODE_DOMAIN, CAPACITY_TYPE, INSTANCE_TYPE, RESERVED
+from wainwright.model.labels import (
+    AUTO_MODE_DOMAIN,
+    CAPACITY_TYPE,
+    INSTANCE_TYPE,
+    REGION_LABELS,
+    RESERVED,
+    region_of_zone,
+)
 from wainwright.model.requirements import Operator
 from wainwright.model.snapshot import Pool
 from wainwright.offline import PreparedInput
@@ -51,12 +60,22 @@ def _warnings_of(pool: Pool, prepared: PreparedInput) -> Iterator[str]:
             )
         if requirement.allowed.operator is Operator.IN and known:
             for value in sorted(requirement.allowed.values - known):
-                missing = f"no type has {key} {value}{_other_label(index, key, value)}"
+                why = _other_region(key, value, prepared) or _other_label(index, key, value)
+                missing = f"no type has {key} {value}{why}"
                 if (key, value) == (CAPACITY_TYPE, RESERVED):
                     missing = (
                         f"there is no reserved capacity: {_no_reserved_capacity(pool, prepared)}"
                     )
                 yield f"NodePool {pool.name}: {missing}"
+
+
+def _other_region(key: str, value: str, prepared: PreparedInput) -> str:
+    """Where the value names another region than that of the plan; empty where it does not."""
+    region, choice = region_of(value) or region_of_zone(value), prepared.region
+    if key not in REGION_LABELS or region in (None, choice.region):
+        return ""
+    what = "" if region == value else f", a zone of {region}"
+    return f"{what}: the plan is for {choice.region}, as {describe_region_source(choice)}"
 
 
 def _no_reserved_capacity(pool: Pool, prepared: PreparedInput) -> str:

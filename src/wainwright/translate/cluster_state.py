@@ -128,6 +128,7 @@ def translate_snapshot(
     state = ClusterState(
         manifests.default_constraints,
         expanded_sets=[(namespace_of(each.metadata), each.metadata.name) for each in sets],
+        assume_missing_classes=True,
     )
     for item in (*manifests.objects, *manifests.pools, *manifests.claims):
         if not isinstance(item, Pod):
@@ -166,7 +167,8 @@ NODE_KINDS: Final = frozenset({Node, NodeClaim})
 
 class ClusterState:
     """`expanded_sets`: StatefulSets whose missing pods are applied as well, by namespace and name;
-    of a real cluster there are none.
+    of a real cluster there are none. `assume_missing_classes`: whether there may be storage classes
+    that were not applied; of a real cluster all are known.
     """
 
     def __init__(
@@ -174,8 +176,10 @@ class ClusterState:
         default_constraints: DefaultConstraints = (),
         *,
         expanded_sets: Iterable[ObjectKey] = (),
+        assume_missing_classes: bool = False,
     ) -> None:
         self._default_constraints = default_constraints
+        self._assume_missing_classes = assume_missing_classes
         self._expanded_sets = tuple(expanded_sets)
         self._objects: dict[type[WireStruct], dict[ObjectKey, Any]] = defaultdict(dict)
         self._changed: dict[type[WireStruct], dict[ObjectKey, Any]] = defaultdict(dict)
@@ -312,6 +316,7 @@ class ClusterState:
 
     def _build_translators(self) -> None:
         self._runtimes: RuntimeClasses = RuntimeClasses(self.all(RuntimeClass))
+        self._priorities: PriorityClasses = PriorityClasses(self.all(PriorityClass))
         self._defaults = self._default_spreads()
         self._known_namespaces = self._namespace_labels()
         node_affinity = NodeAffinityTranslator(self._hostnames)
@@ -320,7 +325,7 @@ class ClusterState:
         )
         self._pod_translator: PodTranslator = PodTranslator(
             self._runtimes,
-            PriorityClasses(self.all(PriorityClass)),
+            self._priorities,
             node_affinity,
             self._constraint_translator,
             self._volume_translator(),
@@ -334,7 +339,9 @@ class ClusterState:
 
     def _volume_translator(self) -> VolumeTranslator:
         claims = VolumeClaims(self.all(PersistentVolumeClaim), self.all(StatefulSet))
-        storage = StorageClasses(self.all(StorageClass))
+        storage = StorageClasses(
+            self.all(StorageClass), assume_missing=self._assume_missing_classes
+        )
         return VolumeTranslator(claims, storage, self.all(PersistentVolume), self._hostnames)
 
     def _namespace_index(self) -> NamespaceIndex:
@@ -364,6 +371,15 @@ class ClusterState:
         runtime = self._runtimes.missing_class(pod.spec)
         if runtime:
             yield RemarkKind.MISSING_RUNTIME_CLASS, runtime
+        priority = self._priorities.missing_class(pod.spec)
+        if priority:
+            yield RemarkKind.MISSING_PRIORITY_CLASS, priority
+        for name in sorted(self._pod_translator.volumes.assumed_classes(pod)):
+            yield (
+                (RemarkKind.MISSING_STORAGE_CLASS, name)
+                if name
+                else (RemarkKind.MISSING_DEFAULT_STORAGE_CLASS, "")
+            )
         controller = self._defaults.missing_controller(pod)
         if controller:
             yield RemarkKind.MISSING_CONTROLLER, controller

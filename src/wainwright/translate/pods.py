@@ -98,6 +98,12 @@ class PriorityClasses:
             return self._by_name.get(spec.priorityClassName, 0)
         return self._default
 
+    def missing_class(self, spec: PodSpec) -> str | None:
+        """The pod's PriorityClass where it is not in the input, so that it counts as 0."""
+        name = spec.priorityClassName
+        known = not name or spec.priority is not None or name in self._by_name
+        return None if known else name
+
 
 ENCODING_ERRORS: Final = (OverflowError, ValueError, TypeError)
 

@@ -120,29 +120,52 @@ class DynamicProvisioning(msgspec.Struct, frozen=True, kw_only=True):
     """Why no volume is provisioned, as a predicate of the claim."""
 
 
-class StorageClasses:
-    """The storage classes of the input."""
+ASSUMED_PROVISIONING: Final = DynamicProvisioning(driver=csi_driver(EBS_PROVISIONER))
+"""Of a class that is not in the input: of EBS, with WaitForFirstConsumer."""
 
-    def __init__(self, classes: Iterable[StorageClass]) -> None:
+
+class StorageClasses:
+    """The storage classes of the input; others may be assumed, as add-ons bring them to a cluster.
+    Where the classes of a whole cluster are known, a claim of another class gets no volume.
+    """
+
+    def __init__(self, classes: Iterable[StorageClass], *, assume_missing: bool = False) -> None:
+        self._assume_missing = assume_missing
         self._by_name = {each.metadata.name: each for each in classes}
         defaults = [each for each in self._by_name.values() if _is_default_class(each)]
         # Of several default classes the youngest counts.
         self._default = min(defaults, key=_class_age).metadata.name if defaults else None
         self._provisioning: dict[str | None, DynamicProvisioning] = {}
+        self._assumed: set[str | None] = set()
+        """Names of assumed classes that claims have asked for; None is the default class."""
+
+    @property
+    def has_assumed(self) -> bool:
+        return bool(self._assumed)
+
+    def assumed_class(self, claim: PersistentVolumeClaim) -> str | None:
+        """The name of the claim's class if that is assumed: empty for the default class."""
+        name = self._class_name(claim)
+        return (name or "") if name in self._assumed else None
 
     def provisioning_for(self, claim: PersistentVolumeClaim) -> DynamicProvisioning:
         """How the claim's storage class provisions its volume; computed once per class."""
-        name = (claim.metadata.annotations or {}).get(
-            STORAGE_CLASS_ANNOTATION, claim.spec.storageClassName
-        )
-        if name is None:
-            name = self._default
+        name = self._class_name(claim)
         provisioning = self._provisioning.get(name)
         if provisioning is None:
             provisioning = self._provisioning[name] = self._provisioning_of_class(name)
         return provisioning
 
+    def _class_name(self, claim: PersistentVolumeClaim) -> str | None:
+        name = (claim.metadata.annotations or {}).get(
+            STORAGE_CLASS_ANNOTATION, claim.spec.storageClassName
+        )
+        return self._default if name is None else name
+
     def _provisioning_of_class(self, name: str | None) -> DynamicProvisioning:
+        if self._assume_missing and name != "" and name not in self._by_name:
+            self._assumed.add(name)
+            return ASSUMED_PROVISIONING
         if name is None:
             return DynamicProvisioning(
                 problem="has no volume yet, and names no class while there is no default"
@@ -176,7 +199,8 @@ def _provisioning_problem(
 ) -> str | None:
     prefix = f"has no volume yet, and its class {storage_class.metadata.name}"
     if storage_class.volumeBindingMode != WAIT_FOR_FIRST_CONSUMER:
-        return f"{prefix} does not wait for a pod to make one"
+        stated = "" if storage_class.volumeBindingMode else ", as none is stated"
+        return f"{prefix} does not wait for a pod to make one (volumeBindingMode Immediate{stated})"
     if storage_class.provisioner == NO_PROVISIONER:
         return f"{prefix} makes none"
     if storage_class.provisioner in UNSUPPORTED_DRIVERS:
@@ -330,6 +354,10 @@ def relevant_volumes(spec: PodSpec) -> tuple[Volume, ...]:
     )
 
 
+def _claimed_volumes(pod: Pod) -> Iterator[Volume]:
+    return (volume for volume in relevant_volumes(pod.spec) if claim_name(volume, pod))
+
+
 class VolumeTranslator:
     """Evaluates the volumes of pods; `hostnames` are hostname labels by node name."""
 
@@ -367,6 +395,21 @@ class VolumeTranslator:
         return PodVolumes(
             attachments=_sort_attachments(attachments), topology=topology, problem=problem
         )
+
+    def assumed_classes(self, pod: Pod) -> set[str]:
+        """The storage classes of the pod's new volumes that are assumed; empty for the default.
+
+        For pods that were evaluated: an assumed class is known once a claim has asked for it.
+        """
+        if not self._storage.has_assumed:
+            return set()
+        claims = (self._claims.claim_of(each, pod) for each in _claimed_volumes(pod))
+        names = (
+            self._storage.assumed_class(claim)
+            for claim in claims
+            if isinstance(claim, PersistentVolumeClaim) and not claim.spec.volumeName
+        )
+        return {name for name in names if name is not None}
 
     def _volume_reach(self, volume: Volume, pod: Pod) -> VolumeReach:
         claim = self._claims.claim_of(volume, pod)

@@ -76,7 +76,10 @@ def test_without_files_it_is_us_east_1_with_a_default_class() -> None:
     assert heading.startswith("TYPE       ARCH   VCPU")
     assert row.split()[:7] == ["m5.xlarge", "amd64", "4", "16Gi", "58", "3920m", "14162Mi"]
     assert row.split()[7] == "0.192"
-    assert result.stderr == ""
+    assert result.stderr == (
+        "note: nothing in the input tells the region: us-east-1 is assumed "
+        "(state it with --region or a Cloud)\n"
+    )
 
 
 def test_types_without_a_price_are_named() -> None:

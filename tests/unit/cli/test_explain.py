@@ -110,10 +110,19 @@ def test_a_pool_says_that_its_node_costs_least_among_those_of_its_weight() -> No
     extra_large = LARGE.replace("m5.large", "m5.xlarge")
     pools = [pool("dear", 1, f"{extra_large}, {ON_DEMAND}"), pool("cheap", 1, ON_DEMAND)]
     said = explain_lines("web", *pools, pod("web"))
-    assert "opened for it by cheap (weight 1), the first pool by weight" in said
+    assert "opened for it by cheap (weight 1); no pool has another weight" in said
     least = "of the pools of its weight its node costs least: $0.096/h, before dear ($0.192/h)"
     assert least in said
     assert not any(line.startswith("dear") for line in said)
+
+
+def test_where_no_pool_has_a_weight_none_is_said_to_be_first_by_it() -> None:
+    extra_large = LARGE.replace("m5.large", "m5.xlarge")
+    dear, cheap = pool("dear", 1, f"{extra_large}, {ON_DEMAND}"), pool("cheap", 1, ON_DEMAND)
+    unweighted = [each.replace("weight: 1, ", "") for each in (dear, cheap)]
+    said = explain_lines("web", *unweighted, pod("web"))
+    assert "opened for it by cheap; no pool has a weight" in said
+    assert "of the pools that could its node costs least: $0.096/h, before dear ($0.192/h)" in said
 
 
 def test_a_pool_says_that_another_of_its_weight_costs_the_same() -> None:

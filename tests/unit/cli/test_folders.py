@@ -86,6 +86,46 @@ def test_every_command_says_so_after_its_answer(command: tuple[str, ...], reposi
     assert SUMMARY not in run(*command, "-q", str(repository), *NOW).stderr
 
 
+ASSUMED = "note: nothing in the input tells the region: us-east-1 is assumed"
+INFERRED = "note: region eu-west-1, as Pod web selects eu-west-1a"
+REGION_COMMANDS: list[tuple[str, ...]] = [
+    ("plan",),
+    ("reservations",),
+    ("catalog",),
+    ("explain", "type", "m5.large"),
+    ("explain", "price", "m5.large"),
+    ("explain", "pod", "web"),
+]
+
+
+@pytest.mark.parametrize("command", REGION_COMMANDS, ids=" ".join)
+def test_an_assumed_region_comes_before_the_answer(
+    command: tuple[str, ...], repository: Path
+) -> None:
+    result = run(*command, "-q", str(repository), *NOW[:2])
+    assert result.output.startswith(ASSUMED)
+    assert "tells the region" not in run(*command, str(repository), *NOW).stderr
+
+
+@pytest.mark.parametrize("command", REGION_COMMANDS, ids=" ".join)
+def test_an_object_that_tells_the_region_is_named_after_the_answer(
+    command: tuple[str, ...], repository: Path
+) -> None:
+    selector = "spec: {nodeSelector: {topology.kubernetes.io/zone: eu-west-1a}, "
+    (repository / "pod.yaml").write_text(POD.replace("spec: {", selector))
+    result = run(*command, str(repository), *NOW[:2])
+    assert result.output.rindex(INFERRED) > len(result.stdout) / 2
+    assert INFERRED not in run(*command, "-q", str(repository), *NOW[:2]).stderr
+
+
+def test_explain_says_what_was_assumed_of_the_pod(repository: Path) -> None:
+    assuming = POD.replace("spec: {", "spec: {priorityClassName: high, ")
+    (repository / "pod.yaml").write_text(f"{assuming}---\n{assuming.replace('web', 'other')}")
+    result = run("explain", "pod", "web", "-q", str(repository), *NOW)
+    note = "note: priority class high is not in the input, so 0 is assumed: default/web\n"
+    assert result.stderr == note
+
+
 def test_a_named_file_that_is_no_manifest_is_refused(repository: Path) -> None:
     assert run("validate", str(repository / "values.yaml")).return_value == 2
     assert run("validate", str(repository / "later.yaml")).return_value == 2

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.unit.translate.objects import Value, node, owned, pod, thing, translated
+from tests.unit.translate.objects import Value, node, owned, pod, thing, translated, typed
 from tests.unit.translate.objects import claim as node_claim
 from tests.unit.translate.volume_objects import (
     DEFAULT,
@@ -24,7 +24,8 @@ from tests.unit.translate.volume_objects import (
     volume,
 )
 
-from wainwright.model.pod import ANY_NODE_TERMS, Pod
+from wainwright.model.pod import ANY_NODE_TERMS, Pod, VolumeProblem
+from wainwright.translate.cluster_state import ClusterState
 
 DISKS: dict[str, tuple[Value, list[tuple[str, str]]]] = {
     "EBS": ({"awsElasticBlockStore": {"volumeID": "vol-1"}}, [(EBS, "vol-1")]),
@@ -182,11 +183,71 @@ def test_an_ephemeral_volume_may_name_its_class() -> None:
     assert places(*around, spec=ephemeral(storageClassName="fast")) == [f"{ZONE} In [b]"]
 
 
-@pytest.mark.parametrize("name", ["gone", "", None])
-def test_an_ephemeral_volume_needs_a_class_as_well(name: str | None) -> None:
-    asked = {} if name is None else {"storageClassName": name}
-    not_default = {"annotations": {"storageclass.kubernetes.io/is-default-class": "false"}}
-    found = problem(storage_class(metadata=not_default), spec=ephemeral(**asked))
+NOT_DEFAULT = storage_class(
+    metadata={"annotations": {"storageclass.kubernetes.io/is-default-class": "false"}}
+)
+ASSUMED = "so one of EBS with volumeBindingMode WaitForFirstConsumer is assumed: shop/a"
+MISSING_CLASSES: dict[str, tuple[Value, str]] = {
+    "that a claim names": (
+        {"claim": claim(spec={"storageClassName": "fast"})},
+        f"storage class fast is not in the input, {ASSUMED}",
+    ),
+    "that a claim leaves to the default": (
+        {"claim": UNNAMED},
+        f"no default storage class is in the input, {ASSUMED}",
+    ),
+    "that an ephemeral volume names": (
+        {"spec": ephemeral(storageClassName="fast")},
+        f"storage class fast is not in the input, {ASSUMED}",
+    ),
+    "that an ephemeral volume leaves to the default": (
+        {"spec": ephemeral()},
+        f"no default storage class is in the input, {ASSUMED}",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MISSING_CLASSES)
+def test_a_class_that_is_not_in_the_input_is_assumed_to_be_of_ebs(case: str) -> None:
+    given, remark = MISSING_CLASSES[case]
+    around = (NOT_DEFAULT, *([given["claim"]] if "claim" in given else []))
+    found = translated(*around, pod(spec=given.get("spec", claimed("data"))))
+    [written] = found.snapshot.pods
+    assert (written.volume_problem, found.warnings) == (None, (remark,))
+    assert [each.driver for each in written.constraints.attachments] == [EBS]
+    assert written.constraints.volume_topology is ANY_NODE_TERMS
+
+
+def test_a_missing_class_is_one_remark_for_all_pods() -> None:
+    pods = [pod(name, spec=claimed("data")) for name in "cab"]
+    assert translated(claim(), *pods).warnings == (
+        f"storage class gp3 is not in the input, {ASSUMED}, shop/b, shop/c",
+    )
+
+
+def test_a_missing_class_does_not_matter_to_a_bound_volume() -> None:
+    assert translated(bound(), volume(), pod(spec=claimed("data"))).warnings == ()
+    assert translated(bound(), pod(spec=claimed("data"))).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        (claim(), "has no volume yet, and its class gp3 is not in the input"),
+        (UNNAMED, "has no volume yet, and names no class while there is no default"),
+    ],
+)
+def test_of_a_whole_cluster_no_class_is_assumed(asked: Value, why: str) -> None:
+    state = ClusterState()
+    for item in (asked, pod(spec=claimed("data"))):
+        state.apply(typed(item))
+    found = state.snapshot()
+    [written] = found.snapshot.pods
+    assert (written.volume_problem, found.remarks) == (VolumeProblem(claim="data", why=why), ())
+
+
+def test_an_ephemeral_volume_that_wants_no_class_is_never_made() -> None:
+    found = problem(NOT_DEFAULT, spec=ephemeral(storageClassName=""))
     assert found.claim == "a-scratch"
 
 
@@ -279,8 +340,8 @@ def test_only_a_stateful_set_creates_claims_from_templates() -> None:
     assert found["db-x"] is not None
 
 
-def test_claims_of_templates_need_a_class_as_well() -> None:
-    assert [each.volume_problem is None for each in stateful_pods()] == [False, False]
+def test_the_class_of_a_claim_template_is_assumed_as_well() -> None:
+    assert [each.volume_problem for each in stateful_pods()] == [None, None]
 
 
 def test_a_template_may_name_its_class_by_annotation() -> None:

@@ -179,7 +179,6 @@ def test_an_ephemeral_volume_does_not_take_the_claim_of_another() -> None:
 
 
 PROBLEM_IN_A, PROBLEM_IN_B = (term(ZONE, zone) for zone in "ab")
-MISSING_CLASS = "has no volume yet, and its class gp3 is not in the input"
 PROBLEMS: dict[str, tuple[tuple[Value, ...], str]] = {
     "no claim": ((), "is not in the input"),
     "a claim of another namespace": (
@@ -212,22 +211,19 @@ PROBLEMS: dict[str, tuple[tuple[Value, ...], str]] = {
         (bound(), volume("pv", csi={"driver": "ebs.csi.eks.amazonaws.com", "volumeHandle": "v"})),
         "names volume pv of ebs.csi.eks.amazonaws.com, which nodes of NodePools do not run",
     ),
-    "no such class": ((claim(),), MISSING_CLASS),
     "an empty class": (
         (claim(spec={"storageClassName": ""}), storage_class()),
         "has no volume yet, and wants no class that would make one",
     ),
-    "no class and no default": (
-        (claim(spec={"storageClassName": None}), storage_class()),
-        "has no volume yet, and names no class while there is no default",
-    ),
     "made at once": (
         (claim(), storage_class(volumeBindingMode="Immediate")),
-        "has no volume yet, and its class gp3 does not wait for a pod to make one",
+        "has no volume yet, and its class gp3 does not wait for a pod to make one "
+        "(volumeBindingMode Immediate)",
     ),
     "made at once, as nothing else is said": (
         (claim(), storage_class(volumeBindingMode=None)),
-        "has no volume yet, and its class gp3 does not wait for a pod to make one",
+        "has no volume yet, and its class gp3 does not wait for a pod to make one "
+        "(volumeBindingMode Immediate, as none is stated)",
     ),
     "made by hand": (
         (claim(), storage_class(provisioner="kubernetes.io/no-provisioner")),

@@ -1,6 +1,10 @@
 """The funnel: daemonsets come first, and cached results are shared only by equal questions."""
 
+from math import inf
+
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from tests.support.model_builders import GIB, explained_plan, instance_type, offering
 
 from wainwright.core.explain.instance_type_funnel import FunnelContext, run_funnel
@@ -67,6 +71,35 @@ def test_where_some_type_holds_its_daemonsets_the_pod_is_too_large() -> None:
     assert unschedulable.describe_pool_reason(reason) == (
         "needs 3 cpu, the largest left offers 1 (large, after 3 for daemonsets)"
     )
+
+
+RESOURCES = ("cpu", "memory", "example.com/chip", "example.com/card", "example.com/nobody-has-it")
+AMOUNTS = st.dictionaries(st.sampled_from(RESOURCES[:-1]), st.integers(0, 40), max_size=4)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    rooms=st.lists(AMOUNTS, min_size=1, max_size=12),
+    requests=st.dictionaries(st.sampled_from(RESOURCES), st.integers(1, 100), min_size=1),
+)
+def test_the_nearest_miss_lacks_least(rooms: list[Resources], requests: Resources) -> None:
+    """Compared with all types one by one: the worst multiple of what a type has, then the next."""
+    types = [
+        instance_type(name=f"t{number:02}", capacity={**room, "pods": 9})
+        for number, room in enumerate(rooms)
+    ]
+
+    def lacking(room: Resources) -> list[float]:
+        ratios = ((amount, room.get(name, 0)) for name, amount in requests.items())
+        return sorted((a / b if b else inf for a, b in ratios if a > b), reverse=True)
+
+    best = min(map(lacking, rooms))
+    assume(best)
+    pod = Pod(namespace="shop", name="a", requests=requests)
+    miss = failed({}, *types, pod=pod).pools[0].nearest_miss
+    assert miss is not None
+    assert miss.instance_type is not None
+    assert lacking(rooms[int(miss.instance_type[1:])]) == best
 
 
 INDEX = InstanceTypeIndex(

@@ -8,6 +8,7 @@ once; what is left of them is compared one by one here.
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from math import ceil, inf
 from typing import Final
 
 import msgspec
@@ -17,7 +18,14 @@ from wainwright.core.scheduling.constraints import NodeRejection
 from wainwright.core.scheduling.daemonset_overhead import DaemonSetOverhead
 from wainwright.core.scheduling.forks import ForkedRows, Rows
 from wainwright.core.scheduling.pod_classes import Amounts
-from wainwright.model.bitset import AmountTable, BitSet, ResourceIndex, iter_bits, union
+from wainwright.model.bitset import (
+    AmountTable,
+    BitSet,
+    ResourceIndex,
+    iter_bits,
+    largest_amount,
+    union,
+)
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.reasons import (
     DaemonSetsExceedCapacity,
@@ -199,10 +207,13 @@ class TypeResources(msgspec.Struct, frozen=True):
         return ratio, name, type_number
 
     def _closest_too_small(self, requests: Resources, types: BitSet) -> InstanceTypesTooSmall:
-        """The type that comes closest, with the resource that it lacks most."""
-        closest = _closest_types(types, requests, self.allocatable)
-        _, name, type_number = min(
-            self._shortage(requests, type_number) for type_number in iter_bits(closest)
+        """The type that lacks least, with the resource that it lacks most."""
+        offered = _offered_anywhere(types, requests, self.allocatable)
+        closest = types & self.allocatable.fitting(offered) or _closest_types(
+            types, offered, self.allocatable
+        )
+        _, [name, *_], type_number = min(
+            self._shortages(requests, type_number) for type_number in iter_bits(closest)
         )
         return InstanceTypesTooSmall(
             resource=name,
@@ -222,19 +233,40 @@ class TypeResources(msgspec.Struct, frozen=True):
             if name != most and amount > best:
                 yield ResourceShortage(resource=name, needed=amount, best=best)
 
-    def _shortage(self, requests: Resources, type_number: int) -> tuple[float, str, int]:
+    def _shortages(
+        self, requests: Resources, type_number: int
+    ) -> tuple[tuple[float, ...], tuple[str, ...], int]:
+        """What the type has too little of: multiples of what it has, the highest first; resources.
+
+        Multiples are compared one after the other: of types that lack something altogether, the one
+        that has more of the rest comes closest.
+        """
         room = self._room(type_number)
-        ratio, name = max(
-            (amount / max(room.get(name, 0), 0.001), name)
+        ratios = (
+            (_multiple(amount, room.get(name, 0)), name)
             for name, amount in requests.items()
-            if amount > 0
+            if amount > room.get(name, 0)
         )
-        return ratio, name, type_number
+        multiples, names = zip(*sorted(ratios, reverse=True), strict=True)
+        return multiples, names, type_number
 
     def _room(self, type_number: int) -> Resources:
         return subtract_resources(
             self.index.types[type_number].allocatable, self.overhead.of(type_number)
         )
+
+
+def _multiple(amount: int, room: int) -> float:
+    return amount / room if room > 0 else inf
+
+
+def _offered_anywhere(types: BitSet, requests: Resources, room: ResourceIndex) -> Resources:
+    """The requests without resources that none of the types has: these set no type apart."""
+    return {
+        name: amount
+        for name, amount in requests.items()
+        if largest_amount(room.amounts(name), types) > 0
+    }
 
 
 def _closest_types(types: BitSet, requests: Resources, room: ResourceIndex) -> BitSet:
@@ -247,7 +279,8 @@ def _closest_types(types: BitSet, requests: Resources, room: ResourceIndex) -> B
     closest = types
     for _ in range(BISECTION_STEPS):
         share = (low + high) / 2
-        part = {name: int(amount * share) for name, amount in requests.items()}
+        # Rounded up: a part of one device is one, or types without any would come closest.
+        part = {name: ceil(amount * share) for name, amount in requests.items()}
         holding = types & room.fitting(part)
         low, high = (share, high) if holding else (low, share)
         closest = holding or closest
