@@ -190,7 +190,12 @@ STAY_WORDS: Final = {
 
 
 def stay_lines(document: Document) -> list[str]:
-    """Why nodes that nothing blocks stay, and how many: 9 nodes stay: nothing cheaper …"""
+    """Why nodes that nothing blocks stay, and how many: 9 nodes stay: nothing cheaper …
+
+    Nothing where more commands would follow: nobody knows who stays then.
+    """
+    if not document["summary"]["settled"]:
+        return []
     counts = Counter(
         node["reason"] for node in document["nodes"] if node["verdict"] in ("kept", "blocked")
     )

@@ -118,6 +118,14 @@ def test_expired_nodes_go_without_a_command() -> None:
     assert printed(shown)[1] == "1 node has expired and goes without a command"
 
 
+@pytest.mark.parametrize("settled", [True, False])
+def test_who_stays_is_known_only_when_nothing_is_left_to_do(settled: bool) -> None:
+    shown = document(settled=settled)
+    shown["nodes"] = [*shown["nodes"], {"verdict": "kept", "reason": "no-saving"}]
+    said = "1 node stays: nothing cheaper holds their pods" in printed(shown)
+    assert said is settled
+
+
 def test_commands_that_are_not_all_say_so() -> None:
     lines = printed(document(settled=False))
     assert lines[1] == "after 1 command there is still something to do"
