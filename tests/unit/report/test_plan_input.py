@@ -6,6 +6,7 @@ from tests.support.model_builders import instance_type, offering
 
 from wainwright.core.disruption.commands import DisruptionOptions, Method
 from wainwright.model.disruption import MinimumSaving
+from wainwright.model.input_remarks import RegionChoice, RegionSource
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.plan import DEFAULT_PLAN_OPTIONS
 from wainwright.model.snapshot import Snapshot
@@ -35,6 +36,7 @@ def plan_input(**more: object) -> PlanInput:
         "input_notes": (),
         "warnings": (),
         "node_pools": {},
+        "region": RegionChoice(region="us-west-2", source=RegionSource.OPTION),
     }
     return PlanInput(**known | more)  # type: ignore[arg-type]
 
