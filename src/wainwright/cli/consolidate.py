@@ -4,7 +4,7 @@ It never acts: each command is applied to the cluster of the input before the ne
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -192,14 +192,21 @@ def _disruption_options(arguments: DisruptionArguments, plan: PlanOptions) -> Di
             spot_to_spot=gates.get("SpotToSpotConsolidation", False),
             spot_to_spot_types=arguments.spot_to_spot_types,
         ),
-        methods=tuple(map(Method, arguments.methods)) or tuple(Method),
+        methods=_methods(arguments.methods),
         max_nodes=arguments.max_nodes,
         minimum_saving=_minimum_saving(arguments.min_saving),
         allow_split=arguments.allow_split,
         ignore_budgets=arguments.ignore_budgets,
-        static_capacity=gates.get("StaticCapacity", False),
         terminate_first_drift=gates.get("TerminateFirstDrift", False),
     )
+
+
+def _methods(names: Sequence[str]) -> tuple[Method, ...]:
+    """Drift is that of static NodePools too."""
+    wanted = set(map(Method, names or Method))
+    if Method.DRIFT in wanted:
+        wanted.add(Method.STATIC_DRIFT)
+    return tuple(method for method in Method if method in wanted)
 
 
 def _minimum_saving(text: str | None) -> MinimumSaving:

@@ -20,6 +20,7 @@ from wainwright.core.plan import SolvedPlan, is_placeable, solve_with_fallbacks
 from wainwright.core.plan_builder import planned_claims, pods_on_existing_nodes
 from wainwright.core.scheduling.draft_fit import evaluate_fit
 from wainwright.core.scheduling.existing_nodes import ExistingNodes, NodeOrder
+from wainwright.core.scheduling.new_node import fitting_types
 from wainwright.core.scheduling.nodeclaim_template import compile_templates
 from wainwright.core.scheduling.placement import FirstFit, PlacementPolicy
 from wainwright.core.scheduling.pod_classes import PodClass, PodClasses
@@ -222,12 +223,14 @@ class ClusterSimulator:
         return self._solve(_Removal(names, closed, returns_limits=True), pods)
 
     def is_limited(self, solution: Solution) -> bool:
-        """Whether pods are unplaced because of a limit."""
-        is_limited = solution.state.pool_selector.is_limited_for_now
+        """Whether a pod is unplaced that a NodePool could launch a node for but for a limit."""
         return any(
-            is_limited(pod_reqs)
+            template.limits.is_limited
+            and (types := fitting_types(template, pod_reqs))
+            and not types & template.limits.allowed_at_start
             for batch in solution.failed
             for pod_reqs in batch.pod_class.alternatives
+            for template in solution.state.templates
         )
 
     def is_hopeless(self, pod: Pod) -> bool:

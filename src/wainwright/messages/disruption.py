@@ -93,6 +93,8 @@ def describe_reason(facts: VerdictFacts) -> str:
 
 def _describe_removal(facts: VerdictFacts) -> str:
     reason = GONE_REASONS[facts.code].format(**_values(facts))
+    if facts.verdict == "kept":
+        return f"{reason}: the next step would take it"
     if facts.code == "empty" or facts.verdict == "blocked":
         return reason
     if not facts.replacements:
@@ -209,3 +211,28 @@ def _values(facts: VerdictFacts) -> dict[str, str]:
 
 def _join_names(names: Sequence[str]) -> str:
     return join_with_and(names) if len(names) <= 3 else join_first(names)
+
+
+class WarningFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody should know before a command is carried out."""
+
+    code: str
+    step: int
+    node: str
+    count: int
+    workload: str = ""
+
+
+WARNINGS: Final = {
+    "few-types": "step {step}: {node} can be launched as {types}; with so few it may not be found, "
+    "or be interrupted soon",
+    "replicas-together": "step {step}: all {count} replicas of {workload} would be on {node}, "
+    "a spot node; a topology spread constraint would keep them apart",
+}
+
+
+def describe_warning(facts: WarningFacts) -> str:
+    types = format_count(facts.count, "instance type")
+    return WARNINGS[facts.code].format(
+        step=facts.step, node=facts.node, count=facts.count, workload=facts.workload, types=types
+    )

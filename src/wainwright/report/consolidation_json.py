@@ -8,11 +8,14 @@ from wainwright.core.disruption.candidates import Blocker, BlockerCode, Candidat
 from wainwright.core.disruption.commands import Command
 from wainwright.core.disruption.drift import Drift
 from wainwright.core.disruption.preview import DisruptionPreview, HeldSaving, NodeOutcome
+from wainwright.core.disruption.warnings import CommandWarning
 from wainwright.messages.disruption import (
     BlockerFacts,
     VerdictFacts,
+    WarningFacts,
     describe_blocker,
     describe_verdict,
+    describe_warning,
 )
 from wainwright.messages.formatting import join_first
 from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVATION_ID, ZONE
@@ -201,7 +204,20 @@ def _summary(preview: DisruptionPreview, lower_bound: float | None) -> Document:
 
 def consolidation_warnings(preview: DisruptionPreview) -> list[str]:
     """What somebody should know before such commands are carried out."""
-    return [*_unclaimed_nodes(preview)]
+    return [
+        *_unclaimed_nodes(preview),
+        *map(describe_warning, map(_warning_facts, preview.warnings)),
+    ]
+
+
+def _warning_facts(warning: CommandWarning) -> WarningFacts:
+    return WarningFacts(
+        code=warning.code.value,
+        step=warning.step,
+        node=warning.node,
+        count=warning.count,
+        workload=warning.workload,
+    )
 
 
 def _unclaimed_nodes(preview: DisruptionPreview) -> Iterator[str]:

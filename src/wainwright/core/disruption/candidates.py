@@ -118,6 +118,11 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         return not self.pods
 
     @property
+    def is_static(self) -> bool:
+        """Whether its NodePool keeps a number of nodes, whatever pods need."""
+        return self.pool is not None and self.pool.replicas is not None
+
+    @property
     def price(self) -> float:
         """USD per hour; 0 where it is not known."""
         return self.offering.price if self.offering is not None else 0.0

@@ -24,6 +24,7 @@ class Method(StrEnum):
     """In the order in which they are tried."""
 
     EMPTINESS = "emptiness"
+    STATIC_DRIFT = "static-drift"
     DRIFT = "drift"
     MULTI_NODE = "multi-node"
     SINGLE_NODE = "single-node"
@@ -52,8 +53,6 @@ class DisruptionOptions(msgspec.Struct, frozen=True, kw_only=True):
     allow_split: bool = False
     """Whether nodes may be replaced by several that are cheaper together."""
     ignore_budgets: bool = False
-    static_capacity: bool = False
-    """Whether static NodePools are taken care of (feature gate)."""
     terminate_first_drift: bool = False
     """Whether a drifted node may go before its replacement, if that needs its reservation."""
     balanced_k: float = BALANCED_K

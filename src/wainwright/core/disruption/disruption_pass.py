@@ -33,6 +33,7 @@ from wainwright.core.disruption.commands import (
 from wainwright.core.disruption.eviction import evict_from_deleting_nodes
 from wainwright.core.disruption.multi_node import MultiNodeSearch
 from wainwright.core.disruption.removals import ClosedNodes, RemovalEvaluator
+from wainwright.core.disruption.static_drift import StaticDriftReplacer
 from wainwright.core.plan import plan
 from wainwright.core.simulation import ClusterSimulator
 from wainwright.model.plan import Plan
@@ -70,7 +71,7 @@ class DisruptionPass:
             catalogs=given.catalogs,
             offered=given.offered,
             nominated=frozenset(each.node for each in pending.placements),
-            static_capacity=options.static_capacity,
+            static_capacity=options.plan.static_capacity,
         )
         alike = previous if previous is not None and self._is_alike(previous) else None
         known: Sequence[Candidate] = alike.candidates if alike is not None else ()
@@ -157,6 +158,7 @@ class DisruptionPass:
     def _find_command(self) -> Command | None:
         methods: dict[Method, Callable[[], Command | None]] = {
             Method.EMPTINESS: self._remove_empty,
+            Method.STATIC_DRIFT: self._replace_static,
             Method.DRIFT: self._replace_drifted,
             Method.MULTI_NODE: self._remove_several,
             Method.SINGLE_NODE: self._remove_one,
@@ -218,7 +220,11 @@ class DisruptionPass:
         return settled is not None and now is not None and settled > now
 
     def _remove_empty(self) -> Command | None:
-        empty = [each for each in self.candidates if each.is_empty and not each.blockers]
+        empty = [
+            each
+            for each in self.candidates
+            if each.is_empty and not each.blockers and not each.is_static
+        ]
         chosen = self._budgets.within(empty, DisruptionReason.EMPTY)[: self._options.max_nodes]
         if not chosen:
             return None
@@ -226,11 +232,19 @@ class DisruptionPass:
             method=Method.EMPTINESS, reason=DisruptionReason.EMPTY, candidates=tuple(chosen)
         )
 
+    def _replace_static(self) -> Command | None:
+        drifted = self._budgets.within(self._drifted(is_static=True), DisruptionReason.DRIFTED)
+        replacer = StaticDriftReplacer(self.snapshot, self._given.catalogs, self._options)
+        return replacer.replace(drifted) if drifted else None
+
+    def _drifted(self, *, is_static: bool) -> list[Candidate]:
+        """The earliest drift first."""
+        drifted = (each for each in self.candidates if each.drift and each.is_static == is_static)
+        return sorted((each for each in drifted if not each.blockers_of_drift()), key=_drift_order)
+
     def _replace_drifted(self) -> Command | None:
         """Empty ones together; then one at a time, the earliest drift first."""
-        drifted = [each for each in self.candidates if each.drift and not each.blockers_of_drift()]
-        drifted.sort(key=_drift_order)
-        reason = DisruptionReason.DRIFTED
+        drifted, reason = self._drifted(is_static=False), DisruptionReason.DRIFTED
         empty = [each for each in drifted if each.is_empty]
         empty = self._budgets.within(empty, reason)[: self._options.max_nodes]
         if empty:
@@ -262,7 +276,11 @@ class DisruptionPass:
         return best
 
     def _underutilized(self) -> list[Candidate]:
-        free = [each for each in self.candidates if not each.blockers and not each.is_empty]
+        free = [
+            each
+            for each in self.candidates
+            if not each.blockers and not each.is_empty and not each.is_static
+        ]
         ordered = sorted(free, key=lambda each: (-each.saving_ratio, each.name))
         return self._budgets.any_of(ordered, DisruptionReason.UNDERUTILIZED)
 

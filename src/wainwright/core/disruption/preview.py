@@ -25,6 +25,7 @@ from wainwright.core.disruption.commands import (
     Outcome,
 )
 from wainwright.core.disruption.disruption_pass import DisruptionPass
+from wainwright.core.disruption.warnings import CommandWarning, command_warnings
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.snapshot import Node, Snapshot
 
@@ -72,6 +73,7 @@ class DisruptionPreview(msgspec.Struct, frozen=True, kw_only=True):
     """What can be launched then, by NodePool, reserved instances of removed nodes included."""
     price_before: float
     price_after: float
+    warnings: tuple[CommandWarning, ...] = ()
 
     @property
     def evictions(self) -> int:
@@ -116,13 +118,16 @@ def preview_disruption(
     return DisruptionPreview(
         commands=tuple(commands),
         outcomes=tuple(
-            each for each in _outcomes(first, current, commands) if each.candidate.name in known
+            each
+            for each in _outcomes(first, current, commands, command)
+            if each.candidate.name in known
         ),
         settled=command is None,
         after=current.snapshot,
         catalogs=state.catalogs,
         price_before=sum(each.price for each in first.candidates),
         price_after=sum(each.price for each in current.candidates),
+        warnings=tuple(command_warnings(first.snapshot, commands)),
     )
 
 
@@ -169,16 +174,25 @@ def _returned_reservations(commands: Iterable[Command]) -> dict[str, int]:
 
 
 def _outcomes(
-    first: DisruptionPass, last: DisruptionPass, commands: Sequence[Command]
+    first: DisruptionPass,
+    last: DisruptionPass,
+    commands: Sequence[Command],
+    following: Command | None,
 ) -> Iterable[NodeOutcome]:
-    """Removed nodes by their command; the others by what the last pass found."""
+    """Removed nodes by their command; the others by what the last pass found. A node that the
+    command after the last step would take is kept with its reason.
+    """
     gone = {each.name: command for command in commands for each in command.candidates}
+    taken_next = {each.name for each in following.candidates} if following is not None else set()
     remaining = {each.name: each for each in last.candidates}
     for candidate in first.candidates:
         command = gone.get(candidate.name)
         if command is not None:
             fate = Fate.REPLACED if command.replacements else Fate.REMOVED
             yield NodeOutcome(candidate=candidate, fate=fate, code=command.reason.lower())
+        elif following is not None and candidate.name in taken_next:
+            code = following.reason.lower()
+            yield NodeOutcome(candidate=candidate, fate=Fate.KEPT, code=code)
         else:
             yield _kept(remaining.get(candidate.name, candidate), last)
 

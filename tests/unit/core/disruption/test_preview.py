@@ -8,11 +8,12 @@ from tests.unit.core.disruption.test_commands import WEB, node, types, with_budg
 
 from wainwright.core.disruption.commands import DisruptionInput, DisruptionOptions
 from wainwright.core.disruption.preview import DisruptionPreview, preview_disruption
-from wainwright.model.disruption import DisruptionBudget, NodeClaimState
+from wainwright.model.disruption import Condition, DisruptionBudget, NodeClaimState
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVATION_ID, ZONE
+from wainwright.model.plan import ClusterLimits, PlanOptions
 from wainwright.model.pod import Pod
-from wainwright.model.snapshot import Node, Pool, Snapshot
+from wainwright.model.snapshot import STATIC_POOL, Node, Pool, Snapshot
 from wainwright.model.taints import NO_SCHEDULE, Taint
 
 
@@ -127,3 +128,84 @@ def test_the_instance_of_a_removed_reserved_node_can_be_used_again() -> None:
     ids = [claim.launch.reservation_id for c in found.commands for claim in c.replacements]
     assert sorted(str(each) for each in ids) == ["cr-big", "cr-tiny"]
     assert found.price_after < 1e-5
+
+
+def static_pool(**fields: Any) -> Pool:
+    """A NodePool that keeps three nodes."""
+    return msgspec.structs.replace(WEB, replicas=3, unusable=STATIC_POOL, **fields)
+
+
+def drifted_node(name: str) -> Node:
+    claim = NodeClaimState(name=name, conditions={"Drifted": Condition(status="True")})
+    return node(name, "small", 500, claim=claim)
+
+
+STATIC = PlanOptions(static_capacity=True)
+
+
+def test_drifted_nodes_of_a_static_pool_are_replaced_by_its_template() -> None:
+    nodes = [drifted_node("a"), drifted_node("b"), node("c", "small", 500)]
+    found = preview(*nodes, pool=static_pool(), plan=STATIC)
+    [command] = found.commands
+    assert (command.method.value, command.reason.value) == ("static-drift", "Drifted")
+    assert sorted(each.name for each in command.candidates) == ["a", "b"]
+    assert len(command.replacements) == 2
+    assert sorted(move.pod for move in command.moves()) == ["shop/a-0", "shop/b-0"]
+    assert sum(each.pool == "web" for each in found.after.nodes) == 3
+    assert fates(found)["c"] == ("blocked", "static-pool")
+
+
+def test_static_drift_needs_its_gate_room_in_the_limit_and_the_budget() -> None:
+    nodes = [drifted_node("a"), drifted_node("b"), node("c", "small", 500)]
+    ungated = preview(*nodes, pool=static_pool())
+    assert (ungated.commands, fates(ungated)["a"][1]) == ((), "static-pool")
+    limited = preview(*nodes, pool=static_pool(limits={"nodes": 4}), plan=STATIC, steps=1)
+    assert [len(command.candidates) for command in limited.commands] == [1]
+    full = preview(*nodes, pool=static_pool(limits={"nodes": 3}), plan=STATIC)
+    assert full.commands == ()
+    budget = with_budget(DisruptionBudget(nodes="1")).disruption
+    paced = preview(*nodes, pool=static_pool(disruption=budget), plan=STATIC, steps=1)
+    assert [len(command.candidates) for command in paced.commands] == [1]
+
+
+def test_static_drift_waits_while_there_are_too_many_nodes() -> None:
+    nodes = [drifted_node(name) for name in "abcd"]
+    assert preview(*nodes, pool=static_pool(), plan=STATIC).commands == ()
+
+
+def test_empty_nodes_of_a_static_pool_stay() -> None:
+    nodes = [node(name, "small") for name in "abc"]
+    assert preview(*nodes, pool=static_pool(), plan=STATIC).commands == ()
+
+
+def test_a_replacement_with_few_types_is_warned_of() -> None:
+    found = preview(node("a", "huge", 900))
+    [warning] = found.warnings
+    [replacement] = found.commands[0].replacements
+    assert (warning.code, warning.step, warning.count) == ("few-types", 1, 3)
+    assert warning.node == replacement.name
+
+
+def test_all_replicas_on_one_spot_node_are_warned_of() -> None:
+    """Two replicas come together on the spot node; a third elsewhere would be a warning less."""
+    spot = {INSTANCE_TYPE: "large", ZONE: "zone-a", CAPACITY_TYPE: "spot"}
+    owned = {"owner": "ReplicaSet/web"}
+    kept = {"karpenter.sh/do-not-disrupt": "true"}
+    target = node("b", "large", 900, facts=owned, labels=spot, annotations=kept)
+    found = preview(node("a", "large", 900, facts=owned), target)
+    assert [(each.code, each.node, each.count, each.workload) for each in found.warnings] == [
+        ("replicas-together", "b", 2, "shop/ReplicaSet/web")
+    ]
+    third = node("c", "large", 900, facts=owned, annotations=kept)
+    assert preview(node("a", "large", 900, facts=owned), target, third).warnings == ()
+
+
+def test_limits_of_the_cluster_are_the_reason_of_a_kept_node() -> None:
+    """Its pod fits nowhere else, and no node may be added."""
+    limited = PlanOptions(cluster_limits=ClusterLimits(nodes=1))
+    assert fates(preview(node("a", "huge", 900), plan=limited))["a"] == ("kept", "limits")
+
+
+def test_a_node_that_the_next_step_would_take_is_kept_with_its_reason() -> None:
+    found = preview(node("a", "huge"), node("b", "huge", 900), steps=1)
+    assert fates(found)["b"] == ("kept", "underutilized")
