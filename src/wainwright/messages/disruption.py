@@ -98,7 +98,8 @@ def _describe_removal(facts: VerdictFacts) -> str:
     if facts.code == "empty" or facts.verdict == "blocked":
         return reason
     if not facts.replacements:
-        return f"{reason}, and other nodes have room for them" if facts.pods else reason
+        them = "it" if facts.pods == 1 else "them"
+        return f"{reason}, and other nodes have room for {them}" if facts.pods else reason
     takes = "takes" if len(facts.replacements) == 1 else "take"
     return f"{reason}, and {join_first(facts.replacements)} {takes} its place"
 

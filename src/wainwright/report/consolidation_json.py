@@ -186,12 +186,13 @@ def _held(held: HeldSaving) -> Document:
 
 
 def _summary(preview: DisruptionPreview, lower_bound: float | None) -> Document:
-    after = sum(node.managed for node in preview.after.nodes)
+    managed = [node for node in preview.after.nodes if node.managed]
+    after = sum(not node.deleting for node in managed)
     removed = sum(len(command.candidates) for command in preview.commands)
     launched = sum(len(command.replacements) for command in preview.commands)
     bound = None if lower_bound is None else min(lower_bound, preview.price_after)
     return {
-        "nodesBefore": after + removed - launched,
+        "nodesBefore": len(managed) + removed - launched,
         "nodesAfter": after,
         "pricePerHourBefore": preview.price_before,
         "pricePerHourAfter": preview.price_after,

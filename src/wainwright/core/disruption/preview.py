@@ -126,7 +126,7 @@ def preview_disruption(
         after=current.snapshot,
         catalogs=state.catalogs,
         price_before=sum(each.price for each in first.candidates),
-        price_after=sum(each.price for each in current.candidates),
+        price_after=sum(each.price for each in current.candidates if not each.node.deleting),
         warnings=tuple(command_warnings(first.snapshot, commands)),
     )
 

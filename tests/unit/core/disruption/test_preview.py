@@ -88,6 +88,7 @@ def test_an_expired_node_goes_without_a_command_and_its_pods_are_planned() -> No
     assert [each.labels[INSTANCE_TYPE] for each in found.after.nodes if not each.deleting] == [
         "small"
     ]
+    assert round(found.price_after, 6) == 0.1  # of the new node alone
 
 
 def test_a_pod_that_could_not_be_placed_again_keeps_its_node() -> None:
