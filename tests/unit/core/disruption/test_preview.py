@@ -10,8 +10,9 @@ from wainwright.core.disruption.commands import DisruptionInput, DisruptionOptio
 from wainwright.core.disruption.preview import DisruptionPreview, preview_disruption
 from wainwright.model.disruption import DisruptionBudget, NodeClaimState
 from wainwright.model.instance_type_index import InstanceTypeIndex
-from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVATION_ID, ZONE
+from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVATION_ID, ZONE, ZONE_ID
 from wainwright.model.pod import Pod
+from wainwright.model.requirements import Requirements
 from wainwright.model.snapshot import Node, Pool, Snapshot
 from wainwright.model.taints import NO_SCHEDULE, Taint
 
@@ -127,3 +128,33 @@ def test_the_instance_of_a_removed_reserved_node_can_be_used_again() -> None:
     ids = [claim.launch.reservation_id for c in found.commands for claim in c.replacements]
     assert sorted(str(each) for each in ids) == ["cr-big", "cr-tiny"]
     assert found.price_after < 1e-5
+
+
+def test_a_replacement_has_a_value_of_every_label_that_its_pool_requires() -> None:
+    """Else it would count as drifted at once, and be replaced for ever."""
+    wanted = Requirements.from_entries(
+        [
+            ("example.com/row", "In", ("r1", "r2"), None),
+            (ZONE_ID, "In", ("use1-az1", "use1-az2"), None),
+        ]
+    )
+    kinds = [
+        instance_type(
+            name=name,
+            capacity={"cpu": cpu, "memory": 2**36, "pods": 50},
+            labels={INSTANCE_TYPE: name},
+            offerings=(offering(price=price, labels={ZONE_ID: "use1-az1"}),),
+        )
+        for name, cpu, price in (("small", 1000, 0.1), ("huge", 8000, 0.8))
+    ]
+    labels = node("a", "huge").labels | {"example.com/row": "r2", ZONE_ID: "use1-az1"}
+    snapshot = Snapshot(
+        nodes=(node("a", "huge", 900, labels=labels),),
+        pools=(msgspec.structs.replace(WEB, requirements=wanted),),
+        now=1000.0,
+    )
+    given = DisruptionInput(snapshot=snapshot, catalogs={"web": InstanceTypeIndex(kinds)})
+    found = preview_disruption(given, steps=5)
+    assert [command.method.value for command in found.commands] == ["single-node"]
+    [after] = found.after.nodes
+    assert (after.labels["example.com/row"], after.labels[ZONE_ID]) == ("r1", "use1-az1")
