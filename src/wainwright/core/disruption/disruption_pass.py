@@ -19,6 +19,7 @@ from wainwright.core.disruption.candidates import (
     find_candidates,
     is_initialized,
     settled_at,
+    with_stated_allowances,
 )
 from wainwright.core.disruption.cluster_changes import ClusterChanges
 from wainwright.core.disruption.commands import (
@@ -47,7 +48,7 @@ class DisruptionPass:
     def __init__(
         self, given: DisruptionInput, options: DisruptionOptions = DEFAULT_DISRUPTION_OPTIONS
     ) -> None:
-        evicted = evict_from_deleting_nodes(given.snapshot).snapshot
+        evicted = evict_from_deleting_nodes(with_stated_allowances(given.snapshot)).snapshot
         pending = _plan_pending(evicted, given, options)
         changes = ClusterChanges(evicted.pools, given.catalogs)
         self.snapshot = changes.after_plan(evicted, pending)

@@ -8,10 +8,10 @@ from tests.unit.core.disruption.test_commands import WEB, node, types, with_budg
 
 from wainwright.core.disruption.commands import DisruptionInput, DisruptionOptions
 from wainwright.core.disruption.preview import DisruptionPreview, preview_disruption
-from wainwright.model.disruption import DisruptionBudget, NodeClaimState
+from wainwright.model.disruption import DisruptionBudget, NodeClaimState, PodDisruptionBudget
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVATION_ID, ZONE, ZONE_ID
-from wainwright.model.pod import Pod
+from wainwright.model.pod import Pod, pod_selector
 from wainwright.model.requirements import Requirements
 from wainwright.model.snapshot import Node, Pool, Snapshot
 from wainwright.model.taints import NO_SCHEDULE, Taint
@@ -158,3 +158,24 @@ def test_a_replacement_has_a_value_of_every_label_that_its_pool_requires() -> No
     assert [command.method.value for command in found.commands] == ["single-node"]
     [after] = found.after.nodes
     assert (after.labels["example.com/row"], after.labels[ZONE_ID]) == ("r1", "use1-az1")
+
+
+def test_a_pending_pod_is_not_healthy_for_its_budget_in_any_step() -> None:
+    """The allowance is that of the input, in which the second pod does not run."""
+    web = {"app": "web"}
+    running = [msgspec.structs.replace(pod, labels=web) for pod in node("a", "huge", 900).pods]
+    waiting = [msgspec.structs.replace(pod, labels=web) for pod in node("w", "huge", 7500).pods]
+    budget = PodDisruptionBudget(
+        namespace="shop", name="web", selector=pod_selector(web), min_available=1
+    )
+    snapshot = Snapshot(
+        nodes=(node("a", "huge", pods=tuple(running)), node("b", "huge")),
+        pools=(WEB,),
+        pods=tuple(waiting),
+        pod_disruption_budgets=(budget,),
+        now=1000.0,
+    )
+    given = DisruptionInput(snapshot=snapshot, catalogs={"web": InstanceTypeIndex(types())})
+    found = preview_disruption(given)
+    assert found.commands == ()
+    assert fates(found) == {"a": ("blocked", "pdb"), "b": ("blocked", "nominated")}
