@@ -204,7 +204,7 @@ class ClusterSimulator:
         numbers = [self._numbers[name] for name in removal.names]
         fork = self._cluster.state.fork(union(1 << number for number in numbers))
         if removal.closed:
-            fork.nodes.remaining ^= fork.nodes.remaining & removal.closed
+            fork.nodes.open ^= fork.nodes.open & removal.closed
         if self._in_flight:
             self._return_reservations(fork, self._returned_by(removal.names))
         if removal.returns_limits:

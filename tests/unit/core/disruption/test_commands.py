@@ -5,8 +5,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.model_builders import instance_type, offering
+from tests.support.model_builders import instance_type, offering, spread_constraint
 
+from wainwright.core.disruption.candidates import DO_NOT_DISRUPT
 from wainwright.core.disruption.commands import (
     Command,
     DisruptionInput,
@@ -375,3 +376,23 @@ def test_nodes_that_cannot_go_alone_are_merged_into_one_larger_node() -> None:
     assert command is not None
     assert (command.method, names(command)) == (Method.MULTI_NODE, ["a", "b", "c"])
     assert [claim.launch.instance_type for claim in command.replacements] == ["cheap-huge"]
+
+
+def test_a_node_that_is_coming_up_counts_in_a_spread_although_nothing_moves_there() -> None:
+    row, web = "example.com/row", {"app": "web"}
+
+    def row_node(name: str, size: str, value: str, *cpus: int, **fields: Any) -> Node:
+        made = node(name, size, *cpus, **fields)
+        spread = [
+            msgspec.structs.replace(pod, labels=web, constraints=spread_constraint(row))
+            if pod.requests["cpu"] == 100
+            else pod
+            for pod in made.pods
+        ]
+        return msgspec.structs.replace(made, labels={**made.labels, row: value}, pods=tuple(spread))
+
+    launched = NodeClaimState(name="c", conditions={"Launched": Condition(status="True")})
+    coming = row_node("c", "large", "r1", initialized=False, claim=launched)
+    staying = row_node("b", "large", "r2", 100, 900, annotations={DO_NOT_DISRUPT: "true"})
+    # The large pod needs a new node, for which the domains are looked at once more.
+    assert find(row_node("a", "huge", "r1", 3900, 100), staying, coming) is None
