@@ -282,6 +282,15 @@ def test_a_split_that_costs_as_much_is_none() -> None:
     assert find(node("a", "large", pods=apart), allow_split=True) is None
 
 
+def test_types_that_would_cost_as_much_together_are_not_left_to_a_split() -> None:
+    """0.1 * 0.8 / 0.2 is a little more than 0.4, the price of the large type."""
+    port = PodConstraints(ports=(HostPort(port=80),))
+    apart = tuple(msgspec.structs.replace(pod, constraints=port) for pod in pods("a", 900, 900))
+    command = found(node("a", "huge", pods=apart), allow_split=True)
+    left = [claim.choices.instance_types for claim in command.replacements]
+    assert left == [("medium", "small"), ("medium", "small")]
+
+
 def test_pods_that_may_not_be_evicted_are_not_replaced_when_a_drifted_node_must_end() -> None:
     """With a termination grace period drift goes on; the protected pod ends with its node."""
     protected = pods("a", 1500, do_not_disrupt=True)
