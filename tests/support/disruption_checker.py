@@ -642,12 +642,16 @@ class CheckedCluster:
                     yield f"saving {share} of {pool.name} is not worth the disruption"
 
     def _is_balanced(self, pool: Pool, names: list[str], saving: float) -> bool:
+        """The rule does not say whether lifetimes count: either way will do."""
         members = [node for node in self.nodes.values() if node.pool == pool.name and node.managed]
         price = sum(self.price_of(node) or 0.0 for node in members)
-        disruption = sum(map(disruption_cost, members))
-        moved = sum(disruption_cost(self.nodes[name]) for name in names)
-        worth, effort = saving / price if price else 0.0, moved / disruption
-        return saving > 0 and self.rules.balanced_k * worth >= effort * (1 - 1e-9)
+        worth = saving / price if price else 0.0
+        for now in (None, self.now):
+            total = sum(disruption_cost(node, now) for node in members)
+            effort = sum(disruption_cost(self.nodes[name], now) for name in names) / total
+            if saving > 0 and self.rules.balanced_k * worth >= effort * (1 - 1e-9):
+                return True
+        return False
 
     def _reservations(self, command: CheckedCommand) -> Iterator[str]:
         """The instance of a node that goes is not free before: unless it was never launched."""

@@ -221,12 +221,17 @@ def free_instances(cluster: PlannerInput) -> dict[str, int]:
     return free
 
 
-def disruption_cost(node: Node) -> float:
+def disruption_cost(node: Node, now: float | None) -> float:
+    """Of the node and its pods; with a time less for the part of its lifetime that is over."""
     costs = (
         1.0 + pod.eviction.deletion_cost / 2**27 + pod.priority / 2**25
         for pod in evicted_pods(node)
     )
-    return 1.0 + sum(max(0.0, min(10.0, cost)) for cost in costs)
+    pods = sum(max(0.0, min(10.0, cost)) for cost in costs)
+    claim = node.claim
+    if now is None or claim is None or claim.created is None or not claim.expire_after:
+        return 1.0 + pods
+    return 1.0 + pods * max(0.0, min(1.0, 1.0 - (now - claim.created) / claim.expire_after))
 
 
 # Schedules of budgets, minute by minute.

@@ -13,6 +13,7 @@ from wainwright.core.disruption.commands import (
     DisruptionInput,
     DisruptionOptions,
     Method,
+    Outcome,
 )
 from wainwright.core.disruption.disruption_pass import DisruptionPass
 from wainwright.model.disruption import (
@@ -307,6 +308,25 @@ def test_what_a_command_removes_does_not_count_against_the_limits_of_its_pool() 
     limited = msgspec.structs.replace(WEB, limits={"cpu": 8000}, in_use={"cpu": 8000})
     command = found(node("a", "huge", 900), pool=limited)
     assert [claim.launch.instance_type for claim in command.replacements] == ["small"]
+
+
+def test_limits_that_one_removal_gives_back_are_not_those_of_another() -> None:
+    """Where a pod like this had no place before, because of the limit, it is tried again."""
+    limited = msgspec.structs.replace(WEB, limits={"cpu": 8000}, in_use={"cpu": 8000})
+    other = Pool(name="other", unusable="static")
+    apart = PodConstraints(ports=(HostPort(port=80),))
+    first, second = (
+        tuple(msgspec.structs.replace(pod, constraints=apart) for pod in pods(name, 900))
+        for name in "ab"
+    )
+    nodes = (node("a", "huge", pods=first), node("b", "small", pool="other", pods=second))
+    snapshot = Snapshot(nodes=nodes, pools=(limited, other), now=1000.0)
+    index = InstanceTypeIndex(types())
+    given = DisruptionInput(snapshot=snapshot, catalogs={"web": index, "other": index})
+    looked = DisruptionPass(given)
+    replaced, stuck = looked.candidates
+    assert looked.outcome(stuck) is Outcome.PODS_WOULD_BE_PENDING
+    assert isinstance(looked.outcome(replaced), Command)
 
 
 def test_limits_of_the_cluster_stop_a_replacement() -> None:
