@@ -30,6 +30,7 @@ from tests.support.disruption_rules import (
     new_node,
     with_free_instances,
     with_pods,
+    with_usage,
 )
 from tests.support.kube_scheduler.binding import BoundCluster, launch_differently
 from tests.support.random_inputs.unconstrained import PlannerInput
@@ -165,7 +166,17 @@ class CheckedCluster:
             *(replace(new_node(state, each, pods), initialized=False) for each in pending.claims),
         ]
         names = drained.claims | {each.name for each in pending.claims}
-        changed = replace(drained, nodes=tuple(nodes), pods=(), claims=names)
+        changed = replace(
+            drained,
+            nodes=tuple(nodes),
+            pods=(),
+            claims=names,
+            pools=with_usage(drained.pools, nodes),
+            pod_disruption_budgets=tuple(
+                replace(each, disruptions_allowed=left[each.namespace, each.name])
+                for each in drained.pod_disruption_budgets
+            ),
+        )
         nominated = frozenset(each.node for each in pending.placements)
         return cls(replace(cluster, snapshot=changed), rules, nominated, left, offered or {})
 
@@ -232,7 +243,12 @@ class CheckedCluster:
         names = self.snapshot.claims | {each.name for each in command.replacements}
         changed = replace(
             self.cluster,
-            snapshot=replace(self.snapshot, nodes=tuple(nodes), claims=names),
+            snapshot=replace(
+                self.snapshot,
+                nodes=tuple(nodes),
+                claims=names,
+                pools=with_usage(self.snapshot.pools, nodes),
+            ),
             types=with_free_instances(self.cluster.types, returned),
         )
         # Pending pods have been bound by now, so that nobody is nominated any more.

@@ -2,7 +2,7 @@
 the rules, by plain loops; nothing of `core` is used.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -22,6 +22,7 @@ from wainwright.model.labels import (
 from wainwright.model.plan import NodeAssignment, Plan, PlannedNodeClaim
 from wainwright.model.pod import Pod
 from wainwright.model.requirements import Requirements
+from wainwright.model.resources import Resources, add_resources
 from wainwright.model.snapshot import Node, Pool, Snapshot
 from wainwright.model.taints import DISRUPTED_TAINT, find_untolerated_taint
 
@@ -140,6 +141,19 @@ def with_pods(
 ) -> list[Node]:
     came = {each.node: [pods[key] for key in each.pods] for each in placements}
     return [replace(node, pods=(*node.pods, *came.get(node.name, ()))) for node in nodes]
+
+
+def with_usage(pools: Iterable[Pool], nodes: Sequence[Node]) -> tuple[Pool, ...]:
+    """The pools with what their nodes have altogether."""
+
+    def used(pool: Pool) -> Resources:
+        total: Resources = {}
+        for node in nodes:
+            if node.pool == pool.name:
+                total = add_resources(total, {**node.capacity, "nodes": 1})
+        return total
+
+    return tuple(replace(pool, in_use=used(pool)) for pool in pools)
 
 
 def new_node(cluster: PlannerInput, claim: PlannedNodeClaim, pods: Mapping[str, Pod]) -> Node:
