@@ -114,7 +114,7 @@ class _ClusterMaker:
         types = self._types()
         pools = RandomPools(rng, profile.base, types).manifests()
         on_demand = rng.chance(profile.on_demand)
-        launching = [_on_demand(pool) if on_demand else pool for pool in map(_willing, pools)]
+        launching = [_on_demand(pool) if on_demand else pool for pool in map(willing_pool, pools)]
         made = RandomCluster(
             profile=self._name,
             seed=self._seed,
@@ -125,7 +125,7 @@ class _ClusterMaker:
         for wave in range(rng.between(*profile.waves)):
             made = _grown(made, self._pods(wave, types))
         opened = on_demand and rng.chance(profile.opened)
-        made = _with_pools(made, [_willing(pool) for pool in pools] if opened else launching)
+        made = _with_pools(made, [willing_pool(pool) for pool in pools] if opened else launching)
         return self._changed(self._emptied(made))
 
     def _types(self) -> list[Manifest]:
@@ -320,8 +320,8 @@ def _condition(name: str, value: bool, at: str) -> dict[str, str]:
     }
 
 
-def _willing(pool: Manifest) -> Manifest:
-    """May be disrupted at once, and all of it."""
+def willing_pool(pool: Manifest) -> Manifest:
+    """The pool with settings by which all of its nodes may be disrupted at once."""
     disruption = {
         "consolidationPolicy": "WhenEmptyOrUnderutilized",
         "consolidateAfter": "0s",
