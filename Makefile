@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 export GOTOOLCHAIN = auto
 export PYTHONHASHSEED ?= random
 
-.PHONY: demo test test-all check format bench bench-karpenter oracle karpenter-crds mutants faults two-processes crds awscli lock clean
+.PHONY: demo test test-all check format bench bench-karpenter oracle oracle-disruption disruption-clusters karpenter-crds mutants faults two-processes crds awscli lock clean
 
 ## demo: a reservation that fills up and falls back, one pod explained, and a manifest with mistakes
 demo: $(VENV)/.run
@@ -54,6 +54,14 @@ bench-karpenter: $(VENV)/.dev
 ## oracle: random worlds through Karpenter's own scheduler and ours (needs Go): SEEDS=200 PROFILE="spread mixed"
 oracle: $(VENV)/.dev
 	$(BIN)/python -m tests.oracle --seeds $(or $(SEEDS),200) $(if $(PROFILE),--profile $(PROFILE)) $(ARGS)
+
+## oracle-disruption: random clusters through Karpenter's own disruption methods and ours (needs Go): SEEDS=20 PROFILE="spot drift"
+oracle-disruption: $(VENV)/.dev
+	$(BIN)/python -m tests.oracle.disruption --seeds $(or $(SEEDS),20) $(if $(PROFILE),--profile $(PROFILE)) $(ARGS)
+
+## disruption-clusters: commands of disruption on 5,000 random clusters, checked by the rules; three minutes: CLUSTERS=20000
+disruption-clusters: $(VENV)/.dev
+	DISRUPTION_CLUSTERS=$(or $(CLUSTERS),5000) $(BIN)/python -m pytest tests/properties/test_disruption_commands.py $(ARGS)
 
 ## karpenter-crds: 19,000 changed manifests, judged by us and by an API server with Karpenter's CRDs (needs Go)
 karpenter-crds: $(VENV)/.dev

@@ -15,6 +15,7 @@ import msgspec
 from tests.oracle.client import Oracle, OracleAnswer
 from tests.support.processes import MissingTool
 
+from benchmarks import karpenter_disruption
 from benchmarks.planner import GIB, processor_seconds
 from benchmarks.workload_mix import manifest, mixed_pods, preferring_pods
 from wainwright.catalogue.catalog_document import format_catalog
@@ -207,5 +208,9 @@ def _costs(theirs: OracleAnswer, ours: Plan) -> str:
 
 
 if __name__ == "__main__":
-    wanted = {int(argument) for argument in sys.argv[1:]}
-    run(tuple(load for load in WORKLOADS if not wanted or load.pods in wanted))
+    numbers = {int(argument) for argument in sys.argv[1:] if argument.isdecimal()}
+    named = {argument for argument in sys.argv[1:] if not argument.isdecimal()}
+    if numbers or not named:
+        run(tuple(load for load in WORKLOADS if not numbers or load.pods in numbers))
+    if not numbers:
+        karpenter_disruption.run()

@@ -16,6 +16,11 @@ type Answer struct {
 	Claims   []Claim    `json:"claims,omitempty"`
 	Existing []Existing `json:"existing,omitempty"`
 	Errors   []PodError `json:"errors,omitempty"`
+	// Command is what disruption does, with Claims and Existing as the homes of the evicted pods;
+	// none where nothing is left to do.
+	Command *Command `json:"command,omitempty"`
+	// Passes are the methods of disruption that were asked.
+	Passes []Pass `json:"passes,omitempty"`
 	// Prepared and Seconds are how long the scheduler took to be made and to decide.
 	Prepared float64 `json:"prepared"`
 	Seconds  float64 `json:"seconds"`
@@ -25,6 +30,14 @@ type Answer struct {
 	Error string `json:"error,omitempty"`
 
 	brief bool
+}
+
+// Pass is how long a method of disruption took.
+type Pass struct {
+	Method     string  `json:"method"`
+	Candidates int     `json:"candidates"`
+	Seconds    float64 `json:"seconds"`
+	Processor  float64 `json:"processor"`
 }
 
 // Claim is a node to be launched.

@@ -74,12 +74,31 @@ class OraclePodError(msgspec.Struct, frozen=True):
     message: str
 
 
+class OracleCommand(msgspec.Struct, frozen=True):
+    """What the disruption controller does next; the answer's claims replace the nodes."""
+
+    method: str
+    nodes: tuple[str, ...]
+
+
+class OraclePass(msgspec.Struct, frozen=True):
+    """How long a method of disruption took."""
+
+    method: str
+    candidates: int
+    seconds: float
+    processor: float
+
+
 class OracleAnswer(msgspec.Struct, frozen=True):
-    """The result of one provisioning loop."""
+    """The result of one provisioning loop, or of one pass of disruption."""
 
     claims: tuple[OracleClaim, ...] = ()
     existing: tuple[OracleNode, ...] = ()
     errors: tuple[OraclePodError, ...] = ()
+    command: OracleCommand | None = None
+    """None where nothing is left to do."""
+    passes: tuple[OraclePass, ...] = ()
     prepared: float = 0.0
     """Seconds to make the scheduler."""
     seconds: float = 0.0

@@ -2,7 +2,7 @@
 //
 // A world is Kubernetes objects, instance types in the shape of our Catalog kind, and options. For
 // each line on standard input there is one line on standard output: the answer to a single
-// provisioning loop. Nothing is kept between worlds, so a caller that wants to see more loops
+// provisioning loop, or the next command of the disruption controller. Nothing is kept between worlds, so a caller that wants to see more loops
 // launches the claims itself and asks again.
 package main
 
@@ -63,7 +63,11 @@ func answer(line []byte) (made Answer) {
 	if err != nil {
 		return Answer{Error: err.Error()}
 	}
-	made, err = world.solved()
+	if world.Options.Disrupt {
+		made, err = world.disrupted()
+	} else {
+		made, err = world.solved()
+	}
 	if err != nil {
 		return Answer{Error: err.Error()}
 	}

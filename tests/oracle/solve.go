@@ -30,11 +30,11 @@ func (w *World) solved() (Answer, error) {
 	begun := time.Now()
 	ctx := w.context()
 	cloud := &Cloud{types: w.types()}
-	cluster, kube, err := w.cluster(ctx, cloud)
+	watch, recorder := w.clock(), events.NewRecorder(&record.FakeRecorder{})
+	cluster, kube, err := w.cluster(ctx, cloud, watch)
 	if err != nil {
 		return Answer{}, err
 	}
-	watch, recorder := clock.RealClock{}, events.NewRecorder(&record.FakeRecorder{})
 	provisioner := provisioning.NewProvisioner(kube, recorder, cloud, cluster, watch, nil, nil)
 	nodes := cluster.DeepCopyNodes()
 	leaving, err := nodes.Deleting().CurrentlyReschedulablePods(ctx, kube, watch, recorder)
@@ -64,6 +64,7 @@ func (w *World) solved() (Answer, error) {
 func (w *World) context() context.Context {
 	gates := options.DefaultFeatureGates()
 	gates.ReservedCapacity = w.Options.ReservedCapacity
+	gates.SpotToSpotConsolidation = w.Options.SpotToSpot
 	settings := &options.Options{
 		PreferencePolicy:  options.PreferencePolicy(w.Options.PreferencePolicy),
 		MinValuesPolicy:   options.MinValuesPolicy(w.Options.MinValuesPolicy),
@@ -87,7 +88,7 @@ func (w *World) options() []scheduling.Options {
 }
 
 // cluster is the state that the controller would have gathered by watching.
-func (w *World) cluster(ctx context.Context, cloud *Cloud) (*state.Cluster, client.Client, error) {
+func (w *World) cluster(ctx context.Context, cloud *Cloud, watch clock.Clock) (*state.Cluster, client.Client, error) {
 	stored := fake.NewClientBuilder().
 		WithScheme(scheme.Scheme).
 		WithObjects(w.objects...).
@@ -96,7 +97,7 @@ func (w *World) cluster(ctx context.Context, cloud *Cloud) (*state.Cluster, clie
 		}).
 		Build()
 	kube := unscoped{stored}
-	cluster := state.NewCluster(clock.RealClock{}, kube, cloud)
+	cluster := state.NewCluster(watch, kube, cloud)
 	for _, claim := range all[*v1.NodeClaim](w.objects) {
 		cluster.UpdateNodeClaim(claim)
 	}

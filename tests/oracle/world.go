@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -37,6 +38,12 @@ type Options struct {
 	Workers int `json:"workers"`
 	// Brief leaves out of the answer what only a caller who launches claims needs.
 	Brief bool `json:"brief"`
+	// Disrupt asks for the next command of the disruption controller instead of places for pods.
+	Disrupt bool `json:"disrupt"`
+	// SpotToSpot is the gate that lets spot nodes be replaced by spot nodes.
+	SpotToSpot bool `json:"spotToSpot"`
+	// Now is the moment that the world is of.
+	Now time.Time `json:"now"`
 }
 
 func read(line []byte) (*World, error) {

@@ -19,7 +19,9 @@ from tests.support.reference_planner.node_removal import plan_without, solve_wit
 from wainwright.core.explain.unschedulable import explain_unschedulable
 from wainwright.core.plan import plan
 from wainwright.core.simulation import ClusterSimulator
+from wainwright.model.labels import HOSTNAME
 from wainwright.model.plan import UnschedulableGroup
+from wainwright.model.snapshot import Snapshot
 
 SEEDS = st.integers(min_value=0, max_value=10**9)
 UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller input
@@ -138,3 +140,72 @@ def test_the_clusters_are_not_all_alike() -> None:
     assert sum(len(each.claims) > 1 for each in found) > len(found) // 20
     assert sum(each.is_possible and bool(each.placements) for each in found) > len(found) // 5
     assert sum(not each.is_possible for each in found) > len(found) // 10
+
+
+@settings(phases=UNSHRUNK)
+@given(seed=SEEDS)
+def test_law_25_it_holds_in_any_order_of_nodes_and_with_nodes_that_take_nothing(seed: int) -> None:
+    """As disruption asks: nodes in an order of its own, some closed, limits given back."""
+    rng = Random(seed)
+    planner_input = without_deleting_nodes(random_running_cluster(seed))
+    snapshot = planner_input.snapshot
+    ranks = {node.name: f"{rng.randrange(10)}-{node.name}" for node in snapshot.nodes}
+    simulator = ClusterSimulator(
+        snapshot, planner_input.catalogs, planner_input.options, lambda node: (ranks[node.name],)
+    )
+    for names in questions(planner_input, seed):
+        closed = {name for name in ranks if name not in names and rng.random() < 0.3}
+        closed_nodes = simulator.nodes_where(lambda node: node.name in closed)  # noqa: B023
+        solution = simulator.solve_without(names, closed_nodes)
+        found = simulator.simulation_of(solution)
+        made = plan(
+            changed_snapshot(snapshot, names, closed, ranks),
+            planner_input.catalogs,
+            planner_input.options,
+        )
+        homes = {(ranks[each.node], each.pods) for each in found.placements}
+        assert homes == {(each.node, each.pods) for each in made.placements}
+        assert [each.pods for each in found.claims] == [each.pods for each in made.claims]
+        assert [each.launch for each in found.claims] == [each.launch for each in made.claims]
+
+
+def without_deleting_nodes(planner_input: PlannerInput) -> PlannerInput:
+    old = planner_input.snapshot
+    nodes = tuple(
+        msgspec.structs.replace(node, pool="p", capacity={"cpu": 1000}, initialized=True)
+        for node in old.nodes
+        if not node.deleting
+    )
+    return msgspec.structs.replace(
+        planner_input, snapshot=msgspec.structs.replace(old, nodes=nodes)
+    )
+
+
+def changed_snapshot(
+    snapshot: Snapshot, names: list[str], closed: set[str], ranks: dict[str, str]
+) -> Snapshot:
+    """The nodes are gone, those closed have no room, and the names are in the order of ranks."""
+    gone = [node for node in snapshot.nodes if node.name in names]
+    moved = [pod for node in gone for pod in node.pods if pod.is_rescheduled]
+    nodes = tuple(
+        msgspec.structs.replace(
+            node,
+            name=ranks[node.name],
+            labels={HOSTNAME: node.name, **node.labels},
+            allocatable={} if node.name in closed else node.allocatable,
+        )
+        for node in snapshot.nodes
+        if node.name not in names
+    )
+    freed = {"cpu": 1000 * len(gone), "nodes": len(gone)}
+    pools = tuple(
+        msgspec.structs.replace(
+            pool, limits={name: most + freed.get(name, 0) for name, most in pool.limits.items()}
+        )
+        if pool.name == "p"
+        else pool
+        for pool in snapshot.pools
+    )
+    return msgspec.structs.replace(
+        snapshot, nodes=nodes, pods=(*snapshot.pods, *moved), pools=pools
+    )

@@ -305,7 +305,7 @@ class ClusterSimulator:
         numbers = [self._numbers[name] for name in removal.names]
         fork = self._cluster.state.fork(union(1 << number for number in numbers))
         if removal.closed:
-            fork.nodes.remaining ^= fork.nodes.remaining & removal.closed
+            fork.nodes.open ^= fork.nodes.open & removal.closed
         if self._in_flight:
             self._return_reservations(fork, self._returned_by(removal.names))
         if removal.returns_limits:
@@ -314,12 +314,14 @@ class ClusterSimulator:
 
     def _return_limits(self, fork: SchedulingState, numbers: Sequence[int]) -> None:
         """Nodes of a command do not count against the limits of their NodePools."""
-        for template in fork.templates:
-            if template.pool.limits:
-                own = [self._nodes.nodes[n] for n in numbers]
-                for node in own:
-                    if node.pool == template.pool.name:
-                        template.limits.release(node.capacity)
+        limited = {each.pool.name: each.limits for each in fork.templates if each.pool.limits}
+        own = [self._nodes.nodes[number] for number in numbers] if limited else ()
+        released = [node for node in own if node.pool in limited]
+        for node in released:
+            limited[node.pool or ""].release(node.capacity)
+        if released:
+            # What was found out about new nodes with less room is void.
+            fork.reservation_manager.begin_round()
 
     def _returned_by(self, names: Collection[str]) -> Counter[str]:
         """Removed NodeClaims that were not launched yet will not need their reservations."""

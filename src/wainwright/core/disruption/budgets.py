@@ -51,6 +51,8 @@ def evaluate_budgets(
         applies = budget.reasons is None or reason in budget.reasons
         if allowed is not None and applies and (status.budget is None or allowed < status.allowed):
             status = BudgetStatus(allowed=allowed, budget=budget)
+    if status.budget is None:
+        return status  # without a budget in force those that are down already do not count
     return msgspec.structs.replace(status, allowed=max(0, status.allowed - disrupted))
 
 

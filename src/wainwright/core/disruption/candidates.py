@@ -331,8 +331,12 @@ class EvictionAllowance:
     def _allows(self, budget: PodDisruptionBudget, pod: Pod) -> bool:
         if budget.always_allows_unready and not pod.eviction.ready:
             return True
+        return self.allowed(budget) > 0
+
+    def allowed(self, budget: PodDisruptionBudget) -> int:
+        """How many evictions it allows now."""
         stated = budget.disruptions_allowed
-        return (self._allowed[budget.namespace, budget.name] if stated is None else stated) > 0
+        return self._allowed[budget.namespace, budget.name] if stated is None else stated
 
     def _count(self, budgets: Iterable[PodDisruptionBudget], snapshot: Snapshot) -> None:
         by_namespace: dict[str, list[Pod]] = defaultdict(list)
@@ -348,6 +352,22 @@ class EvictionAllowance:
             healthy = sum(pod.eviction.ready and not pod.terminating for pod in running)
             desired = _desired_healthy(budget, expected)
             self._allowed[budget.namespace, budget.name] = max(0, healthy - desired)
+
+
+def with_stated_allowances(snapshot: Snapshot) -> Snapshot:
+    """The cluster with budgets that all say how many evictions they allow.
+
+    To be asked before pending pods are planned: on the nodes of a plan they would count as healthy.
+    """
+    budgets = snapshot.pod_disruption_budgets
+    if all(each.disruptions_allowed is not None for each in budgets):
+        return snapshot
+    allowance = EvictionAllowance(snapshot)
+    stated = tuple(
+        msgspec.structs.replace(each, disruptions_allowed=allowance.allowed(each))
+        for each in budgets
+    )
+    return msgspec.structs.replace(snapshot, pod_disruption_budgets=stated)
 
 
 def _desired_healthy(budget: PodDisruptionBudget, expected: int) -> int:

@@ -5,7 +5,7 @@ are where they were planned.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -20,10 +20,12 @@ from wainwright.model.labels import (
     NODEPOOL,
     REGISTERED,
     RESERVATION_ID,
+    WELL_KNOWN_LABELS,
     ZONE,
 )
 from wainwright.model.plan import NodeAssignment, Plan, PlannedNodeClaim
 from wainwright.model.pod import Pod
+from wainwright.model.requirements import Requirements
 from wainwright.model.resources import add_resources
 from wainwright.model.snapshot import NODES_LIMIT, Node, Pool, Snapshot
 
@@ -98,12 +100,20 @@ class ClusterChanges:
 
 def _labels(claim: PlannedNodeClaim, pool: Pool, instance_type: InstanceType) -> dict[str, str]:
     launch = claim.launch
+    sources = (instance_type.requirements, *_offering_labels(claim, instance_type))
     known = {
-        key: value
-        for requirements in (instance_type.requirements, claim.requirements)
-        for key in requirements
-        if (value := requirements.single_value(key)) is not None
+        key: allowed.any_value()
+        for source in sources
+        for key in source
+        if not (allowed := source.allowed(key) & claim.requirements.allowed(key)).open
+        and not allowed.is_empty
     }
+    # Of labels that only the NodePool defines a node gets one of the values that are left.
+    brought = WELL_KNOWN_LABELS.union(*sources)
+    for key, requirement in claim.requirements.items():
+        allowed = requirement.allowed
+        if allowed.length == 1 or (key not in brought and not allowed.admits_absence):
+            known[key] = allowed.any_value()
     chosen = {
         INSTANCE_TYPE: launch.instance_type,
         ZONE: launch.zone,
@@ -117,6 +127,21 @@ def _labels(claim: PlannedNodeClaim, pool: Pool, instance_type: InstanceType) ->
     }
     stated = {key: value for key, value in chosen.items() if value is not None}
     return dict(sorted((known | pool.labels | stated).items()))
+
+
+def _offering_labels(
+    claim: PlannedNodeClaim, instance_type: InstanceType
+) -> Iterator[Requirements]:
+    """The labels of the offering that would be launched, such as the id of its zone."""
+    launch = claim.launch
+    for offering in instance_type.offerings:
+        if (
+            (offering.price, offering.reservation_id) == (launch.price, launch.reservation_id)
+            and offering.zone in (None, launch.zone)
+            and offering.capacity_type in (None, launch.capacity_type)
+        ):
+            yield offering.requirements
+            return
 
 
 def _with_pods(

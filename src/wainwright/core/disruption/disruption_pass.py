@@ -20,6 +20,7 @@ from wainwright.core.disruption.candidates import (
     find_candidates,
     is_initialized,
     settled_at,
+    with_stated_allowances,
 )
 from wainwright.core.disruption.cluster_changes import ClusterChanges
 from wainwright.core.disruption.commands import (
@@ -59,7 +60,7 @@ class DisruptionPass:
         from it. `max_repetitions` bounds how many removals are simulated again because something
         changed elsewhere; the next pass goes on from there.
         """
-        evicted = evict_from_deleting_nodes(given.snapshot).snapshot
+        evicted = evict_from_deleting_nodes(with_stated_allowances(given.snapshot)).snapshot
         pending = _plan_pending(evicted, given, options)
         self.snapshot = evicted
         if evicted.pods:

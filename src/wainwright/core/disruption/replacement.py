@@ -30,6 +30,7 @@ from wainwright.model.plan import PlannedLaunch, PlannedNodeClaim, RemainingOpti
 from wainwright.model.requirements import Requirements
 
 SPOT_TO_SPOT_TYPES: Final = 15
+ROUNDING: Final = 1e-9  # of prices; a share of a price is not exact
 
 
 class ReplacementRules(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +83,7 @@ def cheaper_replacements(
     found: list[PlannedNodeClaim] = []
     for claim in claims:
         options = options_of_claim(claim, catalogs[claim.pool])
-        limit = claim.launch.price * total / planned
+        limit = claim.launch.price * total / planned * (1 - ROUNDING)
         cheaper = _cheaper_claim(claim, options, candidates, rules, limit)
         if isinstance(cheaper, NoReplacement):
             return cheaper

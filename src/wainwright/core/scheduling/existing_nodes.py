@@ -42,6 +42,8 @@ class ExistingNodes:
         self.nodes = sorted(usable, key=order or _by_state_and_name)
         self.remaining: BitSet = (1 << len(self.nodes)) - 1
         """The nodes that a simulation has not removed."""
+        self.open: BitSet = self.remaining
+        """Those of them that take pods; the others still count as domains of topology spread."""
         self.pods: dict[int, list[Pod]] = defaultdict(list)
         """The pods that were placed, by node number."""
         self.labels = NodeLabels(self.nodes)
@@ -57,6 +59,7 @@ class ExistingNodes:
         """The same nodes without the removed ones; pods placed on the fork do not change these."""
         clone = shallow_copy(self)
         clone.remaining = self.remaining ^ (self.remaining & removed)
+        clone.open = clone.remaining
         clone.resources = self.resources.fork()
         clone.volumes = self.volumes.fork()
         clone.ports = self.ports.fork()
@@ -84,7 +87,7 @@ class ExistingNodes:
         self, pod: Pod, pod_class: PodClass, pod_reqs: PodRequirements, among: BitSet = -1
     ) -> int | None:
         """Places the pod on the first node with room; returns its number."""
-        candidates = pod_reqs.scheduling.compatible_nodes & among & self.remaining
+        candidates = pod_reqs.scheduling.compatible_nodes & among & self.open
         candidates ^= candidates & pod_reqs.full_nodes
         for too_full, position in pod_reqs.too_full_nodes:
             candidates ^= candidates & too_full[position]

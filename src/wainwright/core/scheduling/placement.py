@@ -263,7 +263,7 @@ class PodPlacement:
         assert self._topology is not None
         if level.topology_constraints.affinity:
             if not any(
-                pod_reqs.scheduling.is_satisfiable(self.state.nodes.remaining)
+                pod_reqs.scheduling.is_satisfiable(self.state.nodes.open)
                 for pod_reqs in level.alternatives
             ):
                 return None  # no draft is made to decide on a domain for a pod that fits nowhere

@@ -56,6 +56,11 @@ def test_without_a_budget_in_force_every_node_may_go() -> None:
     assert allowed(night, of=nodes(4)) == 4
 
 
+def test_without_a_budget_in_force_nodes_that_are_not_ready_may_go_too() -> None:
+    unready = nodes(2, conditions={"Ready": Condition(status="False")})
+    assert allowed(of=unready) == 2
+
+
 def test_a_budget_for_other_reasons_does_not_count() -> None:
     drift_only = DisruptionBudget(nodes="0", reasons=("Drifted",))
     assert evaluate(drift_only, of=nodes(4), reason=EMPTY).allowed == 4

@@ -5,13 +5,15 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.model_builders import instance_type, offering
+from tests.support.model_builders import instance_type, offering, spread_constraint
 
+from wainwright.core.disruption.candidates import DO_NOT_DISRUPT
 from wainwright.core.disruption.commands import (
     Command,
     DisruptionInput,
     DisruptionOptions,
     Method,
+    Outcome,
 )
 from wainwright.core.disruption.disruption_pass import DisruptionPass
 from wainwright.model.disruption import (
@@ -281,6 +283,15 @@ def test_a_split_that_costs_as_much_is_none() -> None:
     assert find(node("a", "large", pods=apart), allow_split=True) is None
 
 
+def test_types_that_would_cost_as_much_together_are_not_left_to_a_split() -> None:
+    """0.1 * 0.8 / 0.2 is a little more than 0.4, the price of the large type."""
+    port = PodConstraints(ports=(HostPort(port=80),))
+    apart = tuple(msgspec.structs.replace(pod, constraints=port) for pod in pods("a", 900, 900))
+    command = found(node("a", "huge", pods=apart), allow_split=True)
+    left = [claim.choices.instance_types for claim in command.replacements]
+    assert left == [("medium", "small"), ("medium", "small")]
+
+
 def test_pods_that_may_not_be_evicted_are_not_replaced_when_a_drifted_node_must_end() -> None:
     """With a termination grace period drift goes on; the protected pod ends with its node."""
     protected = pods("a", 1500, do_not_disrupt=True)
@@ -297,6 +308,25 @@ def test_what_a_command_removes_does_not_count_against_the_limits_of_its_pool() 
     limited = msgspec.structs.replace(WEB, limits={"cpu": 8000}, in_use={"cpu": 8000})
     command = found(node("a", "huge", 900), pool=limited)
     assert [claim.launch.instance_type for claim in command.replacements] == ["small"]
+
+
+def test_limits_that_one_removal_gives_back_are_not_those_of_another() -> None:
+    """Where a pod like this had no place before, because of the limit, it is tried again."""
+    limited = msgspec.structs.replace(WEB, limits={"cpu": 8000}, in_use={"cpu": 8000})
+    other = Pool(name="other", unusable="static")
+    apart = PodConstraints(ports=(HostPort(port=80),))
+    first, second = (
+        tuple(msgspec.structs.replace(pod, constraints=apart) for pod in pods(name, 900))
+        for name in "ab"
+    )
+    nodes = (node("a", "huge", pods=first), node("b", "small", pool="other", pods=second))
+    snapshot = Snapshot(nodes=nodes, pools=(limited, other), now=1000.0)
+    index = InstanceTypeIndex(types())
+    given = DisruptionInput(snapshot=snapshot, catalogs={"web": index, "other": index})
+    looked = DisruptionPass(given)
+    replaced, stuck = looked.candidates
+    assert looked.outcome(stuck) is Outcome.PODS_WOULD_BE_PENDING
+    assert isinstance(looked.outcome(replaced), Command)
 
 
 def test_limits_of_the_cluster_stop_a_replacement() -> None:
@@ -375,3 +405,23 @@ def test_nodes_that_cannot_go_alone_are_merged_into_one_larger_node() -> None:
     assert command is not None
     assert (command.method, names(command)) == (Method.MULTI_NODE, ["a", "b", "c"])
     assert [claim.launch.instance_type for claim in command.replacements] == ["cheap-huge"]
+
+
+def test_a_node_that_is_coming_up_counts_in_a_spread_although_nothing_moves_there() -> None:
+    row, web = "example.com/row", {"app": "web"}
+
+    def row_node(name: str, size: str, value: str, *cpus: int, **fields: Any) -> Node:
+        made = node(name, size, *cpus, **fields)
+        spread = [
+            msgspec.structs.replace(pod, labels=web, constraints=spread_constraint(row))
+            if pod.requests["cpu"] == 100
+            else pod
+            for pod in made.pods
+        ]
+        return msgspec.structs.replace(made, labels={**made.labels, row: value}, pods=tuple(spread))
+
+    launched = NodeClaimState(name="c", conditions={"Launched": Condition(status="True")})
+    coming = row_node("c", "large", "r1", initialized=False, claim=launched)
+    staying = row_node("b", "large", "r2", 100, 900, annotations={DO_NOT_DISRUPT: "true"})
+    # The large pod needs a new node, for which the domains are looked at once more.
+    assert find(row_node("a", "huge", "r1", 3900, 100), staying, coming) is None

@@ -8,11 +8,17 @@ from tests.unit.core.disruption.test_commands import WEB, node, types, with_budg
 
 from wainwright.core.disruption.commands import DisruptionInput, DisruptionOptions
 from wainwright.core.disruption.preview import DisruptionPreview, preview_disruption
-from wainwright.model.disruption import Condition, DisruptionBudget, NodeClaimState
+from wainwright.model.disruption import (
+    Condition,
+    DisruptionBudget,
+    NodeClaimState,
+    PodDisruptionBudget,
+)
 from wainwright.model.instance_type_index import InstanceTypeIndex
-from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVATION_ID, ZONE
+from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVATION_ID, ZONE, ZONE_ID
 from wainwright.model.plan import ClusterLimits, PlanOptions
-from wainwright.model.pod import Pod
+from wainwright.model.pod import Pod, pod_selector
+from wainwright.model.requirements import Requirements
 from wainwright.model.snapshot import STATIC_POOL, Node, Pool, Snapshot
 from wainwright.model.taints import NO_SCHEDULE, Taint
 
@@ -210,3 +216,54 @@ def test_limits_of_the_cluster_are_the_reason_of_a_kept_node() -> None:
 def test_a_node_that_the_next_step_would_take_is_kept_with_its_reason() -> None:
     found = preview(node("a", "huge"), node("b", "huge", 900), steps=1)
     assert fates(found)["b"] == ("kept", "underutilized")
+
+
+def test_a_replacement_has_a_value_of_every_label_that_its_pool_requires() -> None:
+    """Else it would count as drifted at once, and be replaced for ever."""
+    wanted = Requirements.from_entries(
+        [
+            ("example.com/row", "In", ("r1", "r2"), None),
+            (ZONE_ID, "In", ("use1-az1", "use1-az2"), None),
+        ]
+    )
+    kinds = [
+        instance_type(
+            name=name,
+            capacity={"cpu": cpu, "memory": 2**36, "pods": 50},
+            labels={INSTANCE_TYPE: name},
+            offerings=(offering(price=price, labels={ZONE_ID: "use1-az1"}),),
+        )
+        for name, cpu, price in (("small", 1000, 0.1), ("huge", 8000, 0.8))
+    ]
+    labels = node("a", "huge").labels | {"example.com/row": "r2", ZONE_ID: "use1-az1"}
+    snapshot = Snapshot(
+        nodes=(node("a", "huge", 900, labels=labels),),
+        pools=(msgspec.structs.replace(WEB, requirements=wanted),),
+        now=1000.0,
+    )
+    given = DisruptionInput(snapshot=snapshot, catalogs={"web": InstanceTypeIndex(kinds)})
+    found = preview_disruption(given, steps=5)
+    assert [command.method.value for command in found.commands] == ["single-node"]
+    [after] = found.after.nodes
+    assert (after.labels["example.com/row"], after.labels[ZONE_ID]) == ("r1", "use1-az1")
+
+
+def test_a_pending_pod_is_not_healthy_for_its_budget_in_any_step() -> None:
+    """The allowance is that of the input, in which the second pod does not run."""
+    web = {"app": "web"}
+    running = [msgspec.structs.replace(pod, labels=web) for pod in node("a", "huge", 900).pods]
+    waiting = [msgspec.structs.replace(pod, labels=web) for pod in node("w", "huge", 7500).pods]
+    budget = PodDisruptionBudget(
+        namespace="shop", name="web", selector=pod_selector(web), min_available=1
+    )
+    snapshot = Snapshot(
+        nodes=(node("a", "huge", pods=tuple(running)), node("b", "huge")),
+        pools=(WEB,),
+        pods=tuple(waiting),
+        pod_disruption_budgets=(budget,),
+        now=1000.0,
+    )
+    given = DisruptionInput(snapshot=snapshot, catalogs={"web": InstanceTypeIndex(types())})
+    found = preview_disruption(given)
+    assert found.commands == ()
+    assert fates(found) == {"a": ("blocked", "pdb"), "b": ("blocked", "nominated")}

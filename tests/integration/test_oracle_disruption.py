@@ -1,0 +1,38 @@
+"""Karpenter's own disruption methods and ours on the same clusters: a few fixed ones of every
+profile. `make oracle-disruption` compares any number; docs/disruption-oracle.md has the figures.
+"""
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+
+import pytest
+from tests.oracle.client import Oracle
+from tests.oracle.disruption.clusters import DISRUPTION_PROFILES
+from tests.oracle.disruption.comparison import compare_disruption
+from tests.support.processes import MissingTool, skip_or_fail
+
+SEEDS = range(2)
+LEAST = 0.85  # of their saving; theirs is not repeatable, and two clusters say little
+
+
+@pytest.fixture(scope="module")
+def oracle(pytestconfig: pytest.Config) -> Iterator[Oracle]:
+    # The first start may build for minutes and says so; captured, nobody would read it in time.
+    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
+    try:
+        with capture.global_and_fixture_disabled() if capture else nullcontext():
+            running = Oracle.start()
+    except MissingTool as missing:
+        skip_or_fail(str(missing))
+    with running:
+        yield running
+
+
+@pytest.mark.parametrize("profile", DISRUPTION_PROFILES)
+def test_our_commands_are_valid_and_save_about_as_much(oracle: Oracle, profile: str) -> None:
+    found = compare_disruption(oracle, profile, SEEDS, runs=1)
+    assert found.broken == {}
+    assert [case.ours.complaints for case in found.cases] == [()] * len(SEEDS)
+    assert all(case.ours.settled and case.theirs[0].settled for case in found.cases)
+    assert found.ours.saving >= LEAST * found.theirs.saving
+    assert found.theirs.commands > 0

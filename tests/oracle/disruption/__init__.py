@@ -1,0 +1,1 @@
+"""Random clusters through Karpenter's own disruption methods and ours."""

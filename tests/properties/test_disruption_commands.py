@@ -1,0 +1,150 @@
+"""Every command of every preview keeps the rules, by a checker that shares no code with what
+decides; and the cluster comes to rest.
+
+`DISRUPTION_CLUSTERS=5000` looks at that many clusters (`make disruption-clusters`).
+"""
+
+import os
+from random import Random
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from tests.support.disruption_checker import (
+    CheckedCluster,
+    CheckedCommand,
+    CheckedRules,
+    check_sequence,
+)
+from tests.support.random_inputs.disruptable import DisruptableCluster, random_disruptable_cluster
+from tests.support.random_inputs.unconstrained import PlannerInput
+
+from wainwright.core.disruption.commands import DisruptionInput, DisruptionOptions
+from wainwright.core.disruption.disruption_pass import DisruptionPass
+from wainwright.core.disruption.preview import DisruptionPreview, preview_disruption
+from wainwright.core.disruption.replacement import ReplacementRules
+from wainwright.model.disruption import MinimumSaving
+
+CLUSTERS = int(os.environ.get("DISRUPTION_CLUSTERS", "250"))
+SEEDS = st.integers(min_value=0, max_value=10**9)
+UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller cluster
+STEPS = 60
+
+
+def options_for(seed: int, cluster: PlannerInput) -> DisruptionOptions:
+    """Settings that differ from cluster to cluster."""
+    rng = Random(f"options {seed}")
+    return DisruptionOptions(
+        plan=cluster.options,
+        rules=ReplacementRules(
+            spot_to_spot=rng.random() < 0.6, spot_to_spot_types=rng.choice((1, 2, 3))
+        ),
+        max_nodes=rng.choice((2, 100, 100)),
+        minimum_saving=MinimumSaving(fraction=rng.choice((0.0, 0.0, 0.1))),
+        ignore_budgets=rng.random() < 0.2,
+        allow_split=rng.random() < 0.3,
+        terminate_first_drift=rng.random() < 0.3,
+    )
+
+
+def disruption_input(made: DisruptableCluster, cluster: PlannerInput) -> DisruptionInput:
+    return DisruptionInput(
+        snapshot=cluster.snapshot, catalogs=cluster.catalogs, offered=made.offered
+    )
+
+
+def previewed(seed: int) -> tuple[DisruptableCluster, DisruptionOptions, DisruptionPreview]:
+    made = random_disruptable_cluster(seed)
+    options = options_for(seed, made.cluster)
+    found = preview_disruption(disruption_input(made, made.cluster), options, STEPS)
+    return made, options, found
+
+
+@settings(max_examples=CLUSTERS, phases=UNSHRUNK)
+@given(seed=SEEDS)
+def test_every_command_keeps_the_rules_and_the_end_is_at_rest(seed: int) -> None:
+    made, options, found = previewed(seed)
+    start = CheckedCluster.start(made.cluster, CheckedRules.of(options), made.offered)
+    commands = [CheckedCommand.of(command) for command in found.commands]
+    complaints, end = check_sequence(start, commands)
+    assert complaints == []
+    assert found.settled, "a cluster that does not come to rest"
+    assert end.price == pytest.approx(found.price_after)
+    assert end.removable_empty_nodes() == []
+    if not start.nominated:  # once pending pods are bound, their nodes are as free as others
+        again = preview_disruption(disruption_input(made, end.cluster), options, 1)
+        assert again.commands == ()
+
+
+@settings(max_examples=CLUSTERS // 2, phases=UNSHRUNK)
+@given(seed=SEEDS)
+def test_what_a_command_says_of_itself_is_so(seed: int) -> None:
+    made, options, found = previewed(seed)
+    cluster = CheckedCluster.start(made.cluster, CheckedRules.of(options), made.offered)
+    for command in found.commands:
+        checked = CheckedCommand.of(command)
+        prices = [cluster.price_of(cluster.nodes[name]) or 0.0 for name in checked.nodes]
+        assert command.price_before == pytest.approx(sum(prices))
+        assert len(checked.targets()) <= command.evictions
+        moves = {(move.pod, move.target): move.source for move in command.moves()}
+        assert moves.keys() == set(checked.targets())
+        for (pod, _), source in moves.items():
+            assert pod in {each.key for each in cluster.nodes[source].pods}
+        cluster = cluster.after(checked)
+
+
+@settings(max_examples=CLUSTERS // 5, phases=UNSHRUNK)
+@given(seed=SEEDS)
+def test_what_was_simulated_before_does_not_change_what_a_removal_comes_to(seed: int) -> None:
+    """A pass that has looked at everything and one that looks at this node alone agree."""
+    made = random_disruptable_cluster(seed)
+    options = options_for(seed, made.cluster)
+    given_input = disruption_input(made, made.cluster)
+    used = DisruptionPass(given_input, options)
+    used.find_command()
+    for number, candidate in enumerate(used.candidates[:4]):
+        if not candidate.node.deleting:
+            fresh = DisruptionPass(given_input, options)
+            assert used.outcome(candidate) == fresh.outcome(fresh.candidates[number])
+
+
+def test_the_clusters_are_not_all_alike() -> None:
+    """Every method is used often, with and without a replacement, and much is blocked."""
+    methods: dict[tuple[str, bool], int] = {}
+    codes: set[str] = set()
+    for seed in range(400):
+        _, _, found = previewed(seed)
+        codes |= {outcome.code for outcome in found.outcomes}
+        for command in found.commands:
+            kind = (command.method.value, bool(command.replacements))
+            methods[kind] = methods.get(kind, 0) + 1
+    assert {kind for kind, count in methods.items() if count >= 4} == {
+        ("emptiness", False),
+        ("drift", False),
+        ("drift", True),
+        ("multi-node", False),
+        ("multi-node", True),
+        ("single-node", False),
+        ("single-node", True),
+    }
+    assert codes >= {
+        "balanced-score",
+        "budget",
+        "consolidate-after",
+        "deleting",
+        "do-not-disrupt-node",
+        "do-not-disrupt-pod",
+        "expired",
+        "min-saving",
+        "min-values",
+        "needs-several-nodes",
+        "no-saving",
+        "nominated",
+        "not-initialized",
+        "pdb",
+        "pods-would-be-pending",
+        "policy",
+        "spot-to-spot",
+        "static-pool",
+        "unknown-price",
+    }
