@@ -7,6 +7,7 @@ Offline commands read it, and have a table of the same structs for well-known ki
 from typing import Annotated, ClassVar, Final
 
 from wainwright.api.wire import (
+    DNS_LABEL_PATTERN,
     DNS_NAME_PATTERN,
     ObjectMeta,
     Schema,
@@ -34,9 +35,14 @@ class PodSetPaths(WireStruct, frozen=True, kw_only=True):
     }
 
     name: Annotated[
-        str,
-        field_meta("Part of the pods' names; not needed where there is one set.", max_length=63),
-    ] = ""
+        str | None,
+        field_meta(
+            "Part of the pods' names; not needed where there is one set.",
+            max_length=63,
+            pattern=f"^{DNS_LABEL_PATTERN}$",
+            expected="lower case letters, digits and '-', with a letter or digit at both ends",
+        ),
+    ] = None
     forEach: Annotated[
         Path | None,
         field_meta(

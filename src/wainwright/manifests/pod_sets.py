@@ -303,14 +303,14 @@ def _has_finished(value: JsonObject) -> bool:
 def _parts(value: JsonObject, paths: PodSetPaths) -> Iterator[tuple[str, FieldPath, Any]]:
     """The parts of the object that the set's paths begin at, with a name for each."""
     if paths.forEach is None:
-        yield paths.name, (), value
+        yield paths.name or "", (), value
         return
     entries, start = _lookup(value, paths.forEach), parse_path(paths.forEach)
     if isinstance(entries, dict):
         yield from ((key.lower(), (*start, key), part) for key, part in entries.items())
     elif isinstance(entries, list):
         for number, part in enumerate(entries):
-            yield _entry_name(part, number, paths.name), (*start, number), part
+            yield _entry_name(part, number, paths.name or ""), (*start, number), part
     elif entries is not None:
         raise CannotCount
 

@@ -41,7 +41,7 @@ def expand_workloads(objects: Iterable[WireStruct], *, maximum: bool = False) ->
     workloads = [item for item in all_objects if isinstance(item, Workload)]
     if not workloads:
         return pods
-    live, names = _LivePods(pods, _object_owners(all_objects)), PodNames(pods)
+    live, names = _LivePods(pods, workloads, _object_owners(all_objects)), PodNames(pods)
     replica_counts = ReplicaCounts(all_objects, maximum=maximum)
     for workload in workloads:
         if _controlling_owner(workload.metadata) is None:
@@ -191,7 +191,16 @@ def _is_active(pod: Pod) -> bool:
 class _LivePods:
     """The active pods of the input, by what created them in the end."""
 
-    def __init__(self, pods: Iterable[Pod], owners: dict[OwnerKey, OwnerKey]) -> None:
+    def __init__(
+        self,
+        pods: Iterable[Pod],
+        workloads: Iterable[Workload],
+        owners: dict[OwnerKey, OwnerKey],
+    ) -> None:
+        self._sets: dict[OwnerKey, list[PodSet]] = defaultdict(list)
+        for workload in workloads:
+            if isinstance(workload, PodSet):
+                self._sets[_workload_key(workload)].append(workload)
         self._names: dict[OwnerKey, list[str]] = defaultdict(list)
         for pod in pods:
             owner = _controlling_owner(pod.metadata)
@@ -199,15 +208,25 @@ class _LivePods:
                 self._names[_root_owner(owner, owners)].append(pod.metadata.name)
 
     def missing(self, workload: Workload, desired: int) -> int:
-        """How many are not there yet; a pod counts for one set of an object with several."""
-        names = self._names.get(_workload_key(workload))
+        """How many are not there yet.
+
+        A pod counts for the set that its name tells, else for the first that lacks one.
+        """
+        key = _workload_key(workload)
+        names = self._names.get(key)
         if not names:
             return desired
         if not isinstance(workload, PodSet):
             return desired - len(names)
-        own = sorted(names, key=lambda name: not _is_of_set(name, workload))[:desired]
-        for name in own:
-            names.remove(name)
+        others = [each for each in self._sets[key] if each is not workload]
+        may_be_own = [
+            name
+            for name in names
+            if _is_of_set(name, workload) or not any(_is_of_set(name, each) for each in others)
+        ]
+        own = sorted(may_be_own, key=lambda name: not _is_of_set(name, workload))[:desired]
+        taken = set(own)
+        self._names[key] = [name for name in names if name not in taken]
         return desired - len(own)
 
 
@@ -223,7 +242,9 @@ def _root_owner(owner: OwnerKey, owners: dict[OwnerKey, OwnerKey]) -> OwnerKey:
 def _is_of_set(name: str, pod_set: PodSet) -> bool:
     """Whether the pod's name has that of the set in it, as operators name pods."""
     rest = name.removeprefix(pod_set.metadata.name)
-    return re.search(rf"(^|-){re.escape(pod_set.name)}(-|$)", rest) is not None
+    return (
+        bool(pod_set.name) and re.search(rf"(^|-){re.escape(pod_set.name)}(-|$)", rest) is not None
+    )
 
 
 def _missing_pods(workload: Workload, missing: int, names: PodNames) -> Iterator[Pod]:

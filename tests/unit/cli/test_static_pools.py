@@ -3,11 +3,13 @@
 import json
 from pathlib import Path
 
+import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 
 from wainwright.cli.main import wain
 
+ROOT = Path(__file__).parents[3]
 GATE = ("--feature-gate", "StaticCapacity=true")
 NOW = ("--now", "2026-01-31T12:00:00Z", "--region", "us-west-2")
 INPUT = """
@@ -54,6 +56,13 @@ def test_a_saved_input_plans_the_same_static_nodes(given: str, tmp_path: Path) -
         "other",
     ]
     assert run("plan", saved, "-o", "json").stdout == first.stdout
+
+
+def test_the_document_is_what_the_schema_says(given: str) -> None:
+    schema = json.loads((ROOT / "docs" / "plan.schema.json").read_text())
+    plan = json.loads(run("plan", given, "-o", "json", *GATE, *NOW).stdout)
+    assert [len(claim["pods"]) for claim in plan["nodeClaims"]] == [1, 0, 1]
+    jsonschema.validate(plan, schema)
 
 
 @pytest.mark.parametrize("output", ["table", "markdown", "nodeclaims"])

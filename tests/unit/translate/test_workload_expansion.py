@@ -3,6 +3,8 @@
 from typing import Any
 
 from wainwright.api.kubernetes.object_reader import decode_object
+from wainwright.api.kubernetes.workloads import PodSet, PodSetSpec
+from wainwright.api.wire import ObjectMeta
 from wainwright.translate.workload_expansion import expand_workloads
 
 TEMPLATE = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c"}]}}
@@ -108,3 +110,38 @@ def test_a_workload_with_generate_name_gives_its_pods_the_prefix() -> None:
     assert names(made, other) == ["web-0", "web-1", "web-2"]
     [owner] = (expand_workloads([decode_object(other)])[0].metadata.ownerReferences) or []
     assert owner.name == "web"
+
+
+def pod_set(name: str, **fields: Any) -> PodSet:
+    metadata = ObjectMeta(name="ray", namespace="shop")
+    spec = PodSetSpec(**fields)
+    return PodSet(
+        apiVersion="ray.io/v1", kind="RayCluster", metadata=metadata, name=name, spec=spec
+    )
+
+
+def test_live_pods_of_an_object_with_several_templates_count_for_their_own() -> None:
+    worker = decode_object(owned("ray-cpu-worker-x", "RayCluster", "ray"))
+    other = decode_object(owned("ray-x", "RayCluster", "ray"))
+    sets = [pod_set("head"), pod_set("cpu", replicas=2)]
+    found = [pod.metadata.name for pod in expand_workloads([worker, *sets])]
+    assert found == ["ray-cpu-worker-x", "ray-head-0", "ray-cpu-0"]
+    found = [pod.metadata.name for pod in expand_workloads([worker, other, *sets])]
+    assert found == ["ray-cpu-worker-x", "ray-x", "ray-cpu-0"]
+
+
+def test_live_pods_count_through_any_number_of_owners() -> None:
+    application = pod_set("driver")
+    driver = decode_object(owned("ray-driver", "RayCluster", "ray"))
+    executor = decode_object(owned("ray-1-exec", "Pod", "ray-driver"))
+    executors = pod_set("executor", replicas=2)
+    found = [
+        pod.metadata.name for pod in expand_workloads([driver, executor, application, executors])
+    ]
+    assert found == ["ray-driver", "ray-1-exec", "ray-executor-0"]
+
+
+def test_owners_in_a_circle_end() -> None:
+    first = decode_object(owned("ray-a", "Pod", "ray-b"))
+    second = decode_object(owned("ray-b", "Pod", "ray-a"))
+    assert len(expand_workloads([first, second, pod_set("")])) == 3
