@@ -182,8 +182,9 @@ class CheckedCluster:
 
     @property
     def price(self) -> float:
-        """USD per hour of all managed nodes; 0 for those whose price is unknown."""
-        return sum(self.price_of(node) or 0.0 for node in self.nodes.values() if node.managed)
+        """USD per hour of the managed nodes that stay; 0 for those whose price is unknown."""
+        staying = (node for node in self.nodes.values() if node.managed and not node.deleting)
+        return sum(self.price_of(node) or 0.0 for node in staying)
 
     def price_of(self, node: Node) -> float | None:
         kind = self._type_of(node)

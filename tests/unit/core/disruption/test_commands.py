@@ -325,7 +325,7 @@ def test_limits_that_one_removal_gives_back_are_not_those_of_another() -> None:
     given = DisruptionInput(snapshot=snapshot, catalogs={"web": index, "other": index})
     looked = DisruptionPass(given)
     replaced, stuck = looked.candidates
-    assert looked.outcome(stuck) is Outcome.PODS_WOULD_BE_PENDING
+    assert looked.outcome(stuck) is Outcome.LIMITS
     assert isinstance(looked.outcome(replaced), Command)
 
 
