@@ -259,3 +259,42 @@ UNHEALTHY_INSTANCES: Final = Metric(
     kind=MetricKind.COUNTER,
     labels=("category",),
 )
+
+
+RECONCILES: Final = Metric(
+    name="controller_runtime_reconcile_total",
+    help="Looks at an object, by controller and result.",
+    kind=MetricKind.COUNTER,
+    labels=("controller", "result"),
+)
+RECONCILE_ERRORS: Final = Metric(
+    name="controller_runtime_reconcile_errors_total",
+    help="Looks at an object that ended in an error.",
+    kind=MetricKind.COUNTER,
+    labels=("controller",),
+)
+RECONCILE_SECONDS: Final = Metric(
+    name="controller_runtime_reconcile_time_seconds",
+    help="How long a look at an object took.",
+    kind=MetricKind.HISTOGRAM,
+    labels=("controller",),
+    buckets=DURATION_BUCKETS,
+)
+ACTIVE_WORKERS: Final = Metric(
+    name="controller_runtime_active_workers",
+    help="Workers of a controller that are not waiting.",
+    kind=MetricKind.GAUGE,
+    labels=("controller",),
+)
+MAX_WORKERS: Final = Metric(
+    name="controller_runtime_max_concurrent_reconciles",
+    help="Workers of a controller.",
+    kind=MetricKind.GAUGE,
+    labels=("controller",),
+)
+QUEUE_DEPTH: Final = Metric(
+    name="workqueue_depth",
+    help="Keys that wait for a worker.",
+    kind=MetricKind.GAUGE,
+    labels=("controller", "name"),
+)

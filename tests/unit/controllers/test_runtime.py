@@ -1,0 +1,264 @@
+"""Queues, workers, backoff and stopping, in virtual time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from wainwright.clock import VirtualClock
+from wainwright.controllers.runtime import (
+    BACKOFF_JITTER,
+    DONE,
+    FIRST_BACKOFF,
+    MAX_BACKOFF,
+    Again,
+    Backoff,
+    Controller,
+    ControllerRuntime,
+    Key,
+    Result,
+)
+from wainwright.metrics import ACTIVE_WORKERS, RECONCILE_ERRORS, RECONCILES, MetricsRegistry
+
+
+@pytest.fixture
+def clock() -> Iterator[VirtualClock]:
+    clock = VirtualClock(0.0)
+    yield clock
+    clock.close()
+
+
+class Recorder:
+    """A reconciler that notes when it was called with which key."""
+
+    name = "nodeclaim.test"
+
+    def __init__(
+        self, clock: VirtualClock, act: Callable[[Key], Awaitable[Result]] | None = None
+    ) -> None:
+        self._clock, self._act = clock, act
+        self.calls: list[tuple[float, Key]] = []
+        self.finished: list[Key] = []
+
+    async def reconcile(self, key: Key) -> Result:
+        self.calls.append((self._clock.now(), key))
+        result = DONE if self._act is None else await self._act(key)
+        self.finished.append(key)
+        return result
+
+
+def run(
+    clock: VirtualClock,
+    reconciler: Recorder,
+    story: Callable[[Controller], Awaitable[None]],
+    *,
+    workers: int = 1,
+    metrics: MetricsRegistry | None = None,
+) -> None:
+    async def main() -> None:
+        runtime = ControllerRuntime(clock, metrics or MetricsRegistry(), seed=3)
+        controller = runtime.add(reconciler, workers=workers)
+        running = asyncio.create_task(runtime.run())
+        await story(controller)
+        runtime.stop()
+        await running
+
+    clock.run(main())
+
+
+def test_a_key_that_is_added_again_before_it_is_taken_counts_once(clock: VirtualClock) -> None:
+    async def story(controller: Controller) -> None:
+        for key in ("a", "b", "a"):
+            controller.queue.add(key)
+        await clock.sleep(1)
+
+    recorder = Recorder(clock)
+    run(clock, recorder, story)
+    assert [key for _, key in recorder.calls] == ["a", "b"]
+
+
+def test_a_key_that_is_added_during_its_work_is_looked_at_once_more_and_never_twice_at_a_time(
+    clock: VirtualClock,
+) -> None:
+    in_work: set[Key] = set()
+
+    async def act(key: Key) -> Result:
+        assert key not in in_work
+        in_work.add(key)
+        await clock.sleep(10)
+        in_work.discard(key)
+        return DONE
+
+    async def story(controller: Controller) -> None:
+        controller.queue.add("a")
+        await clock.sleep(1)
+        controller.queue.add("a")
+        controller.queue.add("a")
+        await clock.sleep(100)
+
+    recorder = Recorder(clock, act)
+    run(clock, recorder, story, workers=4)
+    assert recorder.calls == [(0.0, "a"), (10.0, "a")]
+
+
+def test_workers_are_bounded(clock: VirtualClock) -> None:
+    metrics, most = MetricsRegistry(), 0.0
+
+    async def act(_: Key) -> Result:
+        nonlocal most
+        most = max(most, metrics.value(ACTIVE_WORKERS, controller="nodeclaim.test"))
+        await clock.sleep(1)
+        return DONE
+
+    async def story(controller: Controller) -> None:
+        for number in range(9):
+            controller.queue.add(str(number))
+        await clock.sleep(60)
+
+    recorder = Recorder(clock, act)
+    run(clock, recorder, story, workers=3, metrics=metrics)
+    assert most == 3
+    assert [at for at, _ in recorder.calls] == [0.0] * 3 + [1.0] * 3 + [2.0] * 3
+
+
+def test_again_looks_at_the_object_then_and_a_change_looks_earlier(clock: VirtualClock) -> None:
+    async def act(_: Key) -> Result:
+        return Again(30)
+
+    async def story(controller: Controller) -> None:
+        controller.queue.add("a")
+        await clock.sleep(45)
+        controller.queue.add("a")
+        await clock.sleep(40)
+
+    recorder = Recorder(clock, act)
+    run(clock, recorder, story)
+    assert [at for at, _ in recorder.calls] == [0.0, 30.0, 45.0, 75.0]
+
+
+def test_of_several_times_the_earliest_counts(clock: VirtualClock) -> None:
+    async def story(controller: Controller) -> None:
+        controller.queue.add_after("a", 20)
+        controller.queue.add_after("a", 5)
+        controller.queue.add_after("a", 50)
+        assert controller.queue.next_due == 5.0
+        await clock.sleep(100)
+
+    recorder = Recorder(clock)
+    run(clock, recorder, story)
+    assert recorder.calls == [(5.0, "a")]
+
+
+def test_failures_wait_longer_and_longer_and_a_success_forgets_them(clock: VirtualClock) -> None:
+    outcomes = [True, True, True, False, True]
+    metrics = MetricsRegistry()
+
+    async def act(_: Key) -> Result:
+        if outcomes and outcomes.pop(0):
+            raise RuntimeError("no answer")
+        return DONE
+
+    async def story(controller: Controller) -> None:
+        controller.queue.add("a")
+        await clock.sleep(60)
+        controller.queue.add("a")
+        await clock.sleep(60)
+
+    recorder = Recorder(clock, act)
+    run(clock, recorder, story, metrics=metrics)
+    times = [at for at, _ in recorder.calls]
+    waits = [times[1] - times[0], times[2] - times[1], times[3] - times[2], times[5] - times[4]]
+    expected = [FIRST_BACKOFF, 2 * FIRST_BACKOFF, 4 * FIRST_BACKOFF, FIRST_BACKOFF]
+    for wait, longest in zip(waits, expected, strict=True):
+        assert (1 - BACKOFF_JITTER) * longest <= wait <= longest
+    assert metrics.value(RECONCILE_ERRORS, controller="nodeclaim.test") == 4
+    assert metrics.value(RECONCILES, controller="nodeclaim.test", result="success") == 2
+
+
+def test_backoff_is_bounded_and_the_same_for_the_same_seed() -> None:
+    one, other = Backoff(7), Backoff(7)
+    waits = [one.failed("a") for _ in range(2000)]
+    assert max(waits) <= MAX_BACKOFF
+    assert waits == [other.failed("a") for _ in range(2000)]
+
+
+def test_one_failing_object_does_not_keep_others_waiting(clock: VirtualClock) -> None:
+    async def act(key: Key) -> Result:
+        if key == "bad":
+            raise RuntimeError("again and again")
+        return DONE
+
+    async def story(controller: Controller) -> None:
+        controller.queue.add("bad")
+        controller.queue.add("good")
+        await clock.sleep(1)
+
+    recorder = Recorder(clock, act)
+    run(clock, recorder, story)
+    assert (0.0, "good") in recorder.calls
+
+
+def test_stopping_finishes_what_is_in_work_and_takes_nothing_more(clock: VirtualClock) -> None:
+    async def act(_: Key) -> Result:
+        await clock.sleep(5)
+        return Again(1)
+
+    async def story(controller: Controller) -> None:
+        controller.queue.add("a")
+        controller.queue.add("b")
+        await clock.sleep(1)
+
+    recorder = Recorder(clock, act)
+    run(clock, recorder, story)
+    assert (recorder.finished, clock.now()) == (["a"], 5.0)
+
+
+def test_stopping_does_not_wait_for_ever(clock: VirtualClock) -> None:
+    async def act(_: Key) -> Result:
+        await clock.sleep(3600)
+        return DONE
+
+    async def story(controller: Controller) -> None:
+        controller.queue.add("a")
+        await clock.sleep(1)
+
+    recorder = Recorder(clock, act)
+    run(clock, recorder, story)
+    assert (recorder.finished, clock.now()) == ([], 9.0)
+
+
+def test_a_killed_process_ends_where_it_is(clock: VirtualClock) -> None:
+    async def act(_: Key) -> Result:
+        await clock.sleep(5)
+        return DONE
+
+    recorder = Recorder(clock, act)
+
+    async def main() -> Any:
+        runtime = ControllerRuntime(clock, MetricsRegistry())
+        runtime.add(recorder).queue.add("a")
+        running = asyncio.create_task(runtime.run())
+        await clock.sleep(1)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    clock.run(main())
+    assert (recorder.calls, recorder.finished, clock.now()) == ([(0.0, "a")], [], 1.0)
+
+
+def test_nothing_wakes_while_nothing_is_due(clock: VirtualClock) -> None:
+    """A day without changes is one jump: the runtime says when the next moment is."""
+
+    async def main() -> tuple[bool, float | None]:
+        runtime = ControllerRuntime(clock, MetricsRegistry())
+        controller = runtime.add(Recorder(clock))
+        running = asyncio.create_task(runtime.run())
+        controller.queue.add_after("a", 86_400)
+        await clock.sleep(1)
+        idle = runtime.is_idle, runtime.next_due
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        return idle
+
+    assert clock.run(main()) == (True, 86_400.0)
