@@ -166,8 +166,32 @@ class AccountServices:
         )
 
     def all(self) -> tuple[RegisteredService, ...]:
-        """In the order of their creation, which is also their order in the saved state."""
-        return tuple(each for each in vars(self).values() if hasattr(each, "operations"))
+        """Each names the operations that it handles; this is also their order in a saved state."""
+        return (
+            self.instance_types,
+            self.capacity_market,
+            self.network,
+            self.group_rules,
+            self.images,
+            self.templates,
+            self.placement,
+            self.resource_tags,
+            self.iam,
+            self.ssm,
+            self.eks,
+            self.sqs,
+            self.pricing,
+            self.instances,
+            self.reservations,
+            self.quota,
+            self.fleets,  # CreateFleet, DescribeFleets
+            self.run_instances,  # RunInstances
+            self.interruptions,
+            self.statuses,
+            self.spot_requests,
+            self.resource_groups,
+            self.reservation_groups,
+        )
 
     def dry_runs(self) -> frozenset[str]:
         """Operations that handle DryRun themselves; see `api_conventions`."""
