@@ -1,8 +1,8 @@
 """One look at a cluster: the first command that one of the methods finds, and why nodes are kept.
 
 The methods in the order of `commands.Method`: empty nodes, drifted nodes of static NodePools, other
-drifted nodes, several nodes at once, single nodes. The first that finds something decides. Pending pods have been planned before: they are nobody's reason
-to keep a node, and none to remove one.
+drifted nodes, several nodes at once, single nodes. The first that finds something decides. Pending
+pods have been planned before: they are nobody's reason to keep a node, and none to remove one.
 """
 
 from collections.abc import Callable, Iterable, Sequence
