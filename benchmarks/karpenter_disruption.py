@@ -4,6 +4,7 @@ Every node is full, of the cheapest type for its pods, so that all nodes are sim
 go: what both do every ten seconds in a cluster at rest that has changed.
 """
 
+import sys
 from collections.abc import Iterable
 from random import Random
 from typing import Any, Final
@@ -15,6 +16,7 @@ from tests.oracle.disruption.runs import disruption_question
 from tests.oracle.random_catalog import Manifest
 from tests.oracle.random_cluster import RandomCluster
 from tests.oracle.runs import prepare_cluster
+from tests.support.processes import MissingTool
 
 from benchmarks.planner import processor_seconds
 from wainwright.core.disruption.commands import DisruptionInput
@@ -43,9 +45,12 @@ def run(sizes: Iterable[int] = SIZES) -> None:
         f"{'nodes':>7}{'pods':>8}{'theirs, multi-node':>20}{'single-node':>13}{'simulations/s':>15}"
         f"{'ours':>9}{'simulations/s':>15}{'ratio':>8}"
     )
-    with Oracle.start() as oracle:
-        for size in sizes:
-            _report(oracle, size)
+    try:
+        with Oracle.start() as oracle:
+            for size in sizes:
+                _report(oracle, size)
+    except MissingTool as missing:
+        sys.exit(str(missing))
 
 
 def _report(oracle: Oracle, size: int) -> None:

@@ -8,8 +8,10 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 	fakeclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
 	"sigs.k8s.io/karpenter/pkg/controllers/provisioning"
+	"sigs.k8s.io/karpenter/pkg/controllers/state"
 	"sigs.k8s.io/karpenter/pkg/events"
 )
 
@@ -34,46 +36,34 @@ type namedMethod struct {
 	name string
 }
 
+// disrupter is what the disruption controller is made of.
+type disrupter struct {
+	cloud       *Cloud
+	clock       clock.Clock
+	cluster     *state.Cluster
+	kube        client.Client
+	provisioner *provisioning.Provisioner
+	recorder    events.Recorder
+	queue       *disruption.Queue
+}
+
 // disrupted is the answer of one pass: the first command that a method finds, in their order.
 func (w *World) disrupted() (Answer, error) {
-	ctx, cloud, watch := w.context(), &Cloud{types: w.types()}, w.clock()
-	cluster, kube, err := w.cluster(ctx, cloud, watch)
+	ctx := w.context()
+	made := Answer{brief: w.Options.Brief}
+	d, err := w.disrupter(ctx)
 	if err != nil {
 		return Answer{}, err
 	}
-	recorder := events.NewRecorder(&record.FakeRecorder{})
-	provisioner := provisioning.NewProvisioner(kube, recorder, cloud, cluster, watch, nil, nil)
-	queue := disruption.NewQueue(kube, recorder, cluster, watch, provisioner)
-	shared := disruption.MakeConsolidation(watch, cluster, kube, provisioner, cloud, recorder, queue)
-	validator := disruption.WithValidator(unhurried{})
-	methods := []namedMethod{
-		{disruption.NewEmptiness(shared, validator), "emptiness"},
-		{disruption.NewDrift(kube, cluster, provisioner, recorder, watch), "drift"},
-		{disruption.NewMultiNodeConsolidation(shared, validator), "multi-node"},
-		{disruption.NewSingleNodeConsolidation(shared, validator), "single-node"},
-	}
-	made := Answer{brief: w.Options.Brief}
-	for _, method := range methods {
+	for _, method := range d.methods() {
 		begun, worked := time.Now(), processor()
-		candidates, totals, err := disruption.GetCandidatesWithTotals(
-			ctx, cluster, kube, recorder, watch, cloud, method.ShouldDisrupt, method.Class(), queue, nil)
-		if err != nil {
-			return Answer{}, fmt.Errorf("%s: candidates: %w", method.name, err)
-		}
-		if setter, balances := method.Method.(disruption.NodePoolTotalsSetter); balances {
-			setter.SetNodePoolTotals(totals)
-		}
-		budgets, err := disruption.BuildDisruptionBudgetMapping(ctx, cluster, watch, kube, cloud, recorder, method.Reason())
-		if err != nil {
-			return Answer{}, fmt.Errorf("%s: budgets: %w", method.name, err)
-		}
-		commands, err := method.ComputeCommands(ctx, budgets, candidates...)
+		commands, candidates, err := d.commands(ctx, method)
 		if err != nil {
 			return Answer{}, fmt.Errorf("%s: %w", method.name, err)
 		}
 		made.Passes = append(made.Passes, Pass{
 			Method:     method.name,
-			Candidates: len(candidates),
+			Candidates: candidates,
 			Seconds:    time.Since(begun).Seconds(),
 			Processor:  (processor() - worked).Seconds(),
 		})
@@ -83,6 +73,51 @@ func (w *World) disrupted() (Answer, error) {
 		}
 	}
 	return made, nil
+}
+
+func (w *World) disrupter(ctx context.Context) (*disrupter, error) {
+	made := &disrupter{
+		cloud: &Cloud{types: w.types()}, clock: w.clock(), recorder: events.NewRecorder(&record.FakeRecorder{}),
+	}
+	var err error
+	if made.cluster, made.kube, err = w.cluster(ctx, made.cloud, made.clock); err != nil {
+		return nil, err
+	}
+	made.provisioner = provisioning.NewProvisioner(
+		made.kube, made.recorder, made.cloud, made.cluster, made.clock, nil, nil)
+	made.queue = disruption.NewQueue(made.kube, made.recorder, made.cluster, made.clock, made.provisioner)
+	return made, nil
+}
+
+func (d *disrupter) methods() []namedMethod {
+	shared := disruption.MakeConsolidation(
+		d.clock, d.cluster, d.kube, d.provisioner, d.cloud, d.recorder, d.queue)
+	validator := disruption.WithValidator(unhurried{})
+	return []namedMethod{
+		{disruption.NewEmptiness(shared, validator), "emptiness"},
+		{disruption.NewDrift(d.kube, d.cluster, d.provisioner, d.recorder, d.clock), "drift"},
+		{disruption.NewMultiNodeConsolidation(shared, validator), "multi-node"},
+		{disruption.NewSingleNodeConsolidation(shared, validator), "single-node"},
+	}
+}
+
+// commands asks one method as the controller does, and says how many candidates it had.
+func (d *disrupter) commands(ctx context.Context, method namedMethod) ([]disruption.Command, int, error) {
+	candidates, totals, err := disruption.GetCandidatesWithTotals(
+		ctx, d.cluster, d.kube, d.recorder, d.clock, d.cloud, method.ShouldDisrupt, method.Class(), d.queue, nil)
+	if err != nil {
+		return nil, 0, err
+	}
+	if setter, balances := method.Method.(disruption.NodePoolTotalsSetter); balances {
+		setter.SetNodePoolTotals(totals)
+	}
+	budgets, err := disruption.BuildDisruptionBudgetMapping(
+		ctx, d.cluster, d.clock, d.kube, d.cloud, d.recorder, method.Reason())
+	if err != nil {
+		return nil, 0, err
+	}
+	commands, err := method.ComputeCommands(ctx, budgets, candidates...)
+	return commands, len(candidates), err
 }
 
 // command takes over what the method decided, with only what is left to its replacements.

@@ -175,7 +175,7 @@ class _ClusterMaker:
     def _pod(self, pod: Pod) -> Pod:
         protection: bool | float = False
         if self.rare(5):
-            protection = self.rng.choice((True, 100.0, 2 * HOUR))
+            protection = self.rng.choice((True, 100.0, HOUR + 400.0))
         facts = EvictionFacts(
             owner="ReplicaSet/web",
             static=self.rare(2),
