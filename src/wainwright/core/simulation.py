@@ -92,6 +92,8 @@ class _Removal(NamedTuple):
     closed: BitSet = 0
     """Nodes on which no pod is placed."""
     returns_limits: bool = False
+    without_reservations: bool = False
+    """Whether new nodes use no reserved instance."""
 
 
 class SimulatorUpdate(msgspec.Struct, kw_only=True):
@@ -209,6 +211,8 @@ class ClusterSimulator:
         names: Collection[str],
         closed: BitSet = 0,
         left_out: Collection[str] = (),
+        *,
+        without_reservations: bool = False,
     ) -> Solution:
         """The state after a removal, for callers that look at many and need little of each.
 
@@ -220,7 +224,10 @@ class ClusterSimulator:
         pods = self._pods_of(names)
         if left_out:
             pods = [pod for pod in pods if pod.key not in left_out]
-        return self._solve(_Removal(names, closed, returns_limits=True), pods)
+        return self._solve(
+            _Removal(names, closed, returns_limits=True, without_reservations=without_reservations),
+            pods,
+        )
 
     def is_limited(self, solution: Solution) -> bool:
         """Whether a pod is unplaced that a NodePool could launch a node for but for a limit."""
@@ -232,6 +239,10 @@ class ClusterSimulator:
             for pod_reqs in batch.pod_class.alternatives
             for template in solution.state.templates
         )
+
+    @property
+    def has_free_reservations(self) -> bool:
+        return bool(self._cluster.state.reservation_manager.available)
 
     def is_hopeless(self, pod: Pod) -> bool:
         """Whether the pod has no place on any node."""
@@ -310,6 +321,8 @@ class ClusterSimulator:
             self._return_reservations(fork, self._returned_by(removal.names))
         if removal.returns_limits:
             self._return_limits(fork, numbers)
+        if removal.without_reservations:
+            fork.reservation_manager.withdraw_all()
         return fork
 
     def _return_limits(self, fork: SchedulingState, numbers: Sequence[int]) -> None:

@@ -16,8 +16,8 @@ from wainwright.core.disruption.candidates import Candidate
 from wainwright.core.disruption.commands import Command, Method, Outcome
 from wainwright.core.disruption.removals import RemovalEvaluator
 
-MAX_TRIALS: Final = 48  # simulated sets of each kind in a pass
-MAX_GROUPS: Final = 6  # of nodes that could share one new node
+MAX_TRIALS: Final = 24  # simulated sets of each kind in a pass
+MAX_GROUPS: Final = 4  # NodePools, those that cost most
 
 Trial: TypeAlias = Callable[[Sequence[Candidate]], Command | None]
 
@@ -32,20 +32,23 @@ class MultiNodeSearch:
         self._removals, self._budgets, self._max_nodes = removals, budgets, max_nodes
 
     def find(self, candidates: Sequence[Candidate]) -> Command | None:
-        """The best set of two or more; `candidates` have the largest saving per disruption first.
+        """The set of two or more that saves most; `candidates` have the largest saving per
+        disruption first.
 
-        Nodes that need no replacement save most for what they disturb: they go first, and the
-        others are looked for once these are gone.
+        Nodes that need no replacement are not always the best beginning: once they are gone the
+        others are full, where one cheap new node could have taken the pods of all of them.
         """
-        deletable = list(islice(self._deletable(candidates), 2 * self._max_nodes))
-        best = self._grow(self._alone(deletable), deletable, max_replacements=0)
-        if best is not None and len(best.candidates) > 1:
-            return best
-        for group in self._sharing(candidates):
-            grown = self._grow(best, group)
-            if grown is not None and (best is None or grown.saving > best.saving):
-                best = grown
-        return best if best is not None and len(best.candidates) > 1 else None
+        movable = [each for each in candidates if not self._is_stuck(each)]
+        deletable = list(islice(self._deletable(movable), 2 * self._max_nodes))
+        removed = self._grow(self._alone(deletable), deletable, max_replacements=0)
+        found = [removed, self._grow(None, movable), self._grow(removed, movable)]
+        found += [self._grow(None, group) for group in self._groups(movable)]
+        sets = [each for each in found if each is not None and len(each.candidates) > 1]
+        return max(sets, key=lambda each: (each.saving, -each.evictions), default=None)
+
+    def _is_stuck(self, candidate: Candidate) -> bool:
+        alone = self._removals.single(candidate)
+        return isinstance(alone, Outcome) and alone in STUCK
 
     def _deletable(self, candidates: Iterable[Candidate]) -> Iterable[Candidate]:
         """Nodes that need no replacement; each is simulated only when it is asked for."""
@@ -59,22 +62,14 @@ class MultiNodeSearch:
         alone = self._removals.single(deletable[0]) if deletable else None
         return alone if isinstance(alone, Command) else None
 
-    def _sharing(self, candidates: Iterable[Candidate]) -> list[list[Candidate]]:
-        """Nodes that need one new node each, together with those whose pods could share it."""
-        groups: dict[object, list[Candidate]] = defaultdict(list)
-        for candidate in candidates:
-            alone = self._removals.single(candidate)
-            if isinstance(alone, Command) and not alone.replacements:
-                continue
-            if isinstance(alone, Command) or alone not in STUCK:
-                groups[self._group_key(candidate)].append(candidate)
-        found = [group for group in groups.values() if len(group) > 1]
+    def _groups(self, movable: Sequence[Candidate]) -> list[list[Candidate]]:
+        """The nodes of each NodePool: pods of different ones seldom share a new node."""
+        groups: dict[str | None, list[Candidate]] = defaultdict(list)
+        for candidate in movable:
+            groups[candidate.node.pool].append(candidate)
+        found = [group for group in groups.values() if len(movable) > len(group) > 1]
         found.sort(key=lambda group: -sum(each.price for each in group))
         return found[:MAX_GROUPS]
-
-    def _group_key(self, candidate: Candidate) -> object:
-        """Nodes of one NodePool; pods of different ones seldom share a node."""
-        return candidate.node.pool
 
     def _grow(
         self,

@@ -116,8 +116,28 @@ class RemovalEvaluator:
         return any(self._simulator.is_affected(pod, update) for pod in candidate.pods)
 
     def consolidate(self, method: Method, candidates: Sequence[Candidate]) -> Command | Outcome:
-        """The command that removes all of them, if it saves enough."""
-        solution = self._simulate(candidates, self._closed.unsettled)
+        """The command that removes all of them, if it saves enough.
+
+        A free reservation that is too small for all pods would split them over several nodes:
+        then one node is looked for without reservations.
+        """
+        found = self._consolidate(method, candidates)
+        if found is Outcome.NEEDS_SEVERAL_NODES and self._simulator.has_free_reservations:
+            unreserved = self._consolidate(method, candidates, without_reservations=True)
+            if isinstance(unreserved, Command):
+                return unreserved
+        return found
+
+    def _consolidate(
+        self,
+        method: Method,
+        candidates: Sequence[Candidate],
+        *,
+        without_reservations: bool = False,
+    ) -> Command | Outcome:
+        solution = self._simulate(
+            candidates, self._closed.unsettled, without_reservations=without_reservations
+        )
         if isinstance(solution, Outcome):
             return solution
         too_expensive = self._reason_without_names(solution, candidates)
@@ -168,13 +188,20 @@ class RemovalEvaluator:
         return None if solution.failed else simulator.simulation_of(solution)
 
     def _simulate(
-        self, candidates: Sequence[Candidate], closed: BitSet, left_out: Collection[str] = ()
+        self,
+        candidates: Sequence[Candidate],
+        closed: BitSet,
+        left_out: Collection[str] = (),
+        *,
+        without_reservations: bool = False,
     ) -> Solution | Outcome:
         pods = (pod for each in candidates for pod in each.pods if pod.key not in left_out)
         if any(map(self._simulator.is_hopeless, pods)):
             return Outcome.PODS_WOULD_BE_PENDING
         names = [each.name for each in candidates]
-        solution = self._simulator.solve_without(names, closed, left_out)
+        solution = self._simulator.solve_without(
+            names, closed, left_out, without_reservations=without_reservations
+        )
         if not solution.failed:
             return solution
         is_limited = self._simulator.is_limited(solution)

@@ -125,6 +125,13 @@ class ReservationManager:
         self.unheld = self._unheld_counts.positive
         self.begin_round()  # as after a round, all that was derived from the counts is void
 
+    def withdraw_all(self) -> None:
+        """No instance of any reservation is to be used."""
+        self._counts = dict.fromkeys(self._counts, 0)
+        self._unheld_counts = BitPlaneCounters(self._counts)
+        self.available = self.unheld = 0
+        self.begin_round()
+
     def available_count(self, name: str) -> int:
         """Instances that no launch has taken, held or not."""
         return self._counts[self.numbers[name]]
