@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from wainwright.api.kubernetes.cluster import Node as WireNode
+from wainwright.api.kubernetes.workloads import Pod as WirePod
 from wainwright.catalogue.class_catalog import NodeClassCatalog
 from wainwright.catalogue.offerings.capacity_reservations import (
     ReservationStanding,
@@ -26,11 +27,14 @@ from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVATION_ID
 from wainwright.model.snapshot import Node, Pool, Snapshot
 from wainwright.offline import PreparedInput
 from wainwright.translate.disruption import (
+    DO_NOT_DISRUPT_ANNOTATION,
     MINIMUM_SAVING_ANNOTATION,
     SPOT_TO_SPOT_TYPES_ANNOTATION,
+    parse_duration,
     parse_minimum_saving,
     parse_type_count,
 )
+from wainwright.translate.object_metadata import namespace_of
 
 
 def disruption_input(prepared: PreparedInput) -> DisruptionInput:
@@ -186,6 +190,7 @@ def disruption_warnings(prepared: PreparedInput) -> list[str]:
         *_shared_provider_ids(prepared),
         *(warning for pool in prepared.snapshot.pools for warning in _budget_warnings(pool)),
         *_ignored_annotations(prepared),
+        *_ignored_protections(prepared),
     ]
 
 
@@ -240,3 +245,15 @@ def _ignored_annotations(prepared: PreparedInput) -> Iterator[str]:
                     f"NodePool {pool.name}: the annotation {key} is {text!r}, expected {expected}; "
                     "it is ignored"
                 )
+
+
+def _ignored_protections(prepared: PreparedInput) -> Iterator[str]:
+    """Pods whose author probably wanted them to be left alone, and that are not."""
+    for pod in prepared.manifests.all(WirePod):
+        text = (pod.metadata.annotations or {}).get(DO_NOT_DISRUPT_ANNOTATION)
+        if text and text not in ("true", "false") and parse_duration(text) is None:
+            yield (
+                f"pod {namespace_of(pod.metadata)}/{pod.metadata.name}: the annotation "
+                f"{DO_NOT_DISRUPT_ANNOTATION} is {text!r}, expected true or a duration such as 2h; "
+                "it is ignored"
+            )

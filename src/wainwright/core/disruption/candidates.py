@@ -132,6 +132,10 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         """Dollars per disruption: the order in which candidates are considered."""
         return self.price / self.cost
 
+    def blockers_of_emptiness(self) -> tuple[Blocker, ...]:
+        """What an empty node costs need not be known: it costs something."""
+        return tuple(each for each in self.blockers if each.code is not BlockerCode.UNKNOWN_PRICE)
+
     def blockers_of_drift(self) -> tuple[Blocker, ...]:
         """Pods do not block where the claim bounds the time that draining may take."""
         claim = self.node.claim

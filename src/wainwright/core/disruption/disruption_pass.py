@@ -224,7 +224,7 @@ class DisruptionPass:
         empty = [
             each
             for each in self.candidates
-            if each.is_empty and not each.blockers and not each.is_static
+            if each.is_empty and not each.blockers_of_emptiness() and not each.is_static
         ]
         chosen = self._budgets.within(empty, DisruptionReason.EMPTY)[: self._options.max_nodes]
         if not chosen:
