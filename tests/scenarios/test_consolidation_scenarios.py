@@ -1,7 +1,7 @@
 """Scenarios of `wain consolidate`, one file each: a cluster, the commands and verdicts expected.
 
 `pools`, `types`, `nodes` and `pods` are short for manifests; what they do not say is in `given`.
-Without a NodePool and without a catalogue there is a pool `default` and a few types of the family m5.
+Without a NodePool there is one called default, without a catalogue a few types of the family m5.
 A file named CON-08 or 1.1-55 is of that row of docs/rows.md or docs/requirements.md.
 """
 
@@ -127,6 +127,8 @@ class Expect(Part, frozen=True, kw_only=True):
     """`verdict reason` by name; of all nodes."""
     messages: dict[str, str] = {}
     """Parts of messages by node."""
+    blockers: dict[str, list[str]] = {}
+    """All of a node, as `kind name`."""
     held: dict[str, float] = {}
     """USD per hour by `kind name`; all that hold anything back."""
     warnings: list[str] = []
@@ -363,6 +365,9 @@ def check(document: dict[str, Any], expect: Expect) -> None:
     messages = {each["node"]: each["message"] for each in document["nodes"]}
     for name, part in expect.messages.items():
         assert part in messages[name]
+    for each in document["nodes"]:
+        blockers = [f"{blocker['kind']} {blocker['name']}" for blocker in each["blockers"]]
+        assert blockers == expect.blockers.get(each["node"], blockers)
     held = {
         f"{each['kind']} {each['name']}": round(each["savingPerHour"], 6)
         for each in document["heldBy"]

@@ -94,7 +94,7 @@ def describe_reason(facts: VerdictFacts) -> str:
 def _describe_removal(facts: VerdictFacts) -> str:
     reason = GONE_REASONS[facts.code].format(**_values(facts))
     if facts.verdict == "kept":
-        return f"{reason}: the next step would take it"
+        return f"{reason}: a further step or another method would take it"
     if facts.code == "empty" or facts.verdict == "blocked":
         return reason
     if not facts.replacements:

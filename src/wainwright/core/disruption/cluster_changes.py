@@ -6,10 +6,12 @@ are where they were planned.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
-from wainwright.model.disruption import NodeClaimState
+from wainwright.core.disruption.drift import DRIFTED_CONDITION
+from wainwright.model.disruption import Condition, NodeClaimState
 from wainwright.model.instance_type import InstanceType, Offering
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import (
@@ -30,6 +32,11 @@ from wainwright.model.resources import add_resources
 from wainwright.model.snapshot import NODES_LIMIT, Node, Pool, Snapshot
 
 Catalogs = Mapping[str, InstanceTypeIndex]
+
+NOT_DRIFTED: Final = {DRIFTED_CONDITION: Condition(status="False")}
+"""Of a node that was launched as its NodePool is now. Which value it has of a label that the
+NodePool leaves open is not known before, so that its requirements could not tell.
+"""
 
 
 class ClusterChanges:
@@ -94,7 +101,11 @@ class ClusterChanges:
             # Until it is launched the catalogue does not know that its reservation is used.
             launched=False,
             reservation_id=claim.launch.reservation_id,
-            claim=NodeClaimState(name=claim.name, expire_after=pool.disruption.expire_after),
+            claim=NodeClaimState(
+                name=claim.name,
+                conditions=NOT_DRIFTED,
+                expire_after=pool.disruption.expire_after,
+            ),
         )
 
 

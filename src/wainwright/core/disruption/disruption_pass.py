@@ -40,7 +40,7 @@ from wainwright.core.simulation import ClusterSimulator
 from wainwright.model.plan import Plan
 from wainwright.model.snapshot import Node, Snapshot
 
-NodeRank: TypeAlias = tuple[bool, bool, float, str]
+NodeRank: TypeAlias = tuple[bool, bool, bool, float, str]
 MAX_CHANGED_SHARE: Final = 0.1
 """With more changed nodes than this share, compiling the cluster anew is faster."""
 NOTHING_PLANNED: Final = Plan(claims=(), placements=(), unplaced=(), reservations=())
@@ -301,14 +301,22 @@ def _drift_order(candidate: Candidate) -> tuple[float, float, str]:
     return (float("inf") if since is None else since), candidate.cost, candidate.name
 
 
+def _is_drifting_away(candidate: Candidate) -> bool:
+    return candidate.drift is not None and not candidate.blockers_of_drift()
+
+
 def _destination_order(candidates: Iterable[Candidate]) -> Callable[[Node], NodeRank]:
     """Pods move to nodes that are likely to stay: first those that are blocked, then those of which
-    a removal would save least. Otherwise the next command would move them again.
+    a removal would save least, and last those that have drifted. Otherwise the next command would
+    move them again.
     """
-    ranks = {each.name: (not each.blockers, each.saving_ratio) for each in candidates}
+    ranks = {
+        each.name: (_is_drifting_away(each), not each.blockers, each.saving_ratio)
+        for each in candidates
+    }
 
     def order(node: Node) -> NodeRank:
-        is_free, ratio = ranks.get(node.name, (False, 0.0))
-        return not node.initialized, is_free, ratio, node.name
+        is_leaving, is_free, ratio = ranks.get(node.name, (False, False, 0.0))
+        return _is_starting(node), is_leaving, is_free, ratio, node.name
 
     return order

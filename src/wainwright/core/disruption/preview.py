@@ -9,6 +9,7 @@ from enum import StrEnum
 
 import msgspec
 
+from wainwright.core.disruption.budgets import DisruptionReason
 from wainwright.core.disruption.candidates import (
     Blocker,
     BlockerCode,
@@ -200,14 +201,26 @@ def _outcomes(
 def _kept(candidate: Candidate, last: DisruptionPass) -> NodeOutcome:
     blocker = _first_blocker(candidate, last)
     if blocker is None:
-        outcome = last.outcome(candidate)
-        code = outcome.value if isinstance(outcome, Outcome) else Outcome.NO_SAVING.value
-        return NodeOutcome(candidate=candidate, fate=Fate.KEPT, code=code)
+        return NodeOutcome(candidate=candidate, fate=Fate.KEPT, code=_code_of_kept(candidate, last))
     fate = Fate.REMOVED if blocker.code is BlockerCode.EXPIRED else Fate.BLOCKED
     saving = last.saving_without_blockers(candidate)
     return NodeOutcome(
         candidate=candidate, fate=fate, code=blocker.code.text, blocker=blocker, saving=saving
     )
+
+
+def _code_of_kept(candidate: Candidate, last: DisruptionPass) -> str:
+    """A node that can go although no command took it: steps or methods were limited. One of a
+    static NodePool waits until that has room beside it.
+    """
+    if candidate.is_static:
+        return BlockerCode.STATIC_POOL.text
+    if candidate.is_empty:
+        return DisruptionReason.EMPTY.lower()
+    outcome = last.outcome(candidate)
+    if isinstance(outcome, Outcome):
+        return outcome.value
+    return outcome.reason.lower()
 
 
 def _first_blocker(candidate: Candidate, last: DisruptionPass) -> Blocker | None:
