@@ -24,8 +24,20 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 PAGES = (
     Page(
         name="rows.md",
-        rows={"TNT": 6, "SCH": 29, "VOL": 8, "TOP": 19, "SEL": 10, "RSV": 9, "DMN": 5},
-        reasons=("not supported",),
+        rows={
+            "TNT": 6,
+            "SCH": 29,
+            "VOL": 8,
+            "TOP": 19,
+            "SEL": 10,
+            "RSV": 9,
+            "DMN": 5,
+            "CON": 24,
+            "BUD": 6,
+            "DRF": 8,
+            "EXP": 1,
+        },
+        reasons=("not supported", "waits for the control loop"),
     ),
     Page(
         name="requirements.md",
@@ -82,7 +94,7 @@ def test_every_difference_that_accounts_for_a_missing_pod_is_a_function() -> Non
 
 def scenarios(text: str) -> list[str]:
     """Those that a text names, alone or by pattern; modules of these names end in .py."""
-    return re.findall(r"`((?:planning|catalogue)/[\w.*-]+(?<!\.py))`", text)
+    return re.findall(r"`((?:planning|catalogue|consolidation)/[\w.*-]+(?<!\.py))`", text)
 
 
 def exists(name: str) -> bool:

@@ -59,9 +59,9 @@ def test_nothing_disturbed_is_always_worth_it_and_nothing_saved_never() -> None:
 def test_every_balanced_pool_of_a_command_must_approve_by_its_share_of_the_price() -> None:
     web = candidate("a", price=3.0, cost=1.0)
     batch = candidate("b", price=1.0, cost=8.0, pool="batch")
-    assert not is_balanced([web, batch], 2.0, TOTALS)
+    assert not is_balanced([web, batch], 4.0, TOTALS)  # a fourth of it is the part of batch
     unasked = candidate("b", price=1.0, cost=8.0, pool="batch", policy="WhenEmptyOrUnderutilized")
-    assert is_balanced([web, unasked], 2.0, TOTALS)
+    assert is_balanced([web, unasked], 4.0, TOTALS)
 
 
 def test_totals_count_every_node_and_no_price_that_is_no_number() -> None:

@@ -226,6 +226,20 @@ def test_budgets_block_by_their_status_or_else_by_the_pods(
     assert codes(found) == (["pdb", "pdb"] if blocked else [])
 
 
+@pytest.mark.parametrize(
+    ("ready", "terminating", "blocked"),
+    [(True, False, False), (False, False, True), (True, True, True)],
+)
+def test_unready_and_terminating_pods_use_up_a_budget_without_a_status(
+    ready: bool, terminating: bool, blocked: bool
+) -> None:
+    budget = PodDisruptionBudget(namespace="shop", name="pdb", selector=WEB, min_available=1)
+    other = pod("b", labels={"app": "web"}, ready=ready)
+    other = msgspec.structs.replace(other, terminating=terminating)
+    found = candidate(node(pod("a", labels={"app": "web"}), other), budget)
+    assert ("shop/a" in found.blocked_pods) is blocked
+
+
 def test_two_budgets_on_one_pod_block_whatever_they_allow() -> None:
     two = [
         PodDisruptionBudget(namespace="shop", name=name, selector=ALL_PODS, disruptions_allowed=9)

@@ -63,7 +63,11 @@ def test_an_offering_that_a_node_has_can_be_used_although_nobody_could_launch_it
     assert bound(node("a", "small", 900), catalog=catalog) <= 0.01
 
 
-def test_the_reserved_instance_that_a_node_has_can_be_used() -> None:
+@pytest.mark.parametrize(("launched", "least", "most"), [(True, 0.0, 1e-6), (False, 0.1, 0.8)])
+def test_the_reserved_instance_that_a_node_has_can_be_used(
+    launched: bool, least: float, most: float
+) -> None:
+    """Of a node that is only planned the reservation knows nothing yet."""
     reserved = instance_type(
         name="big",
         capacity={"cpu": 8000, "memory": 2**36, "pods": 50},
@@ -78,8 +82,8 @@ def test_the_reserved_instance_that_a_node_has_can_be_used() -> None:
         CAPACITY_TYPE: "reserved",
         RESERVATION_ID: "cr-1",
     }
-    standing = node("a", "huge", 7000, labels=labels, reservation_id="cr-1")
-    assert bound(standing, catalog=[*types(), reserved]) <= 1e-6
+    standing = node("a", "huge", 7000, labels=labels, reservation_id="cr-1", launched=launched)
+    assert least <= bound(standing, catalog=[*types(), reserved]) <= most
 
 
 def test_fees_are_no_part_of_it() -> None:

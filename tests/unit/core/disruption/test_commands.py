@@ -117,6 +117,15 @@ def test_empty_nodes_go_together_and_first() -> None:
     assert (round(command.saving, 6), command.evictions) == (0.9, 0)
 
 
+@pytest.mark.parametrize("cpus", [(), (10,)])
+def test_a_command_takes_at_most_a_hundred_nodes(cpus: tuple[int, ...]) -> None:
+    keeper = node("keeper", "huge", 10, annotations={"karpenter.sh/do-not-disrupt": "true"})
+    roomy = {"cpu": 8000, "memory": 2**40, "pods": 500}
+    keeper = msgspec.structs.replace(keeper, allocatable=roomy)
+    command = found(keeper, *(node(f"n{number:03}", "small", *cpus) for number in range(120)))
+    assert len(command.candidates) == 100
+
+
 def test_an_empty_node_that_a_pending_pod_will_use_stays() -> None:
     waiting = pods("waiting", 3900)
     assert find(node("a", "large"), pending=waiting) is None

@@ -98,6 +98,16 @@ def test_consolidate_after_ends_the_rest() -> None:
     assert look(later(snapshot, 301.0), first).find_command() is not None
 
 
+def test_what_a_disruption_costs_falls_with_the_remaining_lifetime() -> None:
+    claim = NodeClaimState(name="a", created=0.0, expire_after=1000.0)
+    snapshot = at(0.0, node("a", "medium", 1900, claim=claim))
+    first = look(snapshot)
+    [same] = look(later(snapshot, 5.0), first).candidates
+    [later_one] = look(later(snapshot, 500.0), first).candidates
+    assert same is first.candidates[0]
+    assert (first.candidates[0].cost, later_one.cost) == (2.0, 1.5)
+
+
 def test_another_status_of_a_pod_disruption_budget_is_noticed() -> None:
     labelled = tuple(msgspec.structs.replace(pod, labels={"app": "web"}) for pod in pods("a", 100))
     nodes = node("a", "large", pods=labelled), KEPT
