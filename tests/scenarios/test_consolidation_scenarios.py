@@ -133,6 +133,8 @@ class Expect(Part, frozen=True, kw_only=True):
     """USD per hour by `kind name`; all that hold anything back."""
     warnings: list[str] = []
     """Parts of warnings."""
+    unwarned: list[str] = []
+    """What no warning contains."""
     refused: list[str] = []
     """Parts of what is said; nothing else may be expected then."""
 
@@ -375,6 +377,8 @@ def check(document: dict[str, Any], expect: Expect) -> None:
     assert held == expect.held
     for part in expect.warnings:
         assert any(part in warning for warning in document["warnings"]), document["warnings"]
+    for part in expect.unwarned:
+        assert not any(part in warning for warning in document["warnings"]), document["warnings"]
 
 
 def check_command(command: dict[str, Any], expect: ExpectedCommand) -> None:

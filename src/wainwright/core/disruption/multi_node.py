@@ -17,6 +17,7 @@ from wainwright.core.disruption.commands import Command, Method, Outcome
 from wainwright.core.disruption.removals import RemovalEvaluator
 
 MAX_TRIALS: Final = 48  # simulated sets of each kind in a pass
+MAX_FIRST_TRIALS: Final = 16  # of these until the first set is found: seven halvings, nine pairs
 MAX_GROUPS: Final = 6  # of nodes that could share one new node
 
 Trial: TypeAlias = Callable[[Sequence[Candidate]], Command | None]
@@ -84,7 +85,7 @@ class MultiNodeSearch:
     ) -> Command | None:
         """Adds as many of those waiting as save more than before."""
         size, trials = min(len(waiting), self._max_nodes), 0
-        while waiting and trials < MAX_TRIALS:
+        while waiting and trials < (MAX_FIRST_TRIALS if best is None else MAX_TRIALS):
             # Nodes that cannot go alone are not tried alone once more.
             smallest = 1 if best is not None else 2
             chosen = list(best.candidates) if best is not None else []
