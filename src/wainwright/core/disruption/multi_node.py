@@ -17,6 +17,7 @@ from wainwright.core.disruption.commands import Command, Method, Outcome
 from wainwright.core.disruption.removals import RemovalEvaluator
 
 MAX_TRIALS: Final = 24  # simulated sets of each kind in a pass
+MAX_FIRST_TRIALS: Final = 16  # of these until the first set is found: seven halvings, nine pairs
 MAX_GROUPS: Final = 4  # NodePools, those that cost most
 
 Trial: TypeAlias = Callable[[Sequence[Candidate]], Command | None]
@@ -79,20 +80,23 @@ class MultiNodeSearch:
     ) -> Command | None:
         """Adds as many of those waiting as save more than before."""
         size, trials = min(len(waiting), self._max_nodes), 0
-        # Nodes that cannot go alone are not tried alone once more.
-        while waiting and size >= (1 if best is not None else 2) and trials < MAX_TRIALS:
+        while waiting and trials < (MAX_FIRST_TRIALS if best is None else MAX_TRIALS):
+            # Nodes that cannot go alone are not tried alone once more.
+            smallest = 1 if best is not None else 2
             chosen = list(best.candidates) if best is not None else []
-            chunk = self._chunk(chosen, waiting, size)
-            if not chunk:
+            chunk = self._chunk(chosen, waiting, max(size, smallest))
+            if len(chunk) < smallest:
                 break
             trials += 1
             found = self._removals.consolidate(Method.MULTI_NODE, [*chosen, *chunk])
             command = found if isinstance(found, Command) else None
             if command is not None and _is_better(command, best, max_replacements):
                 best = command
-            elif len(chunk) > 1:
+            elif len(chunk) > smallest:
                 size = len(chunk) // 2
                 continue
+            else:
+                chunk = chunk[:1]  # of two that do not go together the second is tried with others
             tried = {each.name for each in chunk}
             waiting = [each for each in waiting if each.name not in tried]
         return best

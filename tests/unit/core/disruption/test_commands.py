@@ -39,6 +39,7 @@ from wainwright.model.snapshot import Node, Pool, Snapshot
 
 SIZES = {"small": (1000, 0.1), "medium": (2000, 0.2), "large": (4000, 0.4), "huge": (8000, 0.8)}
 UNLIMITED_BUDGET = (DisruptionBudget(nodes="100%"),)
+PROTECTED = {"do_not_disrupt": True}
 WEB = Pool(name="web", disruption=NodePoolDisruption(budgets=UNLIMITED_BUDGET))
 
 
@@ -151,6 +152,21 @@ def test_several_nodes_become_one_at_once() -> None:
     command = found(*(node(name, "large", 1200) for name in "abc"))
     assert (command.method, names(command)) == (Method.MULTI_NODE, ["a", "b"])
     assert command.replacements == ()
+
+
+def test_a_node_that_costs_nothing_is_not_emptied_for_it() -> None:
+    free = instance_type(
+        name="free",
+        capacity={"cpu": 1000, "memory": 2**36, "pods": 50},
+        labels={INSTANCE_TYPE: "free"},
+        offerings=(offering(price=0.0),),
+    )
+    labels = {INSTANCE_TYPE: "free", ZONE: "zone-a", CAPACITY_TYPE: "on-demand"}
+    nodes = node("a", "small", 100, labels=labels), node("b", "small", 500, facts=PROTECTED)
+    snapshot = Snapshot(nodes=nodes, pools=(WEB,), now=0.0)
+    catalogs = {"web": InstanceTypeIndex([*types(), free])}
+    given = DisruptionInput(snapshot=snapshot, catalogs=catalogs)
+    assert DisruptionPass(given).find_command() is None
 
 
 def test_a_full_node_is_kept() -> None:

@@ -98,6 +98,18 @@ def test_consolidate_after_ends_the_rest() -> None:
     assert look(later(snapshot, 301.0), first).find_command() is not None
 
 
+def test_a_destination_that_settles_ends_the_rest() -> None:
+    claim = NodeClaimState(name="b", last_pod_event=0.0)
+    fresh = node("b", "medium", 1000, claim=claim, annotations=KEPT.annotations)
+    pool = with_disruption(consolidate_after=300.0)
+    snapshot = at(0.0, node("a", "small", 900), fresh, pool=pool)
+    first = look(snapshot)
+    assert first.find_command() is None
+    command = look(later(snapshot, 301.0), first).find_command()
+    assert command is not None
+    assert [move.target for move in command.moves()] == ["b"]
+
+
 def test_what_a_disruption_costs_falls_with_the_remaining_lifetime() -> None:
     claim = NodeClaimState(name="a", created=0.0, expire_after=1000.0)
     snapshot = at(0.0, node("a", "medium", 1900, claim=claim))

@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+import pytest
 from tests.support.model_builders import instance_type, offering
 from tests.unit.core.disruption.test_commands import WEB, node, types, with_budget
 
@@ -135,6 +136,34 @@ def test_the_instance_of_a_removed_reserved_node_can_be_used_again() -> None:
     ids = [claim.launch.reservation_id for c in found.commands for claim in c.replacements]
     assert sorted(str(each) for each in ids) == ["cr-big", "cr-tiny"]
     assert found.price_after < 1e-5
+
+
+@pytest.mark.parametrize(("launched", "available"), [(True, 2), (False, 1)])
+def test_only_a_launched_node_gives_its_reserved_instance_back(
+    launched: bool, available: int
+) -> None:
+    """The count of a reservation knows nothing of a node that is planned only."""
+    free = offering(capacity_type="reserved", price=1e-7, available=1, reservation_id="cr-1")
+    made = instance_type(
+        name="big",
+        capacity={"cpu": 8000, "memory": 2**36, "pods": 50},
+        labels={INSTANCE_TYPE: "big"},
+        offerings=(free,),
+    )
+    labels = {INSTANCE_TYPE: "big", CAPACITY_TYPE: "reserved", RESERVATION_ID: "cr-1"}
+    empty = node(
+        "a",
+        "huge",
+        labels={ZONE: "zone-a", **labels},
+        reservation_id="cr-1",
+        launched=launched,
+        initialized=True,
+    )
+    snapshot = Snapshot(nodes=(empty,), pools=(WEB,), now=0.0)
+    catalogs = {"web": InstanceTypeIndex([made])}
+    found = preview_disruption(DisruptionInput(snapshot=snapshot, catalogs=catalogs))
+    assert len(found.commands) == 1
+    assert found.catalogs["web"].types[0].offerings[0].available == available
 
 
 def static_pool(**fields: Any) -> Pool:

@@ -149,6 +149,16 @@ def test_a_spot_node_is_replaced_by_the_fifteen_cheapest() -> None:
     assert found.choices.instance_types == tuple(f"s{n:02}.large" for n in range(15))
 
 
+def test_a_spot_node_is_not_replaced_by_its_own_type_elsewhere() -> None:
+    """In its own zone it is sold out, in the other it is the cheapest of all."""
+    here = offering(capacity_type="spot", price=0.4, available=0)
+    there = offering(capacity_type="spot", price=0.05, zone="zone-b")
+    now = instance_type(
+        name="now.large", labels={INSTANCE_TYPE: "now.large"}, offerings=(here, there)
+    )
+    assert Case(now, *spot_types(20)).refused(SPOT) == "spot-to-spot"
+
+
 @pytest.mark.parametrize("min_values", [18, 30])
 def test_min_values_may_need_more_than_fifteen_types(min_values: int) -> None:
     diverse = label_requirement(INSTANCE_TYPE, "Exists", min_values=min_values)
