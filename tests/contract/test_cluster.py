@@ -30,7 +30,18 @@ from wainwright.api.karpenter.nodepool import (
 )
 from wainwright.api.karpenter.shared_fields import NodeClassRef
 from wainwright.api.kubernetes.cluster import Node, PodDisruptionBudget
+from wainwright.api.kubernetes.meta import ObjectReference
+from wainwright.api.kubernetes.operations import (
+    ConfigMap,
+    Event,
+    Lease,
+    LeaseSpec,
+    VolumeAttachment,
+    VolumeAttachmentSource,
+    VolumeAttachmentSpec,
+)
 from wainwright.api.kubernetes.workloads import Pod
+from wainwright.api.resources import served_resources
 from wainwright.api.wire import ObjectMeta, WireStruct
 from wainwright.cluster import EventType, Preconditions
 from wainwright.errors import (
@@ -599,6 +610,81 @@ async def test_a_pod_without_finalizers_still_waits_for_its_kubelet(tested: Test
     await cluster.delete(Pod, "web", namespace)
     await cluster.patch(Pod, "web", {"metadata": {"finalizers": None}}, namespace)
     assert await is_there(tested, Pod, "web")
+
+
+# Other kinds
+
+
+def event_of(tested: TestedCluster) -> Event:
+    subject = ObjectReference(
+        apiVersion="v1", kind="Pod", namespace=tested.namespace, name="web", uid="uid"
+    )
+    return Event(
+        metadata=ObjectMeta(generateName="web.", namespace=tested.namespace),
+        involvedObject=subject,
+        type="Normal",
+        reason="Nominated",
+        message="Pod should schedule on: nodeclaim/general-1",
+        count=1,
+    )
+
+
+@on_each_cluster
+async def test_an_event_can_be_written_and_counted(tested: TestedCluster) -> None:
+    created = await tested.cluster.create(event_of(tested))
+    name, namespace = created.metadata.name, tested.namespace
+    patched = await tested.cluster.patch(Event, name, {"count": 2}, namespace)
+    assert (patched.count, patched.involvedObject) == (2, created.involvedObject)
+    assert [each.metadata.name for each in (await tested.cluster.list(Event, namespace)).items] == [
+        name
+    ]
+
+
+@on_each_cluster
+async def test_a_lease_is_taken_by_whoever_has_its_version(tested: TestedCluster) -> None:
+    metadata = ObjectMeta(name="leader", namespace=tested.namespace)
+    spec = LeaseSpec(holderIdentity="a", renewTime="2026-01-01T00:00:00.000000Z")
+    created = await tested.cluster.create(Lease(metadata=metadata, spec=spec))
+    version = {"resourceVersion": created.metadata.resourceVersion}
+    patch = {"metadata": version, "spec": {"holderIdentity": "b"}}
+    taken = await tested.cluster.patch(Lease, "leader", patch, tested.namespace)
+    assert taken.spec == LeaseSpec(holderIdentity="b", renewTime=spec.renewTime)
+    await raised(ConflictError, tested.cluster.patch(Lease, "leader", patch, tested.namespace))
+
+
+@on_each_cluster
+async def test_settings_can_be_watched(tested: TestedCluster) -> None:
+    version = (await tested.cluster.list(ConfigMap)).resource_version
+    metadata = ObjectMeta(name="settings", namespace=tested.namespace)
+    await tested.cluster.create(ConfigMap(metadata=metadata, data={"pause": "all"}))
+    await tested.cluster.patch(
+        ConfigMap, "settings", {"data": {"pause": None, "other": "1"}}, tested.namespace
+    )
+    created, changed = await next_events(tested, ConfigMap, version, 2)
+    assert (created.object.data, changed.object.data) == ({"pause": "all"}, {"other": "1"})
+
+
+@on_each_cluster
+async def test_a_volume_attachment_comes_and_goes(tested: TestedCluster) -> None:
+    source = VolumeAttachmentSource(persistentVolumeName="volume")
+    spec = VolumeAttachmentSpec(attacher="ebs.csi.aws.com", nodeName="node", source=source)
+    name = tested.name("attachment")
+    created = await tested.cluster.create(
+        VolumeAttachment(metadata=ObjectMeta(name=name), spec=spec)
+    )
+    assert (created.spec, created.status.attached) == (spec, False)
+    attached = await tested.cluster.patch_status(
+        VolumeAttachment, name, {"status": {"attached": True}}
+    )
+    assert attached.status.attached
+    await tested.cluster.delete(VolumeAttachment, name)
+    assert not await is_there(tested, VolumeAttachment, name)
+
+
+@on_each_cluster
+async def test_every_kind_can_be_listed(tested: TestedCluster) -> None:
+    for kind in served_resources():
+        assert int((await tested.cluster.list(kind)).resource_version) > 0
 
 
 # Nodes

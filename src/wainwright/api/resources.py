@@ -8,11 +8,15 @@ import msgspec
 from wainwright.api.kinds import CUSTOM_RESOURCES
 from wainwright.api.kubernetes.label_validation import CLUSTER_SCOPED_KINDS
 from wainwright.api.kubernetes.object_reader import KUBERNETES_KINDS
+from wainwright.api.kubernetes.operations import ConfigMap, Event, Lease, VolumeAttachment
 from wainwright.api.wire import WireStruct
 
 KINDS_WITHOUT_GENERATION: Final = frozenset(
     {
         "CSINode",
+        "ConfigMap",
+        "Event",
+        "Lease",
         "Namespace",
         "Node",
         "PersistentVolume",
@@ -20,11 +24,19 @@ KINDS_WITHOUT_GENERATION: Final = frozenset(
         "RuntimeClass",
         "Service",
         "StorageClass",
+        "VolumeAttachment",
     }
 )
 KINDS_WITHOUT_STATUS: Final = frozenset(
-    {"CSINode", "PriorityClass", "RuntimeClass", "StorageClass"}
+    {"CSINode", "ConfigMap", "Event", "Lease", "PriorityClass", "RuntimeClass", "StorageClass"}
 )
+OPERATION_KINDS: Final[dict[tuple[str, str], type[WireStruct]]] = {
+    ("v1", "ConfigMap"): ConfigMap,
+    ("v1", "Event"): Event,
+    ("coordination.k8s.io/v1", "Lease"): Lease,
+    ("storage.k8s.io/v1", "VolumeAttachment"): VolumeAttachment,
+}
+"""Kinds that controllers use and no manifest of a plan holds."""
 
 
 class Resource(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +83,7 @@ def _kubernetes_resource(api_version: str, kind: str, struct: type[WireStruct]) 
         api_version=api_version,
         kind=kind,
         plural=f"{lower}es" if lower.endswith("s") else f"{lower}s",
-        is_namespaced=kind not in CLUSTER_SCOPED_KINDS,
+        is_namespaced=kind not in CLUSTER_SCOPED_KINDS and kind != "VolumeAttachment",
         is_custom=False,
         has_status=kind not in KINDS_WITHOUT_STATUS,
         has_generation=kind not in KINDS_WITHOUT_GENERATION,
@@ -94,7 +106,8 @@ def served_resources() -> dict[type[WireStruct], Resource]:
         )
         for item in CUSTOM_RESOURCES
     ]
-    core = [_kubernetes_resource(*key, struct) for key, struct in KUBERNETES_KINDS.items()]
+    known = {**KUBERNETES_KINDS, **OPERATION_KINDS}
+    core = [_kubernetes_resource(*key, struct) for key, struct in known.items()]
     return {item.type: item for item in (*own, *core)}
 
 

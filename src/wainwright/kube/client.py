@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 import aiohttp
 import msgspec
 
-from wainwright.api.kubernetes.object_reader import decode_object
+from wainwright.api.kubernetes.object_reader import KUBERNETES_KINDS, decode_object
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.api.resources import Resource, resource_of
 from wainwright.api.wire import ObjectMeta, WireStruct, to_manifest
@@ -263,7 +263,8 @@ def decode_as(resource: Resource, kind: type[ObjectT], body: bytes | msgspec.Raw
     except msgspec.ValidationError as error:
         header = {"apiVersion": resource.api_version, "kind": resource.kind}
         value = msgspec.json.decode(body) | header
-        found = None if resource.is_custom else decode_object(value)
+        is_core = (resource.api_version, resource.kind) in KUBERNETES_KINDS
+        found = decode_object(value) if is_core else None
         if isinstance(found, kind):
             return found
         name = value.get("metadata", {}).get("name", "")
