@@ -455,6 +455,44 @@ async def test_the_status_of_our_kinds_cannot_carry_metadata(tested: TestedClust
     assert (await cluster.patch_status(NodePool, name, patch)).metadata.labels is None
 
 
+@on_each_cluster
+async def test_a_status_can_be_taken_away(tested: TestedCluster) -> None:
+    cluster, name = tested.cluster, tested.name("pool")
+    await cluster.create(node_pool(tested))
+    await cluster.patch_status(NodePool, name, {"status": {"nodes": 3}})
+    assert (await cluster.patch_status(NodePool, name, {"status": None})).status is None
+    error = await raised(InvalidObjectError, cluster.patch(NodePool, name, {"spec": None}))
+    assert "spec" in [each.field for each in error.fields]
+
+
+@on_each_cluster
+async def test_what_the_server_sets_cannot_be_taken_away(tested: TestedCluster) -> None:
+    cluster, name = tested.cluster, tested.name("pool")
+    created = await cluster.create(node_pool(tested))
+    patch = {"metadata": {"uid": None, "creationTimestamp": None, "generation": None}}
+    assert await cluster.patch(NodePool, name, patch) == created
+
+
+@on_each_cluster
+async def test_a_version_of_null_is_refused_for_our_kinds_only(tested: TestedCluster) -> None:
+    cluster, name = tested.cluster, tested.name("pool")
+    await cluster.create(node_pool(tested))
+    patch = {"metadata": {"resourceVersion": None, "labels": {"a": "b"}}}
+    error = await raised(InvalidObjectError, cluster.patch(NodePool, name, patch))
+    assert [each.field for each in error.fields] == ["metadata.resourceVersion"]
+    await create_pod(tested, "web")
+    patched = await cluster.patch(Pod, "web", patch, tested.namespace)
+    assert patched.metadata.labels == {"a": "b"}
+
+
+@on_each_cluster
+async def test_kinds_without_a_status_have_none_to_patch(tested: TestedCluster) -> None:
+    metadata = ObjectMeta(name="settings", namespace=tested.namespace)
+    await tested.cluster.create(ConfigMap(metadata=metadata))
+    request = tested.cluster.patch_status(ConfigMap, "settings", {"status": {}}, tested.namespace)
+    await raised(ObjectNotFoundError, request)
+
+
 # Deletion
 
 

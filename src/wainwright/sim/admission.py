@@ -99,7 +99,7 @@ def admit_custom_parts(
     admitted = apply_defaults(dict(values), judged)
     if errors := _refused(validate_schema(admitted, judged, (), **before)):
         raise invalid_object(resource, name, errors)
-    return {key: value for key, value in admitted.items() if key in values}
+    return {key: admitted.get(key) for key in values}
 
 
 def _defaulted_body(obj: WireStruct, schema: dict[str, Any]) -> dict[str, Any]:

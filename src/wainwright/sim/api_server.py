@@ -58,7 +58,12 @@ BOOKMARK_EVERY: Final = 1_000
 simulation for nothing."""
 FIRST_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 SUFFIX_CHARACTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
-SERVER_SET: Final = ("generation", "creationTimestamp", "deletionGracePeriodSeconds")
+SERVER_SET: Final = (
+    "generation",
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "resourceVersion",
+)
 """Fields of the metadata in which a patch has no effect."""
 IMMUTABLE: Final = ("uid", "deletionTimestamp")
 MODIFIED_MESSAGE: Final = (
@@ -125,6 +130,8 @@ class InMemoryApiServer:
         self, kind: type[ObjectT], name: str, patch: MergePatch, namespace: str = ""
     ) -> ObjectT:
         store = self._store(kind)
+        if not store.resource.has_status:
+            raise ObjectNotFoundError("the server could not find the requested resource")
         # Of core kinds the subresource changes metadata as well; of a CRD's it does not.
         names = {"status"} if store.resource.is_custom else {"status", "metadata"}
         return self._patch(store, namespace, name, patch, names)
@@ -505,7 +512,12 @@ def _already_exists(resource: Resource, metadata: ObjectMeta) -> AlreadyExistsEr
 
 
 def _require_version(resource: Resource, metadata: ObjectMeta, patch: MergePatch) -> None:
-    wanted = (patch.get("metadata") or {}).get("resourceVersion")
+    given = patch.get("metadata") or {}
+    wanted = given.get("resourceVersion")
+    if resource.is_custom and not wanted and "resourceVersion" in given:
+        raise admission.forbidden_change(
+            resource, metadata.name, "metadata.resourceVersion", "must be specified for an update"
+        )
     if wanted and wanted != metadata.resourceVersion:
         raise _conflict(resource.qualified_plural, metadata.name, MODIFIED_MESSAGE)
 

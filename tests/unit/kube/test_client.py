@@ -23,7 +23,7 @@ from wainwright.errors import (
 )
 from wainwright.kube.client import ApiServerAddress, KubeClient
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 def talk(handler: Handler, case: Callable[[KubeClient], Coroutine[Any, Any, None]]) -> None:
@@ -51,7 +51,7 @@ def status(code: int, message: str = "refused", **fields: Any) -> web.Response:
 
 
 def answering(response: Callable[[], web.Response]) -> Handler:
-    async def handle(_: web.Request) -> web.StreamResponse:
+    async def handle(_: web.BaseRequest) -> web.StreamResponse:
         return response()
 
     return handle
@@ -60,7 +60,7 @@ def answering(response: Callable[[], web.Response]) -> Handler:
 def streaming(*chunks: bytes, reset: bool = False) -> Handler:
     """A watch that sends these chunks and then ends, or breaks off."""
 
-    async def handle(request: web.Request) -> web.StreamResponse:
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
         for chunk in chunks:
@@ -173,7 +173,7 @@ def test_a_watch_may_be_refused_for_now() -> None:
 def test_a_list_is_read_page_by_page() -> None:
     asked: list[dict[str, str]] = []
 
-    async def handle(request: web.Request) -> web.StreamResponse:
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
         asked.append(dict(request.query))
         number = len(asked)
         more = {"continue": f"page-{number + 1}"} if number < 3 else {}
@@ -190,7 +190,7 @@ def test_a_list_is_read_page_by_page() -> None:
 
 
 def test_a_list_that_expires_between_pages_is_read_at_once() -> None:
-    async def handle(request: web.Request) -> web.StreamResponse:
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
         if "continue" in request.query:
             return status(410)
         more = {"continue": "page-2"} if "limit" in request.query else {}
@@ -270,7 +270,7 @@ def test_a_server_that_is_not_there_is_unavailable() -> None:
 def test_the_token_is_sent() -> None:
     seen: list[str] = []
 
-    async def handle(request: web.Request) -> web.StreamResponse:
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
         seen.append(request.headers["Authorization"])
         return web.json_response(pod("a", 1))
 

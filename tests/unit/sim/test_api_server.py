@@ -300,7 +300,7 @@ def test_a_version_older_than_the_history_is_gone(clock: VirtualClock) -> None:
     clock.run(main())
 
 
-def test_a_watch_that_falls_too_far_behind_is_told(clock: VirtualClock) -> None:
+def test_a_watch_that_falls_too_far_behind_has_to_list_again(clock: VirtualClock) -> None:
     server = InMemoryApiServer(clock, history=2)
 
     async def main() -> None:
