@@ -15,12 +15,12 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
+from tests.integration.conftest import running
 from tests.support.control_plane import ApiResponse, ControlPlane
 from tests.support.karpenter_crds import karpenter_crds
 from tests.support.manifest_mutants import Mutant, random_mutants, seeds, single_mutants
 from tests.support.manifest_tables import TESTS, manifest_rows
 from tests.support.processes import MissingTool, skip_or_fail
-from tests.support.running_control_plane import running
 
 from wainwright.api.kubernetes.object_reader import ObjectReader
 from wainwright.manifests.manifest_validation import examine_object

@@ -1,6 +1,6 @@
 """A Kubernetes API server in memory: the cluster port without HTTP, etcd or other processes.
 
-Built to the answers of a real one; `tests/contract/test_cluster.py` asks both the same questions.
+Built to the answers of a real one; `tests/contract/cluster_cases.py` asks both the same questions.
 Objects are frozen structs, handed out without copying. A change makes the changed part anew and
 shares the rest, so it costs the same in a cluster of any size. Nothing is random but what comes
 from the seed, and no time passes but the clock's.

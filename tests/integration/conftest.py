@@ -1,0 +1,49 @@
+"""Control planes for the tests here: one for all, started when the first test asks for it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+
+import pytest
+from tests.support.control_plane import ControlPlane
+from tests.support.processes import MissingTool, skip_or_fail
+
+from wainwright.api.kinds import CUSTOM_RESOURCES, custom_resource_definition
+
+pytest.register_assert_rewrite("tests.contract.cluster_cases")
+
+
+@pytest.fixture(scope="session")
+def control_plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
+    """etcd and the API server. Nothing binds a pod, and a deleted namespace never goes away."""
+    with running(pytestconfig) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="session")
+def full_control_plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
+    """A second control plane, with kube-scheduler and kube-controller-manager."""
+    with running(pytestconfig, scheduler=True, controller_manager=True) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="session")
+def api(control_plane: ControlPlane) -> ControlPlane:
+    """The same control plane, with our CRDs."""
+    for item in CUSTOM_RESOURCES:
+        control_plane.apply_crd(custom_resource_definition(item))
+    return control_plane
+
+
+@contextmanager
+def running(
+    config: pytest.Config, *, scheduler: bool = False, controller_manager: bool = False
+) -> Iterator[ControlPlane]:
+    # The first start may build for minutes and says so; captured, nobody would read it in time.
+    capture = config.pluginmanager.getplugin("capturemanager")
+    try:
+        with capture.global_and_fixture_disabled() if capture else nullcontext():
+            plane = ControlPlane.start(scheduler, controller_manager)
+    except MissingTool as missing:
+        skip_or_fail(str(missing))
+    with plane:
+        yield plane
