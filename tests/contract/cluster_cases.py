@@ -388,6 +388,14 @@ async def a_patch_that_changes_nothing_keeps_the_version(tested: TestedCluster) 
 
 
 @on_each_cluster
+async def an_empty_map_is_no_map(tested: TestedCluster) -> None:
+    cluster, name = tested.cluster, tested.name("pool")
+    created = await cluster.create(node_pool(tested))
+    patch = {"metadata": {"labels": {}, "annotations": {"a": None}, "finalizers": []}}
+    assert await cluster.patch(NodePool, name, patch) == created
+
+
+@on_each_cluster
 async def unknown_fields_are_dropped(tested: TestedCluster) -> None:
     cluster, name = tested.cluster, tested.name("pool")
     created = await cluster.create(node_pool(tested))
@@ -551,6 +559,24 @@ async def a_new_pod_is_pending_with_the_defaults_of_admission(tested: TestedClus
 
 
 @on_each_cluster
+async def a_pod_that_tolerates_everything_gets_no_more_tolerations(tested: TestedCluster) -> None:
+    everything = [{"operator": "Exists"}]
+    pod = await create_pod(tested, "new", spec={"tolerations": everything})
+    assert [(each.key, each.effect) for each in pod.spec.tolerations or ()] == [("", "")]
+
+
+@on_each_cluster
+async def tolerations_of_a_pod_can_be_added_but_not_removed(tested: TestedCluster) -> None:
+    cluster, namespace = tested.cluster, tested.namespace
+    await create_pod(tested, "new", spec={"tolerations": [{"operator": "Exists"}]})
+    more = [{"operator": "Exists"}, {"key": "a", "operator": "Exists"}]
+    patched = await cluster.patch(Pod, "new", {"spec": {"tolerations": more}}, namespace)
+    assert [each.key for each in patched.spec.tolerations or ()] == ["", "a"]
+    fewer = {"spec": {"tolerations": more[1:]}}
+    await raised(InvalidObjectError, cluster.patch(Pod, "new", fewer, namespace))
+
+
+@on_each_cluster
 async def a_pod_of_a_critical_priority_class_has_its_priority(tested: TestedCluster) -> None:
     pod = await create_pod(tested, "new", spec={"priorityClassName": "system-node-critical"})
     assert pod.spec.priority == 2_000_001_000
@@ -565,6 +591,21 @@ async def a_pod_is_bound_once(tested: TestedCluster) -> None:
     conditions = [(each.type, each.status) for each in bound.status.conditions or ()]
     assert conditions == [("PodScheduled", "True")]
     await raised(ConflictError, tested.cluster.bind("new", tested.namespace, "node-2"))
+
+
+@on_each_cluster
+async def a_pod_that_is_being_deleted_is_not_bound(tested: TestedCluster) -> None:
+    await create_pod(tested, "new", finalizers=["example.com/keep"])
+    await tested.cluster.delete(Pod, "new", tested.namespace)
+    await raised(ConflictError, tested.cluster.bind("new", tested.namespace, "node"))
+
+
+@on_each_cluster
+async def a_negative_grace_period_is_a_second(tested: TestedCluster) -> None:
+    await create_running_pod(tested, "web")
+    await tested.cluster.delete(Pod, "web", tested.namespace, grace_period=-1)
+    marked = await tested.cluster.get(Pod, "web", tested.namespace)
+    assert marked.metadata.deletionGracePeriodSeconds == 1
 
 
 @on_each_cluster
@@ -603,6 +644,7 @@ async def a_pod_on_a_node_waits_for_its_kubelet(tested: TestedCluster) -> None:
     marked = (await cluster.get(Pod, "web", namespace)).metadata
     assert (marked.deletionGracePeriodSeconds, marked.generation) == (30, 2)
     assert 29 <= seconds_between(marked.creationTimestamp, marked.deletionTimestamp) <= 40
+    await asyncio.sleep(1.1)  # of real time where the server's clock is the real one
     await cluster.delete(Pod, "web", namespace, grace_period=60)  # never made longer
     assert (await cluster.get(Pod, "web", namespace)).metadata == marked
     await cluster.delete(Pod, "web", namespace, grace_period=5)
@@ -742,6 +784,10 @@ async def the_provider_id_of_a_node_is_set_once(tested: TestedCluster) -> None:
     patch = {"spec": {"providerID": "aws:///us-west-2a/i-2"}}
     error = await raised(InvalidObjectError, tested.cluster.patch(Node, tested.name("node"), patch))
     assert [each.field for each in error.fields] == ["spec.providerID"]
+    without: Manifest = {**node_manifest(tested), "metadata": {"name": tested.name("late")}}
+    await tested.apply({**without, "spec": {}})
+    patched = await tested.cluster.patch(Node, tested.name("late"), patch)
+    assert patched.spec.providerID == "aws:///us-west-2a/i-2"
 
 
 @on_each_cluster
@@ -812,8 +858,10 @@ async def a_budget_says_what_it_lacks(tested: TestedCluster) -> None:
 async def an_eviction_is_counted_once(tested: TestedCluster) -> None:
     await create_running_pod(tested, "web-1")
     await create_budget(tested, "web", allowed=2)
-    for _ in range(2):
-        await tested.cluster.evict("web-1", tested.namespace)
+    await tested.cluster.evict("web-1", tested.namespace)
+    evicted = await tested.cluster.get(Pod, "web-1", tested.namespace)
+    await tested.cluster.evict("web-1", tested.namespace)
+    assert await tested.cluster.get(Pod, "web-1", tested.namespace) == evicted
     assert await allowed(tested) == 1
     found = await tested.cluster.get(PodDisruptionBudget, "web", tested.namespace)
     assert list(found.status.disruptedPods or {}) == ["web-1"]

@@ -1,7 +1,7 @@
 """The cluster port over HTTP. Nothing here retries, caches or logs: that is done once, above it."""
 
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any, Final, Self
@@ -134,7 +134,7 @@ class KubeClient:
                 if response.status != HTTPStatus.OK:
                     raise _error_of(response, await response.read())
                 try:
-                    async for line in _lines(response.content):
+                    async for line in split_lines(response.content.iter_any()):
                         yield _decode_event(resource, kind, line)
                 finally:
                     _abort(response)
@@ -283,10 +283,10 @@ def _decode_event(resource: Resource, kind: type[ObjectT], line: bytes) -> Watch
     return WatchEvent(EventType(event.type), version, found)
 
 
-async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """Whole lines, however long: `readline` gives up at half a megabyte."""
+async def split_lines(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+    """Whole lines, however long: aiohttp's `readline` gives up at half a megabyte."""
     pending: list[bytes] = []
-    async for chunk in content.iter_any():
+    async for chunk in chunks:
         if b"\n" not in chunk:
             pending.append(chunk)
             continue

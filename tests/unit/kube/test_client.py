@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import aclosing
 from typing import Any
 
@@ -21,7 +21,7 @@ from wainwright.errors import (
     ServerUnavailableError,
     TooManyRequestsError,
 )
-from wainwright.kube.client import ApiServerAddress, KubeClient
+from wainwright.kube.client import ApiServerAddress, KubeClient, split_lines
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -110,14 +110,18 @@ def expect_events(handler: Handler) -> list[WatchEvent[Pod]]:
 # Watches
 
 
-def test_events_may_be_cut_anywhere() -> None:
-    whole = event("ADDED", pod("a", 2)) + event("MODIFIED", pod("a", 3))
-    pieces = [whole[at : at + 7] for at in range(0, len(whole), 7)]
-    events = expect_events(streaming(*pieces))
-    assert [(each.type, each.resource_version) for each in events] == [
-        (EventType.ADDED, "2"),
-        (EventType.MODIFIED, "3"),
-    ]
+@pytest.mark.parametrize("size", [1, 2, 5, 100])
+def test_lines_may_be_cut_anywhere(size: int) -> None:
+    whole = b"first\nsecond\n\nthird\nincomplete"
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for at in range(0, len(whole), size):
+            yield whole[at : at + size]
+
+    async def main() -> list[bytes]:
+        return [line async for line in split_lines(chunks())]
+
+    assert asyncio.run(main()) == [b"first", b"second", b"third"]
 
 
 def test_an_event_may_be_larger_than_any_buffer() -> None:
