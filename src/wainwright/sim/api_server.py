@@ -10,6 +10,7 @@ contents of deleted namespaces, both done before the next request is answered. E
 (scheduler, kubelets, workload and disruption controllers) is a client.
 """
 
+import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
 from datetime import UTC, datetime
@@ -56,6 +57,8 @@ HISTORY: Final = 10_000
 BOOKMARK_EVERY: Final = 1_000
 """Writes between bookmarks. A real server goes by the minute, which would wake every watch of a
 simulation for nothing."""
+YIELD_EVERY: Final = 100
+"""Requests of whatever tasks, after which the others get a turn."""
 FIRST_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 SUFFIX_CHARACTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 SERVER_SET: Final = (
@@ -86,6 +89,7 @@ class InMemoryApiServer:
         self._random = Random(seed)
         self._bookmark_every = bookmark_every
         self._version = 0
+        self._requests = 0
         self._is_available = True
         self._stores: dict[type[WireStruct], ObjectStore[Any]] = {
             kind: ObjectStore(resource, history) for kind, resource in served_resources().items()
@@ -99,22 +103,22 @@ class InMemoryApiServer:
     # The port
 
     async def list(self, kind: type[ObjectT], namespace: str = "") -> ObjectList[ObjectT]:
-        self._require_available()
+        await self._begin()
         return ObjectList([*self._store(kind).objects(namespace)], str(self._version))
 
     async def watch(
         self, kind: type[ObjectT], resource_version: str
     ) -> AsyncGenerator[WatchEvent[ObjectT], None]:
-        self._require_available()
+        await self._begin()
         async for event in self._store(kind).history.watch(int(resource_version)):
             yield event
 
     async def get(self, kind: type[ObjectT], name: str, namespace: str = "") -> ObjectT:
-        self._require_available()
+        await self._begin()
         return self._store(kind).get(namespace, name)
 
     async def create(self, obj: ObjectT) -> ObjectT:
-        self._require_available()
+        await self._begin()
         stored = self._create(obj)
         self._collect_garbage()
         return stored
@@ -122,6 +126,7 @@ class InMemoryApiServer:
     async def patch(
         self, kind: type[ObjectT], name: str, patch: MergePatch, namespace: str = ""
     ) -> ObjectT:
+        await self._begin()
         store = self._store(kind)
         ignored = {"status"} if store.resource.has_status else set()
         return self._patch(store, namespace, name, patch, parts_of(kind).keys() - ignored)
@@ -129,6 +134,7 @@ class InMemoryApiServer:
     async def patch_status(
         self, kind: type[ObjectT], name: str, patch: MergePatch, namespace: str = ""
     ) -> ObjectT:
+        await self._begin()
         store = self._store(kind)
         if not store.resource.has_status:
             raise ObjectNotFoundError("the server could not find the requested resource")
@@ -145,7 +151,7 @@ class InMemoryApiServer:
         preconditions: Preconditions = NO_PRECONDITIONS,
         grace_period: int | None = None,
     ) -> None:
-        self._require_available()
+        await self._begin()
         store = self._store(kind)
         obj = store.get(namespace, name)
         _require_preconditions(store.resource, metadata_of(obj), preconditions)
@@ -155,7 +161,7 @@ class InMemoryApiServer:
     async def evict(
         self, name: str, namespace: str, *, uid: str = "", grace_period: int | None = None
     ) -> None:
-        self._require_available()
+        await self._begin()
         pods, budgets = self._store(Pod), self._store(PodDisruptionBudget)
         pod = pods.get(namespace, name)
         _require_preconditions(pods.resource, pod.metadata, Preconditions(uid=uid))
@@ -180,7 +186,7 @@ class InMemoryApiServer:
 
     async def bind(self, name: str, namespace: str, node: str) -> None:
         """Assigns the pod to a node, as a scheduler does; ConflictError if it has one."""
-        self._require_available()
+        await self._begin()
         pods = self._store(Pod)
         pod = pods.get(namespace, name)
         if pod.spec.nodeName or pod.metadata.deletionTimestamp is not None:
@@ -298,7 +304,6 @@ class InMemoryApiServer:
         patch: MergePatch,
         names: Collection[str],
     ) -> ObjectT:
-        self._require_available()
         old = store.get(namespace, name)
         _require_version(store.resource, metadata_of(old), patch)
         values = merged_parts(old, patch, names)
@@ -455,7 +460,13 @@ class InMemoryApiServer:
     def _time(self, seconds_ahead: int = 0) -> str:
         return _timestamp(self._clock.now() + seconds_ahead)
 
-    def _require_available(self) -> None:
+    async def _begin(self) -> None:
+        """Lets other tasks run now and then: nothing else here waits, and a task that writes
+        thousands of objects would leave watches so far behind that they had to list again.
+        """
+        self._requests += 1
+        if self._requests % YIELD_EVERY == 0:
+            await asyncio.sleep(0)
         if not self._is_available:
             raise ServerUnavailableError("the API server does not answer")
 

@@ -315,6 +315,18 @@ def test_a_watch_that_falls_too_far_behind_has_to_list_again(clock: VirtualClock
     clock.run(main())
 
 
+def test_a_burst_of_writes_leaves_watches_time_to_follow(clock: VirtualClock) -> None:
+    server = InMemoryApiServer(clock, history=200)
+
+    async def main() -> int:
+        version = (await server.list(NodeClaim)).resource_version
+        watching = asyncio.create_task(collect(server, version, 1_000))
+        await create_claims(server, *(f"claim-{number}" for number in range(1_000)))
+        return len(await watching)
+
+    assert clock.run(main()) == 1_000
+
+
 def test_other_kinds_do_not_shorten_the_history(clock: VirtualClock) -> None:
     server = InMemoryApiServer(clock, history=2)
 
