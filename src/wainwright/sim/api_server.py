@@ -352,12 +352,10 @@ class InMemoryApiServer:
 
     def _delete(self, store: ObjectStore[ObjectT], obj: ObjectT, grace_period: int | None) -> None:
         grace = _pod_grace_period(obj, grace_period) if isinstance(obj, Pod) else 0
-        metadata = metadata_of(obj)
-        is_pod = isinstance(obj, Pod)
-        if is_pod or metadata.finalizers or isinstance(obj, Namespace):
+        if isinstance(obj, (Pod, Namespace)) or metadata_of(obj).finalizers:
             obj = self._mark_deleted(store, obj, grace)
         if isinstance(obj, Namespace):
-            self._empty_namespace(metadata.name)
+            self._empty_namespace(obj.metadata.name)
         elif not metadata_of(obj).finalizers and not metadata_of(obj).deletionGracePeriodSeconds:
             self._remove(store, obj)
 
@@ -423,8 +421,7 @@ class InMemoryApiServer:
         namespace = namespaces.find("", name)
         if namespace is None or namespace.metadata.deletionTimestamp is None:
             return
-        stores = (store for store in self._stores.values() if store.resource.is_namespaced)
-        if not any(any(True for _ in store.objects(name)) for store in stores):
+        if all(store.is_empty(name) for store in self._stores.values()):
             self._remove(namespaces, namespace)
 
     # Storage

@@ -102,6 +102,9 @@ class ObjectStore(Generic[ObjectT]):
     def __len__(self) -> int:
         return sum(map(len, self._namespaces.values()))
 
+    def is_empty(self, namespace: str) -> bool:
+        return not self._namespaces.get(namespace)
+
     def find(self, namespace: str, name: str) -> ObjectT | None:
         return self._namespaces.get(namespace, {}).get(name)
 
