@@ -22,7 +22,7 @@ from wainwright.api.karpenter.nodepool import (
     NodePoolTemplateSpec,
 )
 from wainwright.api.karpenter.shared_fields import NodeClassRef
-from wainwright.api.kubernetes.cluster import Node, PodDisruptionBudget
+from wainwright.api.kubernetes.cluster import Namespace, Node, PodDisruptionBudget
 from wainwright.api.kubernetes.meta import ObjectReference
 from wainwright.api.kubernetes.operations import (
     ConfigMap,
@@ -538,6 +538,14 @@ async def a_deletion_can_require_an_object_and_its_version(tested: TestedCluster
     right = Preconditions(uid=metadata.uid, resource_version=metadata.resourceVersion)
     await cluster.delete(NodePool, name, preconditions=right)
     assert not await is_there(tested, NodePool, name)
+
+
+@on_each_cluster
+async def the_first_namespaces_cannot_be_deleted(tested: TestedCluster) -> None:
+    for name in ("default", "kube-public", "kube-system"):
+        error = await raised(RequestForbiddenError, tested.cluster.delete(Namespace, name))
+        assert error.status == 403
+    assert await is_there(tested, Namespace, "default")
 
 
 # Pods

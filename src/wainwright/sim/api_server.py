@@ -60,6 +60,7 @@ simulation for nothing."""
 YIELD_EVERY: Final = 100
 """Requests of whatever tasks, after which the others get a turn."""
 FIRST_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
+PERMANENT_NAMESPACES: Final = ("default", "kube-public", "kube-system")
 SUFFIX_CHARACTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 SERVER_SET: Final = (
     "generation",
@@ -155,6 +156,9 @@ class InMemoryApiServer:
         store = self._store(kind)
         obj = store.get(namespace, name)
         _require_preconditions(store.resource, metadata_of(obj), preconditions)
+        if isinstance(obj, Namespace) and name in PERMANENT_NAMESPACES:
+            message = f'namespaces "{name}" is forbidden: this namespace may not be deleted'
+            raise RequestForbiddenError(message)
         self._delete(store, obj, grace_period)
         self._collect_garbage()
 

@@ -47,8 +47,8 @@ def server(clock: VirtualClock) -> InMemoryApiServer:
     return InMemoryApiServer(clock)
 
 
-def pod(name: str, *, spec: PodSpec = SPEC, **metadata: Any) -> Pod:
-    return Pod(metadata=ObjectMeta(name=name, namespace="default", **metadata), spec=spec)
+def pod(name: str, *, spec: PodSpec = SPEC, namespace: str = "default", **metadata: Any) -> Pod:
+    return Pod(metadata=ObjectMeta(name=name, namespace=namespace, **metadata), spec=spec)
 
 
 def claim(name: str, **metadata: Any) -> NodeClaim:
@@ -180,17 +180,18 @@ def test_pods_of_a_deleted_owner_are_stopped_gracefully(
 def test_a_deleted_namespace_goes_when_it_is_empty(
     clock: VirtualClock, server: InMemoryApiServer
 ) -> None:
+    clock.run(server.create(Namespace(metadata=ObjectMeta(name="shop"))))
     for name in ("bound", "waiting"):
-        clock.run(server.create(pod(name)))
-    clock.run(server.bind("bound", "default", "node"))
-    clock.run(server.delete(Namespace, "default"))
-    assert clock.run(server.get(Namespace, "default")).status.phase == "Terminating"
+        clock.run(server.create(pod(name, namespace="shop")))
+    clock.run(server.bind("bound", "shop", "node"))
+    clock.run(server.delete(Namespace, "shop"))
+    assert clock.run(server.get(Namespace, "shop")).status.phase == "Terminating"
     assert names_of(server, clock, Pod) == ["bound"]
     with pytest.raises(RequestForbiddenError):
-        clock.run(server.create(pod("late")))
-    clock.run(server.delete(Pod, "bound", "default", grace_period=0))
+        clock.run(server.create(pod("late", namespace="shop")))
+    clock.run(server.delete(Pod, "bound", "shop", grace_period=0))
     with pytest.raises(ObjectNotFoundError):
-        clock.run(server.get(Namespace, "default"))
+        clock.run(server.get(Namespace, "shop"))
 
 
 # A cluster as it was found
