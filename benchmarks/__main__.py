@@ -3,6 +3,7 @@
 import sys
 
 from benchmarks import (
+    api_server,
     catalogue,
     constrained_pods,
     disruption,
@@ -22,6 +23,7 @@ ALL = {
     "disruption": disruption.run,
     "packing": packing.run,
     "emulator": emulator.run,
+    "api_server": api_server.run,
 }
 
 

@@ -5,17 +5,28 @@ WainError
 │   └── UsageError                   the command line itself is wrong
 ├── StaleFileError                   a generated file differs from what the code generates now
 ├── AwsError                         an error response of AWS, or no response
-└── CloudProviderError               a failed operation of a cloud; each subclass has a consequence
-    ├── InsufficientCapacityError    no capacity now: the claim is deleted, its pods planned again
-    ├── RequestRejectedError         rejected every time: the claim waits until the cause is fixed
-    ├── TemporarilyUnavailableError  failed for now, or outcome unknown: the same is retried later
-    ├── NodeClassNotReadyError       class cannot be launched from: claim deleted, its pods wait
-    └── InstanceNotFoundError        the instance is gone: operations on it count as done
+├── CloudProviderError               a failed operation of a cloud; each subclass has a consequence
+│   ├── InsufficientCapacityError    no capacity now: the claim is deleted, its pods planned again
+│   ├── RequestRejectedError         rejected every time: the claim waits until the cause is fixed
+│   ├── TemporarilyUnavailableError  failed for now, or outcome unknown: the same is retried later
+│   ├── NodeClassNotReadyError       class cannot be launched from: claim deleted, its pods wait
+│   └── InstanceNotFoundError        the instance is gone: operations on it count as done
+└── KubernetesError                  an API server's refusal, or no response
+    ├── ObjectNotFoundError          404: the object, or its namespace, does not exist
+    ├── AlreadyExistsError           409: an object of that name exists
+    ├── ConflictError                409: the object has changed, or is another one by now
+    ├── ResourceVersionGoneError     410: too old to watch from; list again
+    ├── InvalidObjectError           422: fields that the API server does not accept
+    ├── RequestForbiddenError        400, 401, 403: refused whatever the object's state
+    ├── TooManyRequestsError         429: later
+    │   └── EvictionBlockedError     a PodDisruptionBudget does not allow the eviction now
+    └── ServerUnavailableError       5xx, or no response: the outcome may be unknown
 
 A pod that fits nowhere is not an error: it is a reason in the plan.
 """
 
-from typing import ClassVar
+from collections.abc import Iterable
+from typing import ClassVar, NamedTuple
 
 
 class WainError(Exception):
@@ -105,3 +116,84 @@ class InstanceNotFoundError(CloudProviderError):
     """The instance does not exist, or no longer exists."""
 
     consequence = "whatever was to be done to it counts as done"
+
+
+class KubernetesError(WainError):
+    """An API server's refusal. `status` is its HTTP status; 0 if no response came."""
+
+    status: int = 0
+
+
+class ObjectNotFoundError(KubernetesError):
+    """The object, or the namespace that it would be in, does not exist."""
+
+    status = 404
+
+
+class AlreadyExistsError(KubernetesError):
+    """An object of that name exists; it may be one that is being deleted."""
+
+    status = 409
+
+
+class ConflictError(KubernetesError):
+    """A precondition failed: the object has another resourceVersion or uid by now."""
+
+    status = 409
+
+
+class ResourceVersionGoneError(KubernetesError):
+    """The changes since that resourceVersion are no longer known: list, then watch from there."""
+
+    status = 410
+
+
+class InvalidField(NamedTuple):
+    """One field of an object that was refused."""
+
+    field: str
+    """Its path, such as spec.template.spec.requirements[0].key."""
+    reason: str
+    """One of the API server's words, such as FieldValueInvalid; empty where it is not known."""
+    message: str
+
+
+class InvalidObjectError(KubernetesError):
+    """Fields have values that the API server does not accept; nothing was changed."""
+
+    status = 422
+
+    def __init__(self, message: str, fields: Iterable[InvalidField] = ()) -> None:
+        super().__init__(message)
+        self.fields = tuple(fields)
+
+
+class RequestForbiddenError(KubernetesError):
+    """Refused by authentication, authorization or admission, or not a sensible request."""
+
+    def __init__(self, message: str, status: int = 403) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class TooManyRequestsError(KubernetesError):
+    """`retry_after` is how many seconds to wait; 0 leaves it to the caller."""
+
+    status = 429
+
+    def __init__(self, message: str, *, retry_after: float = 0.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class EvictionBlockedError(TooManyRequestsError):
+    """A PodDisruptionBudget does not allow the eviction now, or the pod has more than one."""
+
+
+class ServerUnavailableError(KubernetesError):
+    """The API server failed or did not answer: a write may or may not have been carried out."""
+
+    def __init__(self, message: str, status: int = 0, *, retry_after: float = 0.0) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retry_after = retry_after

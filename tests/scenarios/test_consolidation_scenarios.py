@@ -407,32 +407,6 @@ def check_command(command: dict[str, Any], expect: ExpectedCommand) -> None:
         }
 
 
-def check_command(command: dict[str, Any], expect: ExpectedCommand) -> None:
-    if expect.moves is not None:
-        new = {each["name"] for each in command["replacements"]}
-        moves = {
-            each["pod"].partition("/")[2]: "new" if each["to"] in new else each["to"]
-            for each in command["moves"]
-        }
-        assert moves == expect.moves
-    if expect.saving is not None:
-        assert command["savingsPerHour"] == pytest.approx(expect.saving, abs=1e-6)
-    for claim in command["replacements"]:
-        options = claim["options"]
-        found = {
-            "types": options["instanceTypes"],
-            "type_count": len(options["instanceTypes"]),
-            "capacity_types": options["capacityTypes"],
-            "reservation": claim["reservationID"],
-            "pool": claim["nodePool"],
-            "zone": claim["zone"],
-        }
-        wanted = {key: getattr(expect, key) for key in found}
-        assert {key: found[key] for key in found if wanted[key] is not None} == {
-            key: value for key, value in wanted.items() if value is not None
-        }
-
-
 def check_refused(result: Result, parts: list[str]) -> None:
     assert isinstance(result.exception, InvalidInput), result.exception
     said = "\n".join(

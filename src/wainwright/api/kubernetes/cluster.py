@@ -93,6 +93,8 @@ class PodDisruptionBudgetStatus(KubernetesStruct, frozen=True, kw_only=True):
     desiredHealthy: int = 0
     expectedPods: int = 0
     observedGeneration: int = 0
+    disruptedPods: dict[str, str] | None = None
+    """Pods whose eviction was allowed, and when; until their deletion has been seen."""
 
 
 class PodDisruptionBudget(KubernetesStruct, frozen=True, kw_only=True):

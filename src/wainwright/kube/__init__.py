@@ -1,0 +1,1 @@
+"""The only package that speaks HTTP to a Kubernetes API server."""

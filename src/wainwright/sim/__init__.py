@@ -1,0 +1,1 @@
+"""A cluster in memory, for the controllers on virtual time."""
