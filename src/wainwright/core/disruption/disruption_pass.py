@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 from wainwright.core.disruption.balanced import pool_totals
 from wainwright.core.disruption.budgets import BudgetCounter, DisruptionReason
+from wainwright.core.disruption.candidate_outcomes import ClosedNodes, RemovalEvaluator
 from wainwright.core.disruption.candidates import (
     Blocker,
     BlockerCode,
@@ -33,7 +34,6 @@ from wainwright.core.disruption.commands import (
 )
 from wainwright.core.disruption.eviction import evict_from_deleting_nodes
 from wainwright.core.disruption.multi_node import MultiNodeSearch
-from wainwright.core.disruption.removals import ClosedNodes, RemovalEvaluator
 from wainwright.core.disruption.static_drift import StaticDriftReplacer
 from wainwright.core.plan import plan
 from wainwright.core.simulation import ClusterSimulator
