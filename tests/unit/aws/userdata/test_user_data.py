@@ -15,6 +15,7 @@ from wainwright.aws.launchtemplate.template_configs import launch_instance_type
 from wainwright.aws.userdata.bootstrap_options import BootstrapOptions
 from wainwright.aws.userdata.user_data import (
     MAX_USER_DATA_BYTES,
+    USER_DATA_BUILDERS,
     UserData,
     UserDataTooLarge,
     build_user_data,
@@ -54,7 +55,12 @@ def test_a_custom_image_gets_the_users_text_as_it_is() -> None:
     assert build_user_data(AmiFamily.CUSTOM, CUSTOM_OPTIONS).text == ""
 
 
-@pytest.mark.parametrize("family", AmiFamily)
+def test_every_family_that_we_launch_has_user_data() -> None:
+    """Nodes of EKS Auto Mode are planned only: EKS launches them."""
+    assert set(AmiFamily) - set(USER_DATA_BUILDERS) == {AmiFamily.AUTO_MODE}
+
+
+@pytest.mark.parametrize("family", USER_DATA_BUILDERS)
 def test_encoding_preserves_the_text(family: AmiFamily) -> None:
     text = "" if family is AmiFamily.BOTTLEROCKET else "# größer\n"
     made = build_user_data(family, changed(custom_user_data=text))
