@@ -87,10 +87,12 @@ def cluster(count: int) -> Snapshot:
         name = f"{chosen.labels['app']}-{number // APPS}"
         pods[f"shop/{name}"] = replace(chosen, name=name, uid=name)
     made = plan(Snapshot(pods=tuple(pods.values()), pools=(pool(),)), {"default": index})
-    kept = {key: pod for key, pod in pods.items() if rng.random() > 0.1}
+    kept = tuple(pod for pod in pods.values() if rng.random() > 0.1)
     changes = ClusterChanges((pool(),), {"default": index})
-    snapshot = Snapshot(pools=(pool(),), now=NOW)
-    return changes.after_removal(snapshot, (), (), made.claims[:count], kept)
+    pending = Snapshot(pools=(pool(),), pods=kept, now=NOW)
+    launched = changes.after_plan(pending, replace(made, claims=made.claims[:count]))
+    nodes = tuple(replace(node, initialized=True) for node in launched.nodes)
+    return replace(launched, nodes=nodes)
 
 
 def with_changed_pods(snapshot: Snapshot, rng: Random) -> Snapshot:

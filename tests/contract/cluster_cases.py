@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 from tests.support.tested_clusters import Case, Manifest, TestedCluster
 
+from wainwright.api.api_resources import served_resources
 from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimSpec
 from wainwright.api.karpenter.nodepool import (
     NodePool,
@@ -34,7 +35,6 @@ from wainwright.api.kubernetes.operations import (
     VolumeAttachmentSpec,
 )
 from wainwright.api.kubernetes.workloads import Pod
-from wainwright.api.resources import served_resources
 from wainwright.api.wire import ObjectMeta, WireStruct
 from wainwright.cluster import EventType, Preconditions
 from wainwright.errors import (

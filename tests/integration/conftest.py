@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
 import pytest
+from tests.oracle.client import Oracle
 from tests.support.control_plane import ControlPlane
 from tests.support.processes import MissingTool, skip_or_fail
 
@@ -47,3 +48,16 @@ def running(
         skip_or_fail(str(missing))
     with plane:
         yield plane
+
+
+@pytest.fixture(scope="module")
+def oracle(pytestconfig: pytest.Config) -> Iterator[Oracle]:
+    # The first start may build for minutes and says so; captured, nobody would read it in time.
+    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
+    try:
+        with capture.global_and_fixture_disabled() if capture else nullcontext():
+            started = Oracle.start()
+    except MissingTool as missing:
+        skip_or_fail(str(missing))
+    with started:
+        yield started

@@ -2,9 +2,6 @@
 `make oracle` compares any number of clusters; docs/differences.md has the rows.
 """
 
-from collections.abc import Iterator
-from contextlib import nullcontext
-
 import pytest
 from msgspec.structs import replace
 from tests.oracle.client import Oracle
@@ -23,7 +20,6 @@ from tests.oracle.runs import (
     run_our_planner,
 )
 from tests.oracle.scheduling_rules import pod_key
-from tests.support.processes import MissingTool, skip_or_fail
 
 from wainwright.model.instance_type import UNLIMITED
 
@@ -35,19 +31,6 @@ NODE = {
     "metadata": {"name": "node", "labels": {}},
     "spec": {},
 }
-
-
-@pytest.fixture(scope="module")
-def oracle(pytestconfig: pytest.Config) -> Iterator[Oracle]:
-    # The first start may build for minutes and says so; captured, nobody would read it in time.
-    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
-    try:
-        with capture.global_and_fixture_disabled() if capture else nullcontext():
-            running = Oracle.start()
-    except MissingTool as missing:
-        skip_or_fail(str(missing))
-    with running:
-        yield running
 
 
 @pytest.mark.parametrize("profile", PROFILES)

@@ -2,30 +2,13 @@
 profile. `make oracle-disruption` compares any number; docs/disruption-oracle.md has the figures.
 """
 
-from collections.abc import Iterator
-from contextlib import nullcontext
-
 import pytest
 from tests.oracle.client import Oracle
 from tests.oracle.disruption.clusters import DISRUPTION_PROFILES
 from tests.oracle.disruption.comparison import compare_disruption
-from tests.support.processes import MissingTool, skip_or_fail
 
 SEEDS = range(2)
 LEAST = 0.85  # of their saving; theirs is not repeatable, and two clusters say little
-
-
-@pytest.fixture(scope="module")
-def oracle(pytestconfig: pytest.Config) -> Iterator[Oracle]:
-    # The first start may build for minutes and says so; captured, nobody would read it in time.
-    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
-    try:
-        with capture.global_and_fixture_disabled() if capture else nullcontext():
-            running = Oracle.start()
-    except MissingTool as missing:
-        skip_or_fail(str(missing))
-    with running:
-        yield running
 
 
 @pytest.mark.parametrize("profile", DISRUPTION_PROFILES)

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 import msgspec
 from tests.support.control_plane import ControlPlane
 
+from wainwright.api.api_resources import resource_of
 from wainwright.api.kinds import known_kinds
-from wainwright.api.resources import resource_of
 from wainwright.clock import VirtualClock
 from wainwright.cluster import Cluster
 from wainwright.kube.client import ApiServerAddress, KubeClient

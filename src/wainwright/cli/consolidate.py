@@ -11,11 +11,10 @@ from typing import Any, Final
 import click
 import msgspec
 
-from wainwright import __version__
 from wainwright.cli import printing
 from wainwright.cli.catalog_input import gate_values
 from wainwright.cli.options import PLAN_OPTIONS, add_options, file_arguments
-from wainwright.cli.plan_run import PlanArguments, Timings, prepare_run
+from wainwright.cli.plan_run import PlanArguments, Timings, prepare_run, write_saved_input
 from wainwright.cli.printing import print_notes, print_problems
 from wainwright.core.disruption.cluster_bound import cluster_lower_bound
 from wainwright.core.disruption.commands import (
@@ -44,7 +43,6 @@ from wainwright.report.plan_input import (
     is_saved_input,
     load_plan_input,
     plan_input,
-    save_plan_input,
 )
 from wainwright.translate.disruption import parse_minimum_saving
 
@@ -140,7 +138,7 @@ def consolidate(output: str, save_input: str | None, print_timings: bool, **flag
     arguments, timings = DisruptionArguments(**flags), Timings(TIMED_STEPS)
     given = consolidation_input(arguments, timings)
     if save_input is not None:
-        _save(given, save_input)
+        write_saved_input(given, save_input)
     preview = decide(given, timings)
     with timings.measure("bound"), gc_paused():
         bound = cluster_lower_bound(given.snapshot, given.indexes, given.options)
@@ -263,13 +261,6 @@ def _show_steps() -> Iterator[Callable[[Command], None]]:
             status.update(f"simulating: {done:,} commands so far save {format_hourly(saved)}")
 
         yield report
-
-
-def _save(given: PlanInput, file: str) -> None:
-    try:
-        save_plan_input(given, file, version=__version__)
-    except OSError as error:
-        raise UsageError(f"{file} cannot be written: {error.strerror}") from error
 
 
 def _print(

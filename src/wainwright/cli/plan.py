@@ -7,11 +7,10 @@ from typing import Any, Final
 import click
 import msgspec
 
-from wainwright import __version__
 from wainwright.cli import printing
 from wainwright.cli.catalog_input import parse_time
 from wainwright.cli.options import PLAN_OPTIONS, add_options, file_arguments
-from wainwright.cli.plan_run import PlanArguments, Timings, run_plan
+from wainwright.cli.plan_run import PlanArguments, Timings, run_plan, write_saved_input
 from wainwright.cli.printing import print_notes, print_problems
 from wainwright.errors import UsageError
 from wainwright.manifests.problems import Problem
@@ -25,7 +24,6 @@ from wainwright.report.plan_input import (
     is_saved_input,
     load_plan_input,
     plan_input,
-    save_plan_input,
     with_classes,
     with_overlays,
 )
@@ -152,7 +150,7 @@ def plan(output: str, diff: bool, save_input: str | None, print_timings: bool, *
             needs_classes=save_input is not None,
         )
         if save_input is not None:
-            _save(given, save_input)
+            write_saved_input(given, save_input)
         code = _print_plan(given, result, output, timings, quiet=arguments.quiet)
     if print_timings:
         click.echo(timings.to_json(), err=True)
@@ -200,13 +198,6 @@ def _plan_saved(
         result = plan_snapshot(given.snapshot, given.indexes, given.options)
     print_problems(given.file_notes, word="note")
     return given, result
-
-
-def _save(given: PlanInput, file: str) -> None:
-    try:
-        save_plan_input(given, file, version=__version__)
-    except OSError as error:
-        raise UsageError(f"{file} cannot be written: {error.strerror}") from error
 
 
 def _print_plan(

@@ -1,5 +1,5 @@
-"""From options and files to a plan, for the commands plan, explain pod and reservations; and the
-timings.
+"""From options and files to a plan, for the commands plan, explain, consolidate and reservations;
+saved inputs, and the timings.
 """
 
 import time
@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from wainwright import __version__
 from wainwright.catalogue.diagnostics import InvalidCatalogInput, ObjectDiagnostic
 from wainwright.cli.catalog_input import (
     CatalogArguments,
@@ -27,6 +28,7 @@ from wainwright.manifests.documents import ProgressCallback
 from wainwright.manifests.problems import InvalidInput, Problem, ProblemReport
 from wainwright.model.plan import MinValuesPolicy, PackingPolicy, PlanOptions, PreferencePolicy
 from wainwright.offline import OfflinePlan, PlanSettings, PreparedInput, make_plan, prepare_input
+from wainwright.report.plan_input import PlanInput, save_plan_input
 from wainwright.translate.cluster_limits import parse_cluster_limits
 
 TIMED_STEPS: Final = ("read", "compile", "plan", "explain")
@@ -184,3 +186,11 @@ def _prepare(
 
 def _locate(diagnostics: Sequence[ObjectDiagnostic], arguments: PlanArguments) -> list[Problem]:
     return locate_diagnostics(diagnostics, [*arguments.flag_files, *arguments.paths])
+
+
+def write_saved_input(given: PlanInput, file: str) -> None:
+    """Writes exactly what was decided on; the command of the same name gives the same output."""
+    try:
+        save_plan_input(given, file, version=__version__)
+    except OSError as error:
+        raise UsageError(f"{file} cannot be written: {error.strerror}") from error

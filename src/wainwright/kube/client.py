@@ -9,9 +9,9 @@ from typing import Any, Final, Self
 import aiohttp
 import msgspec
 
+from wainwright.api.api_resources import ApiResource, resource_of
 from wainwright.api.kubernetes.object_reader import KUBERNETES_KINDS, decode_object
 from wainwright.api.kubernetes.workloads import Pod
-from wainwright.api.resources import Resource, resource_of
 from wainwright.api.wire import ObjectMeta, WireStruct, to_manifest
 from wainwright.cluster import (
     NO_PRECONDITIONS,
@@ -256,7 +256,7 @@ def _delete_options(preconditions: Preconditions, grace_period: int | None) -> d
     }
 
 
-def decode_as(resource: Resource, kind: type[ObjectT], body: bytes | msgspec.Raw) -> ObjectT:
+def decode_as(resource: ApiResource, kind: type[ObjectT], body: bytes | msgspec.Raw) -> ObjectT:
     """The object as its struct; of a core kind, without the parts that cannot be read."""
     try:
         return msgspec.json.decode(body, type=kind)
@@ -271,7 +271,7 @@ def decode_as(resource: Resource, kind: type[ObjectT], body: bytes | msgspec.Raw
         raise KubernetesError(f"{resource.qualified_plural} {name!r}: {error}") from error
 
 
-def _decode_event(resource: Resource, kind: type[ObjectT], line: bytes) -> WatchEvent[ObjectT]:
+def _decode_event(resource: ApiResource, kind: type[ObjectT], line: bytes) -> WatchEvent[ObjectT]:
     event = msgspec.json.decode(line, type=_RawEvent)
     if event.type == "ERROR":
         raise error_from_status(msgspec.json.decode(event.object, type=ApiStatus), {})

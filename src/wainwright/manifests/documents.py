@@ -369,6 +369,11 @@ def _add_documents(source: SourceFile, parsed: _ParsedFile, loaded: LoadedManife
         loaded.problems.append(_unreadable_problem(source, parsed.error, number))
 
 
+SEPARATOR_HINT: Final = (
+    "keep one of them; if these are two objects put --- between them: only the last is read"
+)
+
+
 def _duplicate_key_problem(document: SourceDocument, duplicate: DuplicateKey) -> Problem:
     return Problem(
         file=document.source.name,
@@ -376,7 +381,7 @@ def _duplicate_key_problem(document: SourceDocument, duplicate: DuplicateKey) ->
         document=document.number,
         path=format_field_path(duplicate.path),
         message=f"the key {duplicate.path[-1]!r} is there twice; the last one counts",
-        hint="keep one of them",
+        hint=SEPARATOR_HINT if duplicate.path == ("kind",) else "keep one of them",
     )
 
 

@@ -225,8 +225,8 @@ class WarningFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 WARNINGS: Final = {
-    "few-types": "step {step}: {node} can be launched as {types}; with so few it may not be found, "
-    "or be interrupted soon",
+    "few-types": "step {step}: {node} can be launched as {types} only; EC2 may have no capacity "
+    "for it",
     "replicas-together": "step {step}: all {count} replicas of {workload} would be on {node}, "
     "a spot node; a topology spread constraint would keep them apart",
 }

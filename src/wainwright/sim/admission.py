@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from wainwright.api.api_resources import ApiResource
 from wainwright.api.field_error import FieldError, format_field_path
 from wainwright.api.kubernetes.cluster import (
     Namespace,
@@ -23,7 +24,6 @@ from wainwright.api.kubernetes.cluster import (
 from wainwright.api.kubernetes.kind_validation import OBJECT_CHECKS, PART_CHECKS
 from wainwright.api.kubernetes.label_validation import validate_object_metadata
 from wainwright.api.kubernetes.workloads import Pod, PodSpec, PodStatus, Toleration
-from wainwright.api.resources import Resource
 from wainwright.api.validation.metadata_validation import validate_metadata
 from wainwright.api.validation.schema_validation import apply_defaults, validate_schema
 from wainwright.api.wire import ObjectMeta, WireStruct, object_schema
@@ -47,7 +47,7 @@ ADMITTED_SPECS_LIMIT: Final = 10_000
 
 
 def invalid_object(
-    resource: Resource, name: str, errors: Iterable[FieldError]
+    resource: ApiResource, name: str, errors: Iterable[FieldError]
 ) -> InvalidObjectError:
     fields = [
         InvalidField(format_field_path(each.path), _reason(each), each.message) for each in errors
@@ -56,7 +56,9 @@ def invalid_object(
     return InvalidObjectError(f'{resource.qualified_kind} "{name}" is invalid: {listed}', fields)
 
 
-def forbidden_change(resource: Resource, name: str, field: str, message: str) -> InvalidObjectError:
+def forbidden_change(
+    resource: ApiResource, name: str, field: str, message: str
+) -> InvalidObjectError:
     cause = InvalidField(field, "FieldValueForbidden", f"Forbidden: {message}")
     text = f'{resource.qualified_kind} "{name}" is invalid: {field}: {cause.message}'
     return InvalidObjectError(text, [cause])
@@ -70,7 +72,7 @@ def _refused(errors: Iterable[FieldError]) -> list[FieldError]:
     return [each for each in errors if not each.is_accepted]
 
 
-def validate_metadata_of(resource: Resource, metadata: ObjectMeta) -> None:
+def validate_metadata_of(resource: ApiResource, metadata: ObjectMeta) -> None:
     value = msgspec.to_builtins(metadata)
     if resource.is_custom:
         found = [
@@ -84,7 +86,7 @@ def validate_metadata_of(resource: Resource, metadata: ObjectMeta) -> None:
 
 
 def admit_custom_parts(
-    resource: Resource, name: str, values: Mapping[str, Any], old: WireStruct | None = None
+    resource: ApiResource, name: str, values: Mapping[str, Any], old: WireStruct | None = None
 ) -> dict[str, Any]:
     """Parts of an object of ours with defaults; InvalidObjectError if a rule refuses them.
 
@@ -107,14 +109,14 @@ def _defaulted_body(obj: WireStruct, schema: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in defaulted.items() if key != "metadata"}
 
 
-def validate_core_part(resource: Resource, name: str, part: str, value: Any) -> None:
+def validate_core_part(resource: ApiResource, name: str, part: str, value: Any) -> None:
     """A changed part of a core kind."""
     check = PART_CHECKS.get((resource.kind, part))
     if check is not None and (errors := _refused(check(value, (part,)))):
         raise invalid_object(resource, name, errors)
 
 
-def validate_core_object(resource: Resource, obj: WireStruct) -> None:
+def validate_core_object(resource: ApiResource, obj: WireStruct) -> None:
     """A core object to be created; a Pod's spec is judged by `PodAdmission`."""
     name = metadata_of(obj).name
     if whole := OBJECT_CHECKS.get(resource.kind):
@@ -173,7 +175,7 @@ class PodAdmission:
         """To be called when a PriorityClass has changed."""
         self._admitted.clear()
 
-    def admit(self, resource: Resource, pod: Pod) -> PodSpec:
+    def admit(self, resource: ApiResource, pod: Pod) -> PodSpec:
         known = self._admitted.get(id(pod.spec))
         if known is not None:
             return known[1]

@@ -20,6 +20,7 @@ from uuid import UUID
 
 import msgspec
 
+from wainwright.api.api_resources import ApiResource, served_resources
 from wainwright.api.kubernetes.cluster import (
     Namespace,
     NamespaceStatus,
@@ -28,7 +29,6 @@ from wainwright.api.kubernetes.cluster import (
     PriorityClass,
 )
 from wainwright.api.kubernetes.workloads import Pod, PodCondition
-from wainwright.api.resources import Resource, served_resources
 from wainwright.api.wire import ObjectMeta, WireStruct
 from wainwright.clock import Clock
 from wainwright.cluster import (
@@ -246,7 +246,7 @@ class InMemoryApiServer:
             self._garbage.append(_key(stored))
         return stored
 
-    def _admitted(self, resource: Resource, obj: ObjectT) -> ObjectT:
+    def _admitted(self, resource: ApiResource, obj: ObjectT) -> ObjectT:
         if resource.is_custom:
             return self._admitted_custom(resource, obj)
         admission.validate_core_object(resource, obj)
@@ -257,7 +257,7 @@ class InMemoryApiServer:
             return msgspec.structs.replace(obj, spec=spec)
         return obj
 
-    def _admitted_custom(self, resource: Resource, obj: ObjectT) -> ObjectT:
+    def _admitted_custom(self, resource: ApiResource, obj: ObjectT) -> ObjectT:
         body = {
             key: value
             for key, value in msgspec.to_builtins(obj).items()
@@ -266,7 +266,7 @@ class InMemoryApiServer:
         parts = admission.admit_custom_parts(resource, metadata_of(obj).name, body)
         return msgspec.structs.replace(obj, **converted_parts(resource.type, parts))
 
-    def _new_metadata(self, resource: Resource, given: ObjectMeta) -> ObjectMeta:
+    def _new_metadata(self, resource: ApiResource, given: ObjectMeta) -> ObjectMeta:
         return msgspec.structs.replace(
             given,
             name=given.name or self._generated_name(given.generateName),
@@ -279,7 +279,7 @@ class InMemoryApiServer:
             resourceVersion="",
         )
 
-    def _loaded_metadata(self, resource: Resource, given: ObjectMeta) -> ObjectMeta:
+    def _loaded_metadata(self, resource: ApiResource, given: ObjectMeta) -> ObjectMeta:
         made = self._new_metadata(resource, given)
         return msgspec.structs.replace(
             made,
@@ -334,7 +334,7 @@ class InMemoryApiServer:
         return self._store_change(store, new)
 
     def _admitted_parts(
-        self, resource: Resource, old: WireStruct, values: Mapping[str, Any]
+        self, resource: ApiResource, old: WireStruct, values: Mapping[str, Any]
     ) -> dict[str, Any]:
         """The parts of a patched object as structs; refused ones raise."""
         metadata = metadata_of(old)
@@ -516,14 +516,14 @@ def _conflict(what: str, name: str, why: str) -> ConflictError:
     return ConflictError(f'Operation cannot be fulfilled on {what} "{name}": {why}')
 
 
-def _already_exists(resource: Resource, metadata: ObjectMeta) -> AlreadyExistsError:
+def _already_exists(resource: ApiResource, metadata: ObjectMeta) -> AlreadyExistsError:
     state = "" if metadata.deletionTimestamp is None else "object is being deleted: "
     return AlreadyExistsError(
         f'{state}{resource.qualified_plural} "{metadata.name}" already exists'
     )
 
 
-def _require_version(resource: Resource, metadata: ObjectMeta, patch: MergePatch) -> None:
+def _require_version(resource: ApiResource, metadata: ObjectMeta, patch: MergePatch) -> None:
     given = patch.get("metadata") or {}
     wanted = given.get("resourceVersion")
     if resource.is_custom and not wanted and "resourceVersion" in given:
@@ -534,7 +534,9 @@ def _require_version(resource: Resource, metadata: ObjectMeta, patch: MergePatch
         raise _conflict(resource.qualified_plural, metadata.name, MODIFIED_MESSAGE)
 
 
-def _require_preconditions(resource: Resource, metadata: ObjectMeta, wanted: Preconditions) -> None:
+def _require_preconditions(
+    resource: ApiResource, metadata: ObjectMeta, wanted: Preconditions
+) -> None:
     for field, expected, found, likely in (
         ("UID", wanted.uid, metadata.uid, "deleted and then recreated"),
         ("ResourceVersion", wanted.resource_version, metadata.resourceVersion, "modified"),
@@ -547,7 +549,7 @@ def _require_preconditions(resource: Resource, metadata: ObjectMeta, wanted: Pre
             raise _conflict(resource.qualified_kind, metadata.name, why)
 
 
-def _next_generation(resource: Resource, obj: ObjectT, changed: Collection[str]) -> ObjectT:
+def _next_generation(resource: ApiResource, obj: ObjectT, changed: Collection[str]) -> ObjectT:
     if not resource.has_generation or not set(changed) - {"metadata", "status"}:
         return obj
     metadata = metadata_of(obj)
@@ -555,7 +557,9 @@ def _next_generation(resource: Resource, obj: ObjectT, changed: Collection[str])
     return msgspec.structs.replace(obj, metadata=counted)
 
 
-def _patched_metadata(resource: Resource, old: ObjectMeta, value: Mapping[str, Any]) -> ObjectMeta:
+def _patched_metadata(
+    resource: ApiResource, old: ObjectMeta, value: Mapping[str, Any]
+) -> ObjectMeta:
     before = msgspec.to_builtins(old)
     for field in ("name", "namespace"):
         if value.get(field) != before.get(field):
@@ -578,7 +582,7 @@ def _patched_metadata(resource: Resource, old: ObjectMeta, value: Mapping[str, A
     return new
 
 
-def _require_no_new_finalizers(resource: Resource, old: ObjectMeta, new: ObjectMeta) -> None:
+def _require_no_new_finalizers(resource: ApiResource, old: ObjectMeta, new: ObjectMeta) -> None:
     added = set(new.finalizers or ()) - set(old.finalizers or ())
     if added and old.deletionTimestamp is not None:
         raise admission.forbidden_change(
@@ -590,7 +594,9 @@ def _require_no_new_finalizers(resource: Resource, old: ObjectMeta, new: ObjectM
         )
 
 
-def _require_allowed_change(resource: Resource, old: WireStruct, parts: Mapping[str, Any]) -> None:
+def _require_allowed_change(
+    resource: ApiResource, old: WireStruct, parts: Mapping[str, Any]
+) -> None:
     """What of a core object can be changed once it exists."""
     name = metadata_of(old).name
     for part, value in parts.items():
@@ -609,7 +615,7 @@ def _require_allowed_change(resource: Resource, old: WireStruct, parts: Mapping[
         _require_allowed_pod_change(resource, old, parts["spec"])
 
 
-def _require_allowed_pod_change(resource: Resource, old: Pod, spec: Any) -> None:
+def _require_allowed_pod_change(resource: ApiResource, old: Pod, spec: Any) -> None:
     """Tolerations can be added and scheduling gates removed; all else stays."""
     same = msgspec.structs.replace(
         spec, tolerations=old.spec.tolerations, schedulingGates=old.spec.schedulingGates

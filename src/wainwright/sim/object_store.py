@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from operator import attrgetter
 from typing import Final, Generic
 
-from wainwright.api.resources import Resource
+from wainwright.api.api_resources import ApiResource
 from wainwright.api.wire import ObjectMeta, WireStruct
 from wainwright.cluster import EventType, ObjectT, WatchEvent
 from wainwright.errors import ObjectNotFoundError, ResourceVersionGoneError
@@ -94,7 +94,7 @@ class History(Generic[ObjectT]):
 class ObjectStore(Generic[ObjectT]):
     """The objects of one kind, by namespace and name."""
 
-    def __init__(self, resource: Resource, history_capacity: int) -> None:
+    def __init__(self, resource: ApiResource, history_capacity: int) -> None:
         self.resource = resource
         self.history = History[ObjectT](history_capacity)
         self._namespaces: dict[str, dict[str, ObjectT]] = {}

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from wainwright.api.resources import served_resources
+from wainwright.api.api_resources import served_resources
 from wainwright.api.wire import ObjectMeta, OwnerReference, WireStruct
 
 

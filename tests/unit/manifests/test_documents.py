@@ -165,6 +165,16 @@ def test_of_equal_keys_the_last_counts_and_each_is_warned_of(text: str, tmp_path
     assert checked.report.errors == []
 
 
+def test_two_objects_without_a_separator_are_warned_of(tmp_path: Path) -> None:
+    """As `cat *.yaml` makes them: all but the last would be lost without a word on why."""
+    one = "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n"
+    (tmp_path / "m.yaml").write_text(one + one)
+    report = validate_manifests([str(tmp_path)]).report
+    hints = {each.path: each.hint for each in report.warnings}
+    assert "put --- between them" in hints["kind"]
+    assert "---" not in hints["apiVersion"] + hints["metadata"]
+
+
 @pytest.mark.parametrize("text", DUPLICATE_KEYS.values(), ids=DUPLICATE_KEYS)
 def test_duplicate_keys_are_errors_where_that_is_wanted(text: str, tmp_path: Path) -> None:
     (tmp_path / "m.yaml").write_text(text)

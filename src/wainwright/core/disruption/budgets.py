@@ -147,6 +147,11 @@ class BudgetCounter:
             for reason in DisruptionReason
         ]
 
+    def until(self, pool: Pool, reason: DisruptionReason) -> float | None:
+        """When the budget that allows nothing begins or ceases to be in force; None if never."""
+        status = evaluate_budgets(pool, self._members[pool.name], reason, self._now)
+        return None if status.budget is None else next_change(status.budget, self._now)
+
     def any_of(self, candidates: Iterable[Candidate], reason: DisruptionReason) -> list[Candidate]:
         """Those of NodePools whose budgets allow at least one."""
         return [each for each in candidates if self._allowed(each, reason) > 0]

@@ -50,8 +50,11 @@ class RemovalEvaluator:
         self._singles: dict[str, Command | Outcome] = {}
         self._outdated: set[str] = set()
         """Nodes of earlier passes whose removal may come to something else by now."""
-        self.repetitions_left: int | None = None
+        self._repetitions_left: int | None = None
         """How many of them are simulated again in this pass; None for all."""
+
+    def begin_pass(self, max_repetitions: int | None) -> None:
+        self._repetitions_left = max_repetitions
 
     def single(self, candidate: Candidate) -> Command | Outcome:
         """What removing the node alone comes to; simulated once.
@@ -62,10 +65,10 @@ class RemovalEvaluator:
         is_outdated = name in self._outdated
         if found is not None and not is_outdated:
             return found
-        if isinstance(found, Outcome) and self.repetitions_left is not None:
-            if not self.repetitions_left:
+        if isinstance(found, Outcome) and self._repetitions_left is not None:
+            if not self._repetitions_left:
                 return found
-            self.repetitions_left -= 1
+            self._repetitions_left -= 1
         self._outdated.discard(name)
         found = self._singles[name] = self.consolidate(Method.SINGLE_NODE, [candidate])
         return found

@@ -61,15 +61,10 @@ class ClusterChanges:
         removed: Iterable[str],
         placements: Sequence[NodeAssignment],
         replacements: Sequence[PlannedNodeClaim],
-        pending: Mapping[str, Pod] | None = None,
     ) -> Snapshot:
-        """The nodes are gone, their pods are where they were placed, and replacements are there.
-
-        `pending` are pods by name that the replacements were planned for as well.
-        """
+        """The nodes are gone, their pods are where they were placed, and replacements are there."""
         gone = set(removed)
         pods = {pod.key: pod for node in snapshot.nodes if node.name in gone for pod in node.pods}
-        pods |= pending or {}
         kept = [node for node in snapshot.nodes if node.name not in gone]
         new_nodes = [self._node(claim, pods, in_flight=False) for claim in replacements]
         return self._changed(snapshot, [*_with_pods(kept, placements, pods), *new_nodes])

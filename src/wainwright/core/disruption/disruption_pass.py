@@ -81,7 +81,7 @@ class DisruptionPass:
         )
         reused = self._reuse(alike) if alike is not None else None
         self._removals = self._new_removals() if reused is None else reused
-        self._removals.repetitions_left = max_repetitions
+        self._removals.begin_pass(max_repetitions)
         self._budgets = BudgetCounter(self.snapshot, ignored=options.ignore_budgets)
         self._found_nothing = previous is not None and self._is_at_rest(previous)
         self.is_complete = self._found_nothing
@@ -203,10 +203,11 @@ class DisruptionPass:
         return [Blocker(code=BlockerCode.RESERVATION, kind=BlockerKind.RESERVATION, name=name)]
 
     def _budget_blockers(self, candidate: Candidate, reason: DisruptionReason) -> list[Blocker]:
-        if self._budgets.any_of([candidate], reason):
+        if candidate.pool is None or self._budgets.any_of([candidate], reason):
             return []
-        name = candidate.node.pool or candidate.name
-        return [Blocker(code=BlockerCode.BUDGET, kind=BlockerKind.BUDGET, name=name)]
+        until = self._budgets.until(candidate.pool, reason)
+        name = candidate.pool.name
+        return [Blocker(code=BlockerCode.BUDGET, kind=BlockerKind.BUDGET, name=name, until=until)]
 
     def _closed_nodes(self, simulator: ClusterSimulator) -> ClosedNodes:
         starting = simulator.nodes_where(_is_starting)

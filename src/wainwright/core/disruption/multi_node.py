@@ -7,9 +7,9 @@ is bounded; what a search does not find is left for the next pass.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import Final, TypeAlias
+from typing import Final
 
 from wainwright.core.disruption.budgets import BudgetCounter, DisruptionReason
 from wainwright.core.disruption.candidate_outcomes import RemovalEvaluator
@@ -19,8 +19,6 @@ from wainwright.core.disruption.commands import Command, Method, Outcome
 MAX_TRIALS: Final = 24  # simulated sets of each kind in a pass
 MAX_FIRST_TRIALS: Final = 16  # of these until the first set is found: seven halvings, nine pairs
 MAX_GROUPS: Final = 4  # NodePools, those that cost most
-
-Trial: TypeAlias = Callable[[Sequence[Candidate]], Command | None]
 
 STUCK: Final = frozenset(
     {Outcome.PODS_WOULD_BE_PENDING, Outcome.NEEDS_SEVERAL_NODES, Outcome.LIMITS}

@@ -296,3 +296,12 @@ def test_a_pending_pod_is_not_healthy_for_its_budget_in_any_step() -> None:
     found = preview_disruption(given)
     assert found.commands == ()
     assert fates(found) == {"a": ("blocked", "pdb"), "b": ("blocked", "nominated")}
+
+
+def test_a_budget_with_a_schedule_says_until_when_it_holds_back() -> None:
+    night = DisruptionBudget(nodes="0", schedule="0 0 * * *", duration=8 * 3600.0)
+    [outcome] = preview(node("a", "large"), pool=with_budget(night)).outcomes
+    assert outcome.blocker is not None
+    assert (outcome.code, outcome.blocker.until) == ("budget", 8 * 3600.0)
+    always = preview(node("a", "large"), pool=with_budget(DisruptionBudget(nodes="0"))).outcomes
+    assert [each.blocker.until for each in always if each.blocker is not None] == [None]

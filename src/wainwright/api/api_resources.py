@@ -39,7 +39,7 @@ OPERATION_KINDS: Final[dict[tuple[str, str], type[WireStruct]]] = {
 """Kinds that controllers use and no manifest of a plan holds."""
 
 
-class Resource(msgspec.Struct, frozen=True, kw_only=True):
+class ApiResource(msgspec.Struct, frozen=True, kw_only=True):
     """A kind that an API server serves."""
 
     type: type[WireStruct]
@@ -76,9 +76,9 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
         return f"{root}{scope}{rest}"
 
 
-def _kubernetes_resource(api_version: str, kind: str, struct: type[WireStruct]) -> Resource:
+def _kubernetes_resource(api_version: str, kind: str, struct: type[WireStruct]) -> ApiResource:
     lower = kind.lower()
-    return Resource(
+    return ApiResource(
         type=struct,
         api_version=api_version,
         kind=kind,
@@ -91,10 +91,10 @@ def _kubernetes_resource(api_version: str, kind: str, struct: type[WireStruct]) 
 
 
 @lru_cache(maxsize=1)
-def served_resources() -> dict[type[WireStruct], Resource]:
+def served_resources() -> dict[type[WireStruct], ApiResource]:
     """Every kind that controllers read or write, by its wire struct."""
     own = [
-        Resource(
+        ApiResource(
             type=item.type,
             api_version=item.api_version,
             kind=item.kind,
@@ -111,5 +111,5 @@ def served_resources() -> dict[type[WireStruct], Resource]:
     return {item.type: item for item in (*own, *core)}
 
 
-def resource_of(kind: type[WireStruct]) -> Resource:
+def resource_of(kind: type[WireStruct]) -> ApiResource:
     return served_resources()[kind]
