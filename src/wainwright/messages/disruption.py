@@ -16,6 +16,7 @@ from wainwright.messages.formatting import (
     join_first,
     join_with_and,
 )
+from wainwright.model.disruption import CommandWarning, WarningCode
 
 
 class BlockerFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -214,26 +215,19 @@ def _join_names(names: Sequence[str]) -> str:
     return join_with_and(names) if len(names) <= 3 else join_first(names)
 
 
-class WarningFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody should know before a command is carried out."""
-
-    code: str
-    step: int
-    node: str
-    count: int
-    workload: str = ""
-
-
 WARNINGS: Final = {
-    "few-types": "step {step}: {node} can be launched as {types} only; EC2 may have no capacity "
-    "for it",
-    "replicas-together": "step {step}: all {count} replicas of {workload} would be on {node}, "
-    "a spot node; a topology spread constraint would keep them apart",
+    WarningCode.FEW_TYPES: "step {step}: {node} can be launched as {types} only; EC2 may have no "
+    "capacity for it",
+    WarningCode.REPLICAS_TOGETHER: "step {step}: all {count} replicas of {workload} would be on "
+    "{node}, a spot node; a topology spread constraint would keep them apart",
 }
 
 
-def describe_warning(facts: WarningFacts) -> str:
-    types = format_count(facts.count, "instance type")
-    return WARNINGS[facts.code].format(
-        step=facts.step, node=facts.node, count=facts.count, workload=facts.workload, types=types
+def describe_warning(warning: CommandWarning) -> str:
+    return WARNINGS[warning.code].format(
+        step=warning.step,
+        node=warning.node,
+        count=warning.count,
+        workload=warning.workload,
+        types=format_count(warning.count, "instance type"),
     )

@@ -4,6 +4,7 @@ What follows from them (may this pod be evicted, is that node expired) is decide
 `core/disruption`. Times are seconds since 1970, durations are seconds.
 """
 
+from enum import StrEnum
 from typing import Final
 
 import msgspec
@@ -110,3 +111,22 @@ class PodDisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
     def never_allows_eviction(self) -> bool:
         """Whether no ready pod can ever be evicted, whatever the state of the others."""
         return str(self.max_unavailable) in ("0", "0%") or self.min_available == "100%"
+
+
+class WarningCode(StrEnum):
+    FEW_TYPES = "few-types"
+    """A replacement can be launched as few instance types: it may not be found."""
+    REPLICAS_TOGETHER = "replicas-together"
+    """All replicas of a workload would be on one spot node, which may be interrupted."""
+
+
+class CommandWarning(msgspec.Struct, frozen=True, kw_only=True):
+    code: WarningCode
+    step: int
+    """The number of the command, from 1."""
+    node: str
+    """The replacement, or the node that pods are moved to."""
+    count: int
+    """Of instance types, or of replicas."""
+    workload: str = ""
+    """Namespace, kind and name."""

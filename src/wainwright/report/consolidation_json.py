@@ -8,11 +8,9 @@ from wainwright.core.disruption.candidates import Blocker, BlockerCode, Candidat
 from wainwright.core.disruption.commands import Command
 from wainwright.core.disruption.drift import Drift
 from wainwright.core.disruption.preview import DisruptionPreview, HeldSaving, NodeOutcome
-from wainwright.core.disruption.warnings import CommandWarning
 from wainwright.messages.disruption import (
     BlockerFacts,
     VerdictFacts,
-    WarningFacts,
     describe_blocker,
     describe_verdict,
     describe_warning,
@@ -207,18 +205,8 @@ def consolidation_warnings(preview: DisruptionPreview) -> list[str]:
     """What somebody should know before such commands are carried out."""
     return [
         *_unclaimed_nodes(preview),
-        *map(describe_warning, map(_warning_facts, preview.warnings)),
+        *map(describe_warning, preview.warnings),
     ]
-
-
-def _warning_facts(warning: CommandWarning) -> WarningFacts:
-    return WarningFacts(
-        code=warning.code.value,
-        step=warning.step,
-        node=warning.node,
-        count=warning.count,
-        workload=warning.workload,
-    )
 
 
 def _unclaimed_nodes(preview: DisruptionPreview) -> Iterator[str]:

@@ -55,10 +55,10 @@ class AmiFamilyTraits(msgspec.Struct, frozen=True, kw_only=True):
     pod_device: str = ""
     """The device of the volume for pods; unknown for custom images."""
     pod_device_size: int | None = None
+    """The size of that volume where the class has none."""
     auto_mode: bool = False
     """EKS Auto Mode: label names of its own, at most 110 pods, only some instance types, and the
-    larger of local disks and volume for pods."""
-    """The size of that volume where the class has none."""
+    larger of local disks and volume for pods. Its class has no settings of the kubelet."""
 
     @property
     def operating_system(self) -> str:
@@ -92,7 +92,6 @@ TRAITS_BY_FAMILY = {
     AmiFamily.CUSTOM: AmiFamilyTraits(),
     AmiFamily.AUTO_MODE: AmiFamilyTraits(
         memory_by_eni_density=False,
-        pods_per_core=False,
         pod_device=AUTO_MODE_POD_DEVICE,
         pod_device_size=80 * GIB,
         auto_mode=True,

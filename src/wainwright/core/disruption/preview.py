@@ -26,7 +26,8 @@ from wainwright.core.disruption.commands import (
     Outcome,
 )
 from wainwright.core.disruption.disruption_pass import DisruptionPass
-from wainwright.core.disruption.warnings import CommandWarning, command_warnings
+from wainwright.core.disruption.warnings import command_warnings
+from wainwright.model.disruption import CommandWarning
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.snapshot import Node, Snapshot
 

@@ -2,37 +2,16 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 from typing import Final
 
-import msgspec
-
 from wainwright.core.disruption.commands import Command
+from wainwright.model.disruption import CommandWarning, WarningCode
 from wainwright.model.labels import CAPACITY_TYPE, SPOT
 from wainwright.model.plan import PlannedNodeClaim
 from wainwright.model.pod import Pod
 from wainwright.model.snapshot import Snapshot
 
 FEW_TYPES: Final = 5
-
-
-class WarningCode(StrEnum):
-    FEW_TYPES = "few-types"
-    """A replacement can be launched as few instance types: it may not be found."""
-    REPLICAS_TOGETHER = "replicas-together"
-    """All replicas of a workload would be on one spot node, which may be interrupted."""
-
-
-class CommandWarning(msgspec.Struct, frozen=True, kw_only=True):
-    code: WarningCode
-    step: int
-    """The number of the command, from 1."""
-    node: str
-    """The replacement, or the node that pods are moved to."""
-    count: int
-    """Of instance types, or of replicas."""
-    workload: str = ""
-    """Namespace, kind and name."""
 
 
 def command_warnings(before: Snapshot, commands: Sequence[Command]) -> Iterator[CommandWarning]:
