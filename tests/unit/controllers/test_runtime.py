@@ -18,6 +18,7 @@ from wainwright.controllers.runtime import (
     ControllerRuntime,
     Key,
     Result,
+    WorkQueue,
 )
 from wainwright.metrics import ACTIVE_WORKERS, RECONCILE_ERRORS, RECONCILES, MetricsRegistry
 
@@ -40,6 +41,9 @@ class Recorder:
         self._clock, self._act = clock, act
         self.calls: list[tuple[float, Key]] = []
         self.finished: list[Key] = []
+
+    def watch(self, queue: WorkQueue) -> None:
+        """Keys are added by the tests."""
 
     async def reconcile(self, key: Key) -> Result:
         self.calls.append((self._clock.now(), key))

@@ -71,7 +71,7 @@ class DisruptionPass:
         context = CandidateContext(
             catalogs=given.catalogs,
             offered=given.offered,
-            nominated=frozenset(each.node for each in pending.placements),
+            nominated=given.nominated.union(each.node for each in pending.placements),
             static_capacity=options.plan.static_capacity,
         )
         alike = previous if previous is not None and self._is_alike(previous) else None

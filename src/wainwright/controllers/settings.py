@@ -1,0 +1,28 @@
+"""What a user may set about the controllers; defaults are those of Karpenter."""
+
+from typing import Final
+
+import msgspec
+
+from wainwright.model.disruption import NO_MINIMUM_SAVING, MinimumSaving
+from wainwright.model.plan import DEFAULT_PLAN_OPTIONS, PlanOptions
+
+BATCH_IDLE_SECONDS: Final = 1.0
+BATCH_MAX_SECONDS: Final = 10.0
+MIN_NOMINATION_SECONDS: Final = 10.0
+
+
+class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    batch_idle: float = BATCH_IDLE_SECONDS
+    """Seconds without a new pending pod after which a batch is planned."""
+    batch_max: float = BATCH_MAX_SECONDS
+    """Seconds after which a batch is planned in any case."""
+    plan_options: PlanOptions = DEFAULT_PLAN_OPTIONS
+    minimum_saving: MinimumSaving = NO_MINIMUM_SAVING
+    node_repair: bool = False
+    """The feature gate."""
+
+    @property
+    def nomination_seconds(self) -> float:
+        """How long a node that pods were planned onto is kept for them."""
+        return max(2 * self.batch_max, MIN_NOMINATION_SECONDS)
