@@ -226,7 +226,7 @@ class PollGate:
             self._queue.add_after(key, looked + poll.period - self._clock.now())
             return
         self._resting[key] = looked, poll.period
-        if poll.due is not None:
+        if poll.due is not None and poll.due > looked:
             self._queue.add_after(key, self._next_tick(looked, poll.period, poll.due))
 
     def forget(self, key: Key) -> None:
