@@ -129,7 +129,8 @@ class ControlledCluster:
 
     async def kill(self) -> None:
         """Ends the process between two calls; what went wrong in it is raised."""
-        assert self._running is not None
+        if self._running is None:
+            return
         is_crashed = self._running.done()
         self._running.cancel()
         (result,) = await asyncio.gather(self._running, return_exceptions=True)
@@ -218,8 +219,9 @@ def run_cluster(
 
     async def main() -> None:
         cluster = ControlledCluster(clock, *reservations, **more)
-        await story(cluster)
-        if cluster.manager is not None:
+        try:
+            await story(cluster)
+        finally:
             await cluster.kill()
 
     try:

@@ -12,7 +12,7 @@ from wainwright.controllers.cluster_cache import Change
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.declared_objects import DeclaredObjectsTracker
 from wainwright.controllers.live_state import is_ours
-from wainwright.controllers.runtime import DONE, Again, Key, Result, WorkQueue
+from wainwright.controllers.runtime import DONE, Again, Key, Poll, Result, WorkQueue
 from wainwright.errors import ConflictError
 
 NODE_CLASS_FINALIZER: Final = "karpenter.k8s.aws/termination"
@@ -70,7 +70,7 @@ class NodeClassStatus:
         if before != state.status:
             removed: dict[str, Any] = dict.fromkeys(before.keys() - state.status.keys())
             await self._cache.patch_status(node_class, {**removed, **state.status})
-        return Again(state.requeue_after)
+        return Poll(state.requeue_after)
 
     async def _finalize(self, node_class: EC2NodeClass) -> Result:
         finalizers = node_class.metadata.finalizers or ()

@@ -7,6 +7,7 @@ a node for is planned onto that node again, and needs no second one.
 
 import asyncio
 import logging
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from random import Random
 from typing import Any, Final
@@ -20,10 +21,21 @@ from wainwright.api.kubernetes.workloads import Pod
 from wainwright.api.wire import OwnerReference, WireStruct
 from wainwright.cloud import NodePoolCatalog
 from wainwright.controllers.cluster_cache import Change, ChangeHandler, metadata_of
+from wainwright.controllers.conditions import INITIALIZED, TRUE, format_timestamp
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.declared_objects import DeclaredObjectsTracker
+from wainwright.controllers.launch_backoff import LaunchBackoff
 from wainwright.controllers.node_registration import TERMINATION_FINALIZER
-from wainwright.controllers.runtime import DONE, WHOLE_CLUSTER, Again, Key, Result, WorkQueue
+from wainwright.controllers.runtime import (
+    DONE,
+    WHOLE_CLUSTER,
+    Again,
+    Key,
+    Poll,
+    Result,
+    WorkQueue,
+)
+from wainwright.controllers.settings import Pause, is_paused
 from wainwright.core.disruption.drift import pool_hash_annotations
 from wainwright.core.explain.unschedulable import explain_plan
 from wainwright.core.launch.instance_type_truncation import claim_instance_types
@@ -76,6 +88,29 @@ class BatchWindow:
         self._first = None
 
 
+class PlanInput(msgspec.Struct, frozen=True, kw_only=True):
+    """What a plan is made from."""
+
+    snapshot: Snapshot
+    catalogs: Mapping[str, NodePoolCatalog]
+
+    @property
+    def has_pods(self) -> bool:
+        snapshot = self.snapshot
+        return bool(snapshot.pods) or any(node.deleting and node.pods for node in snapshot.nodes)
+
+    def is_same(self, other: "PlanInput") -> bool:
+        """Whether a plan of it would be the same: everything is the same object."""
+        own, their = self._parts(), other._parts()
+        is_alike = self.catalogs.keys() == other.catalogs.keys() and len(own) == len(their)
+        return is_alike and all(map(operator.is_, own, their))
+
+    def _parts(self) -> list[object]:
+        snapshot = self.snapshot
+        indexes = [self.catalogs[name].index for name in sorted(self.catalogs)]
+        return [*indexes, *snapshot.pods, *snapshot.pools, *snapshot.nodes, *snapshot.daemonsets]
+
+
 class Provisioner:
     name = "provisioner"
 
@@ -86,6 +121,8 @@ class Provisioner:
         self._cache, self._state = context.cache, context.state
         settings = context.settings
         self._window = BatchWindow(settings.batch_idle, settings.batch_max)
+        self._backoff = LaunchBackoff(context.cache)
+        self._planned: PlanInput | None = None
 
     def watch(self, queue: WorkQueue) -> None:
         def extend() -> None:
@@ -99,6 +136,7 @@ class Provisioner:
         self._cache.subscribe(Pod, extend_where(_becomes_pending))
         self._cache.subscribe(Node, extend_where(_begins_to_leave))
         self._cache.subscribe(NodeClaim, extend_where(_begins_to_leave))
+        self._cache.subscribe(NodeClaim, extend_where(_becomes_initialized))
         self._cache.subscribe(NodePool, extend_where(_is_changed_pool))
 
     async def reconcile(self, _: Key) -> Result:
@@ -111,21 +149,41 @@ class Provisioner:
         return await self._provision()
 
     async def _provision(self) -> Result:
-        catalogs = await self._declared.catalogs()
-        snapshot = self._state.snapshot(catalogs.values())
-        snapshot = _with_pools(snapshot, catalogs)
-        if not snapshot.pods and not any(node.deleting for node in snapshot.nodes):
+        given = await self._input()
+        if not given.has_pods:
+            self._planned = None
             return DONE
-        solved = self._solve(snapshot, catalogs)
-        created = await self._create_claims(solved, catalogs)
+        if self._planned is not None and given.is_same(self._planned):
+            return self._wait_for_change()
+        solved = self._solve(given)
+        created = await self._create_claims(solved, given.catalogs)
         await self._nominate(solved, created)
         await self._report_unplaced(solved)
-        return Again(UNPLACED_POLL) if solved.plan.unplaced else DONE
+        self._planned = given if solved.plan.unplaced else None
+        return self._wait_for_change() if solved.plan.unplaced else DONE
 
-    def _solve(self, snapshot: Snapshot, catalogs: Mapping[str, NodePoolCatalog]) -> SolvedPlan:
-        indexes = {name: catalog.index for name, catalog in catalogs.items()}
+    async def _input(self) -> "PlanInput":
+        catalogs = await self._declared.catalogs()
+        snapshot = self._state.snapshot(catalogs.values())
+        pools = tuple(
+            pool
+            for pool in snapshot.pools
+            if pool.name in catalogs and not is_paused(pool, Pause.PROVISIONING)
+        )
+        pods = self._backoff.restrict(snapshot.pods, self._context.clock.now())
+        snapshot = msgspec.structs.replace(snapshot, pools=pools, pods=pods)
+        return PlanInput(snapshot=snapshot, catalogs=catalogs)
+
+    def _wait_for_change(self) -> Result:
+        """Pods without a place are planned again when something has changed, or may have."""
+        now = self._context.clock.now()
+        moments = (self._context.cloud.next_catalog_change(), self._backoff.next_release(now))
+        return Poll(UNPLACED_POLL, min((each for each in moments if each), default=None))
+
+    def _solve(self, given: "PlanInput") -> SolvedPlan:
+        indexes = {name: catalog.index for name, catalog in given.catalogs.items()}
         with gc_paused():
-            return solve_plan(snapshot, indexes, self._context.settings.plan_options)
+            return solve_plan(given.snapshot, indexes, self._context.settings.plan_options)
 
     # Claims
 
@@ -142,6 +200,7 @@ class Provisioner:
         for claim, result in zip(planned, results, strict=True):
             if isinstance(result, NodeClaim):
                 created[claim.name] = result
+                self._backoff.launched(result, filter(None, map(self._pod, claim.pods)))
                 self._count_created(claim)
             elif isinstance(result, KubernetesError):
                 LOG.error("NodeClaim for %s was not created: %s", claim.pool, result)
@@ -201,6 +260,7 @@ class Provisioner:
     async def _report_unplaced(self, solved: SolvedPlan) -> None:
         if not solved.plan.unplaced:
             return
+        await self._report_disagreements(solved)
         for group in explain_plan(solved).unschedulable:
             message = f"Failed to schedule pod: {describe_pod_reason(group.reason)}"
             for key in group.pods:
@@ -209,6 +269,22 @@ class Provisioner:
                     await self._context.events.warn(
                         pod, "FailedScheduling", message, repeat=FAILED_SCHEDULING_REPEAT
                     )
+
+    async def _report_disagreements(self, solved: SolvedPlan) -> None:
+        """Pods that the kube-scheduler does not bind to the nodes that were launched for them."""
+        waiting = self._backoff.waiting(self._context.clock.now())
+        for key in solved.plan.unplaced if waiting else ():
+            pod = self._pod(key)
+            if pod is not None and pod.metadata.uid in waiting:
+                nodes, until = waiting[pod.metadata.uid]
+                message = (
+                    f"{nodes} nodes were launched for the pod and it was bound to none; the next "
+                    f"one not before {format_timestamp(until)}. kube-scheduler: "
+                    f"{_scheduler_message(pod)}"
+                )
+                await self._context.events.warn(
+                    pod, "SchedulingDisagreement", message, repeat=FAILED_SCHEDULING_REPEAT
+                )
 
     def _pod(self, key: str) -> Pod | None:
         namespace, _, name = key.partition("/")
@@ -228,6 +304,16 @@ def _is_leaving(obj: WireStruct | None) -> bool:
     return obj is None or metadata_of(obj).deletionTimestamp is not None
 
 
+def _becomes_initialized(change: Change[NodeClaim]) -> bool:
+    """Whether the node is now known as it is: it may have less room than planned."""
+    return _is_initialized(change.after) and not _is_initialized(change.before)
+
+
+def _is_initialized(claim: NodeClaim | None) -> bool:
+    written = claim.status.conditions if claim is not None and claim.status is not None else None
+    return any(each.type == INITIALIZED and each.status == TRUE for each in written or ())
+
+
 def _is_changed_pool(change: Change[NodePool]) -> bool:
     before, after = change.before, change.after
     if before is None or after is None:
@@ -243,9 +329,10 @@ def _is_pending(pod: Pod | None) -> bool:
     return pod is not None and pod_role(pod) is PodRole.PENDING
 
 
-def _with_pools(snapshot: Snapshot, catalogs: Mapping[str, NodePoolCatalog]) -> Snapshot:
-    pools = tuple(pool for pool in snapshot.pools if pool.name in catalogs)
-    return msgspec.structs.replace(snapshot, pools=pools)
+def _scheduler_message(pod: Pod) -> str:
+    conditions = pod.status.conditions or ()
+    found = next((each for each in conditions if each.type == "PodScheduled"), None)
+    return (found.message if found is not None else "") or "it does not say why"
 
 
 def _owner(pool: NodePool) -> OwnerReference:

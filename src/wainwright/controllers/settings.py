@@ -1,15 +1,33 @@
 """What a user may set about the controllers; defaults are those of Karpenter."""
 
+from enum import StrEnum
 from typing import Final
 
 import msgspec
 
 from wainwright.model.disruption import NO_MINIMUM_SAVING, MinimumSaving
 from wainwright.model.plan import DEFAULT_PLAN_OPTIONS, PlanOptions
+from wainwright.model.snapshot import Pool
 
 BATCH_IDLE_SECONDS: Final = 1.0
 BATCH_MAX_SECONDS: Final = 10.0
 MIN_NOMINATION_SECONDS: Final = 10.0
+
+
+PAUSE_ANNOTATION: Final = "wainwright.dev/pause"
+
+
+class Pause(StrEnum):
+    """What is not begun while it is paused; what is under way goes on."""
+
+    DISRUPTION = "disruption"
+    PROVISIONING = "provisioning"
+    ALL = "all"
+
+
+def is_paused(pool: Pool, what: Pause) -> bool:
+    """Whether the annotation of the NodePool says so."""
+    return pool.annotations.get(PAUSE_ANNOTATION) in (what, Pause.ALL)
 
 
 class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
