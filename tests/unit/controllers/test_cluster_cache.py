@@ -261,7 +261,7 @@ def test_an_index_follows_its_value() -> None:
     run(story)
 
 
-def test_who_subscribes_late_is_told_of_what_is_there() -> None:
+def test_who_subscribes_late_gets_what_is_there() -> None:
     async def story(_: InMemoryApiServer, cache: ClusterCache, __: VirtualClock) -> None:
         created = await cache.create(_node("a"))
         seen: list[Change[Node]] = []

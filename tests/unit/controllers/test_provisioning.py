@@ -135,7 +135,7 @@ def test_without_capacity_the_next_plan_takes_what_is_left() -> None:
     run_cluster(story)
 
 
-def test_a_pod_without_a_place_is_told_why_and_planned_again_when_that_changes() -> None:
+def test_a_pod_without_a_place_has_an_event_and_is_planned_again_when_that_changes() -> None:
     async def story(cluster: ControlledCluster) -> None:
         await cluster.set_up(node_pool(**_only("m5.large")))
         cluster.start()
