@@ -1,20 +1,21 @@
-"""Disruption: nodes that are not needed any more are removed.
+"""Disruption: nodes that are empty, drifted or too expensive are removed or replaced.
 
 Every ten seconds the cluster is looked at. A command that saves money is carried out only if it
-still holds fifteen seconds later: pods may have come in the meantime.
+still holds fifteen seconds later: pods may have come in the meantime. Drift is carried out at once.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
-from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
-from wainwright.api.kubernetes.cluster import Node, Taint
-from wainwright.controllers import conditions as condition
-from wainwright.controllers.conditions import ConditionSet
+from wainwright.cloud import NodePoolCatalog
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.declared_objects import DeclaredObjectsTracker
+from wainwright.controllers.disruption_queue import DisruptionQueue
 from wainwright.controllers.runtime import WHOLE_CLUSTER, Again, Key, Poll, Result, WorkQueue
+from wainwright.controllers.settings import Pause, is_paused
+from wainwright.core.disruption.budgets import DisruptionReason
 from wainwright.core.disruption.commands import (
     Command,
     DisruptionInput,
@@ -22,15 +23,12 @@ from wainwright.core.disruption.commands import (
     Method,
 )
 from wainwright.core.disruption.disruption_pass import DisruptionPass
-from wainwright.metrics import NODECLAIMS_DISRUPTED
-from wainwright.model.labels import CAPACITY_TYPE
-from wainwright.model.snapshot import Node as ModelNode
-from wainwright.model.taints import DISRUPTED_TAINT
+from wainwright.gc_pause import gc_paused
 
 PERIOD: Final = 10.0  # seconds between two looks
 SYNC_POLL: Final = 1.0
 VALIDATION_DELAY: Final = 15.0
-"""Seconds after which a command that was found must be found again to be carried out."""
+"""Seconds after which a command must still hold to be carried out."""
 
 
 class Disruption:
@@ -40,18 +38,15 @@ class Disruption:
         self,
         context: ControllerContext,
         declared: DeclaredObjectsTracker,
-        methods: tuple[Method, ...] = (Method.EMPTINESS,),
+        queue: DisruptionQueue,
     ) -> None:
-        self._context, self._declared = context, declared
-        self._cache, self._state = context.cache, context.state
-        self._options = DisruptionOptions(
-            plan=context.settings.plan_options,
-            methods=methods,
-            minimum_saving=context.settings.minimum_saving,
-        )
+        self._context, self._declared, self._queue = context, declared, queue
+        self._state = context.state
+        self._options = context.settings.disruption_options
         self._previous: DisruptionPass | None = None
         self._found: tuple[Command, float] | None = None
         """A command, and when it is to be validated."""
+        self._catalogs: Mapping[str, NodePoolCatalog] = {}
 
     def watch(self, queue: WorkQueue) -> None:
         queue.add(WHOLE_CLUSTER)
@@ -59,84 +54,56 @@ class Disruption:
     async def reconcile(self, _: Key) -> Result:
         if not self._state.is_synced:
             return Again(SYNC_POLL)
-        now = self._context.clock.now()
+        await self._queue.clean_up()
         if self._found is not None:
             command, due = self._found
-            if now < due:
-                return Again(due - now)
-            return await self._validate(command)
-        found = await self._find()
+            left = due - self._context.clock.now()
+            return Again(left) if left > 0 else await self._validate(command)
+        return await self._look(self._options)
+
+    async def _look(self, options: DisruptionOptions) -> Result:
+        looked = await self._pass(options)
+        with gc_paused():
+            found = looked.find_command()
         if found is None:
-            return Poll(PERIOD)
-        self._found = found, now + VALIDATION_DELAY
+            return Poll(PERIOD, self._state.next_nomination_end)
+        if found.reason is DisruptionReason.DRIFTED:
+            await self._queue.start(found, self._catalogs)
+            return Again(PERIOD)
+        self._found = found, self._context.clock.now() + VALIDATION_DELAY
         return Again(VALIDATION_DELAY)
 
-    async def _find(self) -> Command | None:
-        catalogs = await self._declared.catalogs()
+    async def _pass(self, options: DisruptionOptions) -> DisruptionPass:
+        self._catalogs = catalogs = await self._declared.catalogs()
         snapshot = self._state.snapshot(catalogs.values())
-        pools = tuple(pool for pool in snapshot.pools if pool.name in catalogs)
+        pools = tuple(
+            pool
+            for pool in snapshot.pools
+            if pool.name in catalogs and not is_paused(pool, Pause.DISRUPTION)
+        )
         given = DisruptionInput(
             snapshot=msgspec.structs.replace(snapshot, pools=pools),
             catalogs={name: catalog.index for name, catalog in catalogs.items()},
             nominated=self._state.nominated(),
         )
-        looked = DisruptionPass(given, self._options, self._previous)
-        self._previous = looked
-        return looked.find_command()
+        with gc_paused():
+            self._previous = DisruptionPass(given, options, self._previous)
+        return self._previous
 
     async def _validate(self, command: Command) -> Result:
-        """Carries out what is still found of the command."""
+        """Carries the command out if it still holds.
+
+        Where one of several nodes does not, at least the single ones are looked at: otherwise a
+        large set that never holds for long would keep all of them.
+        """
         self._found = None
-        found = await self._find()
-        if found is None:
-            return Poll(PERIOD)
-        names = {each.name for each in command.candidates}
-        kept = tuple(each for each in found.candidates if each.name in names)
-        if kept:
-            await self._carry_out(msgspec.structs.replace(found, candidates=kept))
-        return Again(PERIOD)
-
-    async def _carry_out(self, command: Command) -> None:
-        for candidate in command.candidates:
-            await self._mark(candidate.name, command)
-        for candidate in command.candidates:
-            claim = self._cache.get(NodeClaim, _claim_name(candidate.node))
-            if claim is not None:
-                message = f"Disrupting NodeClaim: {command.reason}/Delete"
-                await self._context.events.inform(claim, "DisruptionTerminating", message)
-                await self._cache.delete(claim)
-                self._count(claim, command)
-
-    async def _mark(self, name: str, command: Command) -> None:
-        """Keeps new pods off the node, and writes down why it goes."""
-        node = self._cache.get(Node, name)
-        if node is None:
-            return
-        taints = node.spec.taints or []
-        if not any(taint.key == DISRUPTED_TAINT.key for taint in taints):
-            added = Taint(key=DISRUPTED_TAINT.key, effect=DISRUPTED_TAINT.effect)
-            spec = {"spec": {"taints": msgspec.to_builtins([*taints, added])}}
-            node = await self._cache.patch(node, spec, any_version=False)
-        for claim in self._state.claims_of_node(node):
-            conditions = ConditionSet(
-                (claim.status or NodeClaimStatus()).conditions,
-                now=self._context.clock.now(),
-                generation=claim.metadata.generation,
-            )
-            conditions.set(condition.DISRUPTION_REASON, condition.TRUE, command.reason)
-            patch = conditions.patch()
-            if patch is not None:
-                await self._cache.patch_status(claim, patch)
-
-    def _count(self, claim: NodeClaim, command: Command) -> None:
-        labels = claim.metadata.labels or {}
-        self._context.metrics.add(
-            NODECLAIMS_DISRUPTED,
-            reason=command.reason.lower(),
-            nodepool=command.candidates[0].pool.name if command.candidates[0].pool else "",
-            capacity_type=labels.get(CAPACITY_TYPE, ""),
-        )
-
-
-def _claim_name(node: ModelNode) -> str:
-    return "" if node.claim is None else node.claim.name
+        looked = await self._pass(self._options)
+        with gc_paused():
+            confirmed = looked.confirm(command)
+        if confirmed is not None:
+            await self._queue.start(confirmed, self._catalogs)
+            return Again(PERIOD)
+        if command.method is not Method.MULTI_NODE:
+            return Again(PERIOD)
+        single = msgspec.structs.replace(self._options, methods=(Method.SINGLE_NODE,))
+        return await self._look(single)

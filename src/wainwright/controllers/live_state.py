@@ -4,8 +4,11 @@ It is what the planner sees, and what only this process knows: the nodes that po
 onto. Nothing may act before it is in sync.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Final
+
+import msgspec
 
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
@@ -88,6 +91,7 @@ class LiveState:
         """Claims whose instance is not known yet, and whose launch has not failed so far."""
         self._nominated: dict[str, float] = {}
         """By name of node or claim, until when it is kept for the pods planned onto it."""
+        self._keeping_pods: set[str] = set()
         self.nodes_by_provider_id = cache.index(Node, lambda node: node.spec.providerID)
         self.claims_by_provider_id = cache.index(NodeClaim, _provider_id)
         self.pods_by_node = cache.index(Pod, lambda pod: pod.spec.nodeName)
@@ -124,7 +128,32 @@ class LiveState:
         """The cluster as it is now, with the reservations of these catalogs."""
         reservations = {each.id: each for catalog in catalogs for each in catalog.reservations}
         translated = self._state.snapshot(reservations=reservations.values(), now=self._clock.now())
-        return translated.snapshot
+        return self._with_kept_pods(translated.snapshot)
+
+    def _with_kept_pods(self, snapshot: Snapshot) -> Snapshot:
+        if not self._keeping_pods:
+            return snapshot
+        nodes = tuple(
+            msgspec.structs.replace(node, deleting=False)
+            if node.name in self._keeping_pods
+            else node
+            for node in snapshot.nodes
+        )
+        return msgspec.structs.replace(snapshot, nodes=nodes)
+
+    @contextmanager
+    def keep_pods(self, nodes: Iterable[str]) -> Iterator[None]:
+        """Meanwhile their pods are planned nowhere else, although the nodes are tainted.
+
+        A command taints its nodes before it launches replacements: a plan made in between would
+        launch nodes for the same pods.
+        """
+        names = [name for name in nodes if name not in self._keeping_pods]
+        self._keeping_pods.update(names)
+        try:
+            yield
+        finally:
+            self._keeping_pods.difference_update(names)
 
     def claims_of_node(self, node: Node) -> list[NodeClaim]:
         return self.claims_by_provider_id.get(node.spec.providerID)

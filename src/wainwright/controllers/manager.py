@@ -14,12 +14,14 @@ from wainwright.api.wire import WireStruct
 from wainwright.clock import Clock
 from wainwright.cloud import CloudProvider, LaunchLog
 from wainwright.cluster import Cluster
+from wainwright.controllers.claim_creation import ClaimCreator
 from wainwright.controllers.cloud_upkeep import CloudRefresh, GarbageCollection
 from wainwright.controllers.cluster_cache import ClusterCache
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.declared_objects import DeclaredObjectsTracker
 from wainwright.controllers.disruption import Disruption
 from wainwright.controllers.disruption_conditions import DisruptionConditions, PodEvents
+from wainwright.controllers.disruption_queue import DisruptionQueue
 from wainwright.controllers.events import EventRecorder
 from wainwright.controllers.expiration import Expiration
 from wainwright.controllers.launch_log import NodeClaimLaunchLog
@@ -96,14 +98,17 @@ class ControllerManager:
         eviction = PodEviction(context)
         self._add(CloudRefresh(self._for(CloudRefresh.name)))
         self._add(NodeClassStatus(self._for(NodeClassStatus.name), declared), workers=10)
-        self._add(Provisioner(context, declared, Random(f"{self._seed} names")))
+        creator = ClaimCreator(context.cache, context.metrics, Random(f"{self._seed} names"))
+        queue = DisruptionQueue(context, creator)
+        self._add(Provisioner(context, declared, creator))
         self._add(NodeClaimLifecycle(self._for(NodeClaimLifecycle.name)), workers=LIFECYCLE_WORKERS)
         self._add(eviction, workers=100)
         self._add(NodeTermination(self._for(NodeTermination.name), eviction), workers=100)
         self._add(PodEvents(context), workers=10)
         self._add(DisruptionConditions(context), workers=10)
         self._add(Expiration(context))
-        self._add(Disruption(context, declared))
+        self._add(queue)
+        self._add(Disruption(context, declared, queue))
         self._add(GarbageCollection(self._for(GarbageCollection.name)))
 
     def _add(self, reconciler: Reconciler, *, workers: int = 1) -> None:

@@ -9,7 +9,6 @@ import asyncio
 import logging
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from random import Random
 from typing import Any, Final
 
 import msgspec
@@ -18,14 +17,14 @@ from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.workloads import Pod
-from wainwright.api.wire import OwnerReference, WireStruct
+from wainwright.api.wire import WireStruct
 from wainwright.cloud import NodePoolCatalog
+from wainwright.controllers.claim_creation import ClaimCreator
 from wainwright.controllers.cluster_cache import Change, ChangeHandler, metadata_of
 from wainwright.controllers.conditions import INITIALIZED, TRUE, format_timestamp
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.declared_objects import DeclaredObjectsTracker
 from wainwright.controllers.launch_backoff import LaunchBackoff
-from wainwright.controllers.node_registration import TERMINATION_FINALIZER
 from wainwright.controllers.runtime import (
     DONE,
     WHOLE_CLUSTER,
@@ -36,20 +35,13 @@ from wainwright.controllers.runtime import (
     WorkQueue,
 )
 from wainwright.controllers.settings import Pause, is_paused
-from wainwright.core.disruption.drift import pool_hash_annotations
 from wainwright.core.explain.unschedulable import explain_plan
-from wainwright.core.launch.instance_type_truncation import claim_instance_types
 from wainwright.core.plan import SolvedPlan, solve_plan
 from wainwright.errors import KubernetesError
 from wainwright.gc_pause import gc_paused
 from wainwright.messages.unschedulable import describe_pod_reason
-from wainwright.metrics import NODECLAIMS_CREATED
 from wainwright.model.plan import PlannedNodeClaim
 from wainwright.model.snapshot import Snapshot
-from wainwright.translate.nodeclaims import (
-    MIN_VALUES_RELAXED_ANNOTATION,
-    translate_planned_claim,
-)
 from wainwright.translate.pods import PodRole, pod_role
 
 LOG: Final = logging.getLogger(__name__)
@@ -59,8 +51,6 @@ SYNC_POLL: Final = 1.0
 UNPLACED_POLL: Final = 10.0
 """Seconds after which pods without a place are planned again."""
 FAILED_SCHEDULING_REPEAT: Final = 300.0
-SUFFIX_CHARACTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
-SUFFIX_LENGTH: Final = 5
 
 
 class BatchWindow:
@@ -115,9 +105,9 @@ class Provisioner:
     name = "provisioner"
 
     def __init__(
-        self, context: ControllerContext, declared: DeclaredObjectsTracker, random: Random
+        self, context: ControllerContext, declared: DeclaredObjectsTracker, creator: ClaimCreator
     ) -> None:
-        self._context, self._declared, self._random = context, declared, random
+        self._context, self._declared, self._creator = context, declared, creator
         self._cache, self._state = context.cache, context.state
         settings = context.settings
         self._window = BatchWindow(settings.batch_idle, settings.batch_max)
@@ -191,17 +181,16 @@ class Provisioner:
         self, solved: SolvedPlan, catalogs: Mapping[str, NodePoolCatalog]
     ) -> dict[str, NodeClaim]:
         """By name in the plan; claims that the API server refuses are planned again later."""
-        planned = solved.plan.claims
-        made = [self._claim_object(claim, solved, catalogs[claim.pool]) for claim in planned]
+        planned, create = solved.plan.claims, self._creator.create
         results = await asyncio.gather(
-            *(self._cache.create(claim) for claim in made), return_exceptions=True
+            *(create(claim, catalogs[claim.pool], reason="provisioned") for claim in planned),
+            return_exceptions=True,
         )
         created = {}
         for claim, result in zip(planned, results, strict=True):
             if isinstance(result, NodeClaim):
                 created[claim.name] = result
                 self._backoff.launched(result, filter(None, map(self._pod, claim.pods)))
-                self._count_created(claim)
             elif isinstance(result, KubernetesError):
                 LOG.error("NodeClaim for %s was not created: %s", claim.pool, result)
             else:
@@ -209,40 +198,6 @@ class Provisioner:
         if len(created) < len(planned):
             raise KubernetesError(f"{len(planned) - len(created)} NodeClaims were not created")
         return created
-
-    def _claim_object(
-        self, claim: PlannedNodeClaim, solved: SolvedPlan, catalog: NodePoolCatalog
-    ) -> NodeClaim:
-        node_pool = self._cache.get(NodePool, claim.pool)
-        assert node_pool is not None
-        pool = next(each for each in solved.snapshot.pools if each.name == claim.pool)
-        annotations = dict(pool_hash_annotations(pool))
-        if claim.relaxed_min_values:
-            annotations[MIN_VALUES_RELAXED_ANNOTATION] = "true"
-        types = claim_instance_types(claim, catalog.index)
-        made = translate_planned_claim(claim, node_pool, types, annotations)
-        metadata = msgspec.structs.replace(
-            made.metadata,
-            name=self._new_name(claim.pool),
-            finalizers=[TERMINATION_FINALIZER],
-            ownerReferences=[_owner(node_pool)],
-        )
-        return msgspec.structs.replace(made, metadata=metadata)
-
-    def _new_name(self, pool: str) -> str:
-        while True:
-            suffix = "".join(self._random.choices(SUFFIX_CHARACTERS, k=SUFFIX_LENGTH))
-            name = f"{pool}-{suffix}"
-            if self._cache.get(NodeClaim, name) is None:
-                return name
-
-    def _count_created(self, claim: PlannedNodeClaim) -> None:
-        self._context.metrics.add(
-            NODECLAIMS_CREATED,
-            reason="provisioned",
-            nodepool=claim.pool,
-            min_values_relaxed=str(bool(claim.relaxed_min_values)).lower(),
-        )
 
     # Pods
 
@@ -333,16 +288,6 @@ def _scheduler_message(pod: Pod) -> str:
     conditions = pod.status.conditions or ()
     found = next((each for each in conditions if each.type == "PodScheduled"), None)
     return (found.message if found is not None else "") or "it does not say why"
-
-
-def _owner(pool: NodePool) -> OwnerReference:
-    return OwnerReference(
-        apiVersion=pool.apiVersion,
-        kind=pool.kind,
-        name=pool.metadata.name,
-        uid=pool.metadata.uid,
-        blockOwnerDeletion=True,
-    )
 
 
 def _nominations(solved: SolvedPlan, created: Mapping[str, NodeClaim]) -> Iterator[tuple[str, str]]:

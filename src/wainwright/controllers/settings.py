@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from wainwright.model.disruption import NO_MINIMUM_SAVING, MinimumSaving
+from wainwright.core.disruption.commands import DEFAULT_DISRUPTION_OPTIONS, DisruptionOptions
 from wainwright.model.plan import DEFAULT_PLAN_OPTIONS, PlanOptions
 from wainwright.model.snapshot import Pool
 
@@ -36,7 +36,8 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     batch_max: float = BATCH_MAX_SECONDS
     """Seconds after which a batch is planned in any case."""
     plan_options: PlanOptions = DEFAULT_PLAN_OPTIONS
-    minimum_saving: MinimumSaving = NO_MINIMUM_SAVING
+    disruption_options: DisruptionOptions = DEFAULT_DISRUPTION_OPTIONS
+    """Its options of planning are replaced by those above."""
     node_repair: bool = False
     """The feature gate."""
 
