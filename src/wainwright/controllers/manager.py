@@ -22,6 +22,7 @@ from wainwright.controllers.declared_objects import DeclaredObjectsTracker
 from wainwright.controllers.disruption import Disruption
 from wainwright.controllers.disruption_conditions import DisruptionConditions, PodEvents
 from wainwright.controllers.disruption_queue import DisruptionQueue
+from wainwright.controllers.drift_detection import DriftDetection
 from wainwright.controllers.events import EventRecorder
 from wainwright.controllers.expiration import Expiration
 from wainwright.controllers.launch_log import NodeClaimLaunchLog
@@ -106,6 +107,7 @@ class ControllerManager:
         self._add(NodeTermination(self._for(NodeTermination.name), eviction), workers=100)
         self._add(PodEvents(context), workers=10)
         self._add(DisruptionConditions(context), workers=10)
+        self._add(DriftDetection(self._for(DriftDetection.name), declared), workers=10)
         self._add(Expiration(context))
         self._add(queue)
         self._add(Disruption(context, declared, queue))
