@@ -27,7 +27,11 @@ from wainwright.controllers.live_state import SNAPSHOT_KINDS, LiveState
 from wainwright.controllers.node_termination import NodeTermination, PodEviction
 from wainwright.controllers.nodeclaim_lifecycle import NodeClaimLifecycle
 from wainwright.controllers.nodeclass_status import NodeClassStatus
+from wainwright.controllers.nodepool_counter import NodePoolCounter
+from wainwright.controllers.nodepool_hash import NodePoolHash
+from wainwright.controllers.nodepool_status import NodePoolConditions
 from wainwright.controllers.provisioning import Provisioner
+from wainwright.controllers.registration_health import RegistrationHealth
 from wainwright.controllers.runtime import ChangeFeed, ControllerRuntime, Reconciler
 from wainwright.controllers.settings import ControllerSettings
 from wainwright.metered_cloud import MeteredCloudProvider
@@ -94,10 +98,15 @@ class ControllerManager:
     def _add_controllers(self) -> None:
         context, declared = self._context, self._declared
         eviction = PodEviction(context)
+        health = RegistrationHealth(context.cache, context.clock)
         self._add(CloudRefresh(self._for(CloudRefresh.name)))
         self._add(NodeClassStatus(self._for(NodeClassStatus.name), declared), workers=10)
+        self._add(NodePoolConditions(context, health), workers=10)
+        self._add(NodePoolHash(context), workers=10)
+        self._add(NodePoolCounter(context), workers=10)
         self._add(Provisioner(context, declared, Random(f"{self._seed} names")))
-        self._add(NodeClaimLifecycle(self._for(NodeClaimLifecycle.name)), workers=LIFECYCLE_WORKERS)
+        lifecycle = NodeClaimLifecycle(self._for(NodeClaimLifecycle.name), health)
+        self._add(lifecycle, workers=LIFECYCLE_WORKERS)
         self._add(eviction, workers=100)
         self._add(NodeTermination(self._for(NodeTermination.name), eviction), workers=100)
         self._add(PodEvents(context), workers=10)
