@@ -164,7 +164,7 @@ def _escape(text: str, *, quotes: bool = False) -> str:
 
 
 def _format_number(value: float) -> str:
-    return str(int(value)) if value.is_integer() else repr(value)
+    return str(int(value)) if float(value).is_integer() else repr(value)
 
 
 CLOUD_DURATION: Final = Metric(
@@ -329,4 +329,31 @@ NODECLAIMS_DISRUPTED: Final = Metric(
     help="NodeClaims that were deleted, by why.",
     kind=MetricKind.COUNTER,
     labels=("reason", "nodepool", "capacity_type"),
+)
+NODEPOOL_USAGE: Final = Metric(
+    name="karpenter_nodepools_usage",
+    help="What the nodes of a NodePool add up to: cores, bytes, or a count.",
+    kind=MetricKind.GAUGE,
+    labels=("nodepool", "resource_type"),
+)
+NODEPOOL_LIMIT: Final = Metric(
+    name="karpenter_nodepools_limit",
+    help="What the nodes of a NodePool may add up to, where it has a limit.",
+    kind=MetricKind.GAUGE,
+    labels=("nodepool", "resource_type"),
+)
+STATE_NODES: Final = Metric(
+    name="karpenter_cluster_state_node_count",
+    help="Nodes that decisions are made on, with NodeClaims whose node has not joined.",
+    kind=MetricKind.GAUGE,
+)
+STATE_SYNCED: Final = Metric(
+    name="karpenter_cluster_state_synced",
+    help="1 where every Node and the instance of every NodeClaim is known, else 0.",
+    kind=MetricKind.GAUGE,
+)
+STATE_UNSYNCED_SECONDS: Final = Metric(
+    name="karpenter_cluster_state_unsynced_time_seconds",
+    help="For how long the state has not been in sync; 0 where it is.",
+    kind=MetricKind.GAUGE,
 )

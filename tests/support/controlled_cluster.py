@@ -11,7 +11,14 @@ from typing import Any
 import msgspec
 from tests.support.aws_account import discovered_node_class
 
-from wainwright.api.catalog_documents import Cloud, CloudReservation, CloudSpec
+from wainwright.api.catalog_documents import (
+    Cloud,
+    CloudReservation,
+    CloudSpec,
+    InstanceType,
+    NodeOverlay,
+)
+from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.cluster import Node, NodeCondition, NodeSpec, NodeStatus, Taint
@@ -150,6 +157,9 @@ class ControlledCluster:
         """A class that finds everything, and these pools, or one."""
         await self.create(discovered_node_class(), *(pools or (node_pool(),)))
 
+    async def create_class(self, name: str = "default", **spec: Any) -> None:
+        await self.create(discovered_node_class(name, **spec))
+
     async def claims(self) -> list[NodeClaim]:
         return [*(await self.api.list(NodeClaim)).items]
 
@@ -157,6 +167,9 @@ class ControlledCluster:
         """The only one."""
         (found,) = await self.claims()
         return found
+
+    async def pool(self, name: str = "web") -> NodePool:
+        return await self.api.get(NodePool, name)
 
     async def nodes(self) -> list[Node]:
         return [*(await self.api.list(Node)).items]
@@ -199,6 +212,22 @@ class ControlledCluster:
         kept = [each for each in node.spec.taints or () if "not-ready" not in each.key]
         return await self.api.patch(Node, name, {"spec": {"taints": msgspec.to_builtins(kept)}})
 
+    async def create_pod(self, name: str = "web-0", **more: Any) -> None:
+        await self.create(pending_pod(name, **more))
+
+    async def add_node(self, pod: str = "web-0", **more: Any) -> Node:
+        """A node that a new pod made necessary, with the pod on it."""
+        before = {claim.metadata.name for claim in await self.claims()}
+        await self.create_pod(pod, **more)
+        await self.wait(20)
+        (claim,) = (each for each in await self.claims() if each.metadata.name not in before)
+        node = await self.join(claim)
+        await self.bind(pod, node.metadata.name)
+        return node
+
+    async def change_class(self, spec: Mapping[str, Any], name: str = "default") -> None:
+        await self.api.patch(EC2NodeClass, name, {"spec": spec})
+
     async def bind(self, pod: str, node: str) -> None:
         await self.api.bind(pod, "default", node)
 
@@ -230,7 +259,9 @@ def run_cluster(
         clock.close()
 
 
-def conditions(claim: NodeClaim) -> dict[str, tuple[str, str]]:
+def conditions(
+    obj: NodeClaim | NodePool | EC2NodeClass | NodeOverlay | InstanceType,
+) -> dict[str, tuple[str, str]]:
     """Status and reason by type."""
-    written = (claim.status or NodeClaimStatus()).conditions or ()
+    written = (obj.status.conditions if obj.status is not None else None) or ()
     return {each.type: (each.status, each.reason) for each in written}

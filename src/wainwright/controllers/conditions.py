@@ -24,8 +24,15 @@ INSTANCE_TERMINATING: Final = "InstanceTerminating"
 CONSISTENT_STATE_FOUND: Final = "ConsistentStateFound"
 DISRUPTION_REASON: Final = "DisruptionReason"
 
+VALIDATION_SUCCEEDED: Final = "ValidationSucceeded"
+NODE_CLASS_READY: Final = "NodeClassReady"
+NODE_REGISTRATION_HEALTHY: Final = "NodeRegistrationHealthy"
+
 NODE_CLAIM_READINESS: Final = (LAUNCHED, REGISTERED, INITIALIZED)
 """A NodeClaim is Ready when all of these are True."""
+NODE_POOL_READINESS: Final = (VALIDATION_SUCCEEDED, NODE_CLASS_READY)
+OVERRIDE_READINESS: Final = (VALIDATION_SUCCEEDED,)
+"""Of NodeOverlays and InstanceTypes."""
 
 
 def format_timestamp(seconds: float) -> str:

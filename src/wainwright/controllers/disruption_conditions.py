@@ -84,7 +84,7 @@ class DisruptionConditions:
 
         def changed_pool(change: Change[NodePool]) -> None:
             before, after = change.before, change.after
-            if before is None or after is None or before.spec is not after.spec:
+            if before is None or after is None or _generation(before) != _generation(after):
                 for claim in self._by_pool.get(change.name):
                     queue.add(claim.metadata.name)
 
@@ -127,6 +127,10 @@ class DisruptionConditions:
             return left
         conditions.set(condition.CONSOLIDATABLE, condition.TRUE)
         return None
+
+
+def _generation(pool: NodePool) -> object:
+    return pool.metadata.uid, pool.metadata.generation
 
 
 def _quiet_since(claim: NodeClaim) -> float:

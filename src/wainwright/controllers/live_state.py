@@ -105,8 +105,19 @@ class LiveState:
         if change.after is None:
             assert change.before is not None
             self._state.remove(change.before)
+        elif isinstance(change.after, NodePool):
+            self._apply_pool(change.before, change.after)
         elif not _is_foreign(change.after):
             self._state.apply(change.after)
+
+    def _apply_pool(self, before: WireStruct | None, pool: NodePool) -> None:
+        """Without what its status adds up, which the nodes themselves say, and say at once: the
+        status is written seconds later, and as a change it would have all its nodes translated.
+        """
+        if _is_foreign(pool):
+            return
+        if not isinstance(before, NodePool) or _without_usage(before) != _without_usage(pool):
+            self._state.apply(_without_usage(pool))
 
     def _track_launch(self, change: Change[NodeClaim]) -> None:
         claim = change.after
@@ -194,6 +205,12 @@ def _is_unresolved(claim: NodeClaim) -> bool:
         return False
     conditions = (claim.status or NodeClaimStatus()).conditions or ()
     return not any(each.type == LAUNCHED and each.status == UNKNOWN for each in conditions)
+
+
+def _without_usage(pool: NodePool) -> NodePool:
+    metadata = msgspec.structs.replace(pool.metadata, resourceVersion="")
+    status = pool.status and msgspec.structs.replace(pool.status, resources=None, nodes=0)
+    return msgspec.structs.replace(pool, metadata=metadata, status=status)
 
 
 def _is_foreign(obj: WireStruct) -> bool:

@@ -30,7 +30,11 @@ from wainwright.controllers.live_state import SNAPSHOT_KINDS, LiveState
 from wainwright.controllers.node_termination import NodeTermination, PodEviction
 from wainwright.controllers.nodeclaim_lifecycle import NodeClaimLifecycle
 from wainwright.controllers.nodeclass_status import NodeClassStatus
+from wainwright.controllers.nodepool_counter import NodePoolCounter
+from wainwright.controllers.nodepool_hash import NodePoolHash
+from wainwright.controllers.nodepool_status import NodePoolConditions
 from wainwright.controllers.provisioning import Provisioner
+from wainwright.controllers.registration_health import RegistrationHealth
 from wainwright.controllers.runtime import ChangeFeed, ControllerRuntime, Reconciler
 from wainwright.controllers.settings import ControllerSettings
 from wainwright.metered_cloud import MeteredCloudProvider
@@ -79,6 +83,7 @@ class ControllerManager:
         )
         self._seed = environment.seed
         self._declared = DeclaredObjectsTracker(self._cache, self._cloud)
+        self._health = RegistrationHealth(self._cache, clock)
         self.runtime = ControllerRuntime(clock, metrics, seed=self._seed, feed=environment.feed)
 
     async def run(self) -> None:
@@ -95,22 +100,44 @@ class ControllerManager:
             await asyncio.gather(watches, return_exceptions=True)
 
     def _add_controllers(self) -> None:
+        self._add_pool_controllers()
+        self._add_provisioning()
+        self._add_node_controllers()
+        self._add_cloud_controllers()
+
+    def _add_pool_controllers(self) -> None:
+        """NodePools and node classes."""
         context, declared = self._context, self._declared
-        eviction = PodEviction(context)
-        self._add(CloudRefresh(self._for(CloudRefresh.name)))
         self._add(NodeClassStatus(self._for(NodeClassStatus.name), declared), workers=10)
+        self._add(NodePoolConditions(context, self._health), workers=10)
+        self._add(NodePoolHash(context), workers=10)
+        self._add(NodePoolCounter(context), workers=10)
+
+    def _add_provisioning(self) -> None:
+        """Who creates NodeClaims, and who replaces them."""
+        context, declared = self._context, self._declared
         creator = ClaimCreator(context.cache, context.metrics, Random(f"{self._seed} names"))
         queue = DisruptionQueue(context, creator)
         self._add(Provisioner(context, declared, creator))
-        self._add(NodeClaimLifecycle(self._for(NodeClaimLifecycle.name)), workers=LIFECYCLE_WORKERS)
+        self._add(queue)
+        self._add(Disruption(context, declared, queue))
+
+    def _add_node_controllers(self) -> None:
+        """NodeClaims, their nodes, and the pods on these."""
+        context = self._context
+        lifecycle = NodeClaimLifecycle(self._for(NodeClaimLifecycle.name), self._health)
+        self._add(lifecycle, workers=LIFECYCLE_WORKERS)
+        eviction = PodEviction(context)
         self._add(eviction, workers=100)
         self._add(NodeTermination(self._for(NodeTermination.name), eviction), workers=100)
         self._add(PodEvents(context), workers=10)
         self._add(DisruptionConditions(context), workers=10)
-        self._add(DriftDetection(self._for(DriftDetection.name), declared), workers=10)
+        self._add(DriftDetection(self._for(DriftDetection.name), self._declared), workers=10)
         self._add(Expiration(context))
-        self._add(queue)
-        self._add(Disruption(context, declared, queue))
+
+    def _add_cloud_controllers(self) -> None:
+        """What is looked after in the cloud."""
+        self._add(CloudRefresh(self._for(CloudRefresh.name)))
         self._add(GarbageCollection(self._for(GarbageCollection.name)))
 
     def _add(self, reconciler: Reconciler, *, workers: int = 1) -> None:

@@ -20,6 +20,7 @@ from wainwright.controllers.node_registration import (
     initialization_problem,
     registration_patch,
 )
+from wainwright.controllers.registration_health import RegistrationHealth
 from wainwright.controllers.runtime import DONE, Again, Backoff, Key, Result, WorkQueue
 from wainwright.errors import (
     CloudProviderError,
@@ -50,8 +51,8 @@ TERMINATION_TIMESTAMP_ANNOTATION: Final = "karpenter.sh/nodeclaim-termination-ti
 class NodeClaimLifecycle:
     name = "nodeclaim.lifecycle"
 
-    def __init__(self, context: ControllerContext) -> None:
-        self._context = context
+    def __init__(self, context: ControllerContext, health: RegistrationHealth) -> None:
+        self._context, self._health = context, health
         self._cache, self._state, self._cloud = context.cache, context.state, context.cloud
         self._launch_backoff = Backoff(
             f"{self.name} launch", first=FIRST_LAUNCH_RETRY, most=MAX_LAUNCH_RETRY
@@ -110,6 +111,7 @@ class NodeClaimLifecycle:
     async def _launch(self, claim: NodeClaim) -> Result:
         overdue = self._seconds_left(claim, condition.LAUNCHED, LAUNCH_TIMEOUT)
         if overdue <= 0:
+            await self._health.failed(claim)
             return await self._give_up(claim, "launch_timeout")
         try:
             instance = await self._cloud.launch(translate_node_claim(claim))
@@ -188,6 +190,7 @@ class NodeClaimLifecycle:
         conditions.set(condition.INITIALIZED, condition.UNKNOWN, "NodeNotReady")
         changes = {"nodeName": node.metadata.name, **(conditions.patch() or {})}
         claim = await self._cache.patch_status(claim, changes)
+        await self._health.succeeded(claim)
         return await self._initialize(claim)
 
     async def _sync_node(self, claim: NodeClaim, node: Node) -> Node:
@@ -199,6 +202,7 @@ class NodeClaimLifecycle:
     async def _await_registration(self, claim: NodeClaim) -> Result:
         left = self._seconds_left(claim, condition.REGISTERED, REGISTRATION_TIMEOUT)
         if left <= 0:
+            await self._health.failed(claim)
             return await self._give_up(claim, "registration_timeout")
         return Again(left)
 
