@@ -423,10 +423,14 @@ class _ManifestReader:
 
     def _add_errors(self, document: ManifestDocument, field_errors: list[FieldError]) -> None:
         for each in field_errors:
-            drops = each.pruned and not self.options.refuse_unknown_fields
-            field_error = _as_dropped(each) if drops else each
+            field_error = self._judge(each)
             problem = locate_error(document, name_placeholder(document.value, field_error))
             (self.manifests.notes if field_error.warning else self.errors).append(problem)
+
+    def _judge(self, field_error: FieldError) -> FieldError:
+        if self.options.refuse_unknown_fields and field_error.is_unknown_field:
+            return msgspec.structs.replace(field_error, warning=False)
+        return _as_dropped(field_error) if field_error.pruned else field_error
 
     def _note_short_form(self, document: ManifestDocument, note: FieldError) -> None:
         """It is read as it was meant, so that the answer is not another one."""

@@ -370,4 +370,4 @@ def _reservation_ids(manifests: ClusterManifests) -> list[str]:
 
 
 def _no_fields(reader: FieldReader) -> Fields:
-    return Fields(reader, {}, ("spec",), is_mapping=False)
+    return Fields(reader, {}, ("spec",), is_mapping=False, is_known=False)

@@ -1,6 +1,7 @@
 """Events of a Scenario: each has a moment and exactly one verb."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -10,6 +11,7 @@ from wainwright.api.field_error import (
     FieldError,
     FieldPath,
     broken_rule,
+    did_you_mean,
     invalid_value,
     missing_field,
 )
@@ -162,7 +164,7 @@ class EventReader:
         fields = self.reader.fields(value, path, ("at", "for", *VERBS))
         at = fields.required("at", self.reader.moment, 0.0, "when it happens, such as at: 1h")
         self._moment = (at, index)
-        verb = self._verb(value, fields)
+        verb = fields.exactly_one(VERBS)
         if verb is None:
             return None
         if "for" in fields and verb not in LASTING:
@@ -172,13 +174,6 @@ class EventReader:
         if action is None:
             return None
         return ScenarioEvent(at=at, line=self.line_of(path), action=action, duration=duration)
-
-    def _verb(self, value: Any, fields: Fields) -> str | None:
-        """A misspelt verb is an unknown field, and that is enough to say."""
-        has_verb = any(verb in fields for verb in VERBS)
-        if not has_verb and isinstance(value, dict) and value.keys() - {"at", "for", *VERBS}:
-            return None
-        return fields.exactly_one(VERBS)
 
     # Objects of the cluster
 
@@ -198,7 +193,7 @@ class EventReader:
         """What kind, namespace and name mean; it must exist by now, or at some time."""
         reader = self.reader
         errors = len(reader.errors)
-        kind = fields.get("kind", lambda each, path: reader.choice(each, path, allowed), "")
+        kind = fields.get("kind", lambda each, path: read_kind(reader, each, path, allowed), "")
         name = fields.required("name", reader.text, "", "the name of the object")
         namespace = fields.get("namespace", reader.text, "")
         if len(reader.errors) > errors or not name:
@@ -273,7 +268,8 @@ class EventReader:
         reader = self.reader
         fields = reader.fields(value, path, CHANGE_KEYS)
         if isinstance(value, dict) and not any(key in fields for key in CHANGE_KEYS[1:]):
-            reader.add(missing_field(path, f"one of {', '.join(CHANGE_KEYS[1:])}", "no change"))
+            expected = f"one of {', '.join(CHANGE_KEYS[1:])}"
+            reader.add(missing_field(path, expected, f"nothing changes, expected {expected}"))
         return ChangeReservation(
             id=fields.required("id", self._reservation_id, "", "the id of a reservation"),
             total=fields.optional("total", reader.count),
@@ -368,20 +364,14 @@ class EventReader:
 
     def _condition(self, value: Any, path: FieldPath) -> Action:
         fields = self.reader.fields(value, path, ("node", "type", "status", "reason", "message"))
-        text = self.reader.text
+        text, read_status = self.reader.text, partial(condition_status, self.reader)
         return SetNodeCondition(
             nodes=self._required_nodes(fields),
             condition=fields.required("type", text, "", "a condition such as Ready"),
-            status=fields.required("status", self._status, "", f"one of {CONDITION_STATUSES}"),
+            status=fields.required("status", read_status, "", EXPECTED_STATUS),
             reason=fields.get("reason", text, ""),
             message=fields.get("message", text, ""),
         )
-
-    def _status(self, value: Any, path: FieldPath) -> str:
-        if isinstance(value, bool):
-            self.reader.add(invalid_value(path, value, "text", f'write "{value}" in quotes'))
-            return str(value)
-        return self.reader.choice(value, path, CONDITION_STATUSES)
 
     def _never_join(self, value: Any, path: FieldPath) -> Action:
         fields = self.reader.fields(value, path, ("share",))
@@ -449,6 +439,30 @@ VERBS: Final[Mapping[str, ReadVerb]] = {
     "neverJoin": EventReader._never_join,
     "addresses": EventReader._addresses,
 }
+
+
+def read_kind(
+    reader: FieldReader, value: Any, path: FieldPath, allowed: Iterable[str] | None = None
+) -> str:
+    """A kind of the cluster; an error lists them only where they are few."""
+    kinds = list(resources_by_kind() if allowed is None else allowed)
+    if value in kinds:
+        return str(value)
+    expected = f"one of {', '.join(kinds)}" if len(kinds) < 10 else EXPECTED_KIND
+    hint = did_you_mean(value, kinds) if isinstance(value, str) else ""
+    reader.add(invalid_value(path, value, expected, hint))
+    return ""
+
+
+def condition_status(reader: FieldReader, value: Any, path: FieldPath) -> str:
+    """True without quotes is meant as well."""
+    if isinstance(value, bool):
+        return str(value)
+    return reader.choice(value, path, CONDITION_STATUSES)
+
+
+EXPECTED_STATUS: Final = 'one of "True", "False", "Unknown"'
+EXPECTED_KIND: Final = "a kind that a simulated cluster has, such as Deployment or NodePool"
 
 
 def _moved(error: FieldError, path: FieldPath) -> FieldError:

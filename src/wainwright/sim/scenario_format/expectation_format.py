@@ -24,9 +24,10 @@ from wainwright.sim.scenario import (
     Window,
 )
 from wainwright.sim.scenario_format.event_format import (
-    CONDITION_STATUSES,
     OBJECT_KEYS,
     SelectorReader,
+    condition_status,
+    read_kind,
 )
 from wainwright.sim.scenario_format.field_reader import (
     FieldReader,
@@ -180,13 +181,8 @@ class ExpectationReader:
         if kind is ValueKind.BOOLEAN:
             return self.reader.boolean(value, path)
         if kind is ValueKind.STATUS:
-            return self._status(value, path)
+            return condition_status(self.reader, value, path)
         return None if value is None else self.reader.text(value, path, kind.value)
-
-    def _status(self, value: Any, path: FieldPath) -> str:
-        if isinstance(value, bool):
-            return str(value)
-        return self.reader.choice(value, path, CONDITION_STATUSES)
 
     def _named(self, value: Any, path: FieldPath, kinds: Mapping[str, ValueKind]) -> Compared:
         expected = f"a mapping with {', '.join(kinds)}"
@@ -313,7 +309,7 @@ class ExpectationReader:
         return target
 
     def _kind(self, value: Any, path: FieldPath) -> str:
-        return self.reader.choice(value, path, resources_by_kind())
+        return read_kind(self.reader, value, path)
 
     def _event(self, value: Any, path: FieldPath, line: int) -> Expectation:
         fields = self.reader.fields(value, path, ("event", *TIMES[:2], "count"))
@@ -334,7 +330,7 @@ class ExpectationReader:
         """Kind, Kind/name or Kind/namespace/name."""
         kind, _, name = text.partition("/")
         if kind and not is_glob(kind):
-            self.reader.choice(kind, (*path, "object"), resources_by_kind())
+            read_kind(self.reader, kind, (*path, "object"))
         return kind, name
 
     def _checks(self, value: Any, path: FieldPath, kinds: Mapping[str, ValueKind]) -> Compared:

@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
+import msgspec
+
 from wainwright.api.field_error import (
     FieldError,
     FieldPath,
@@ -17,7 +19,6 @@ from wainwright.api.field_error import (
     invalid_value,
     missing_field,
     unknown_field,
-    unsupported_value,
 )
 from wainwright.api.quantity import InvalidQuantity, parse_quantity
 from wainwright.sim.scenario import END, DurationRange
@@ -61,12 +62,10 @@ class FieldReader:
 
     def choice(self, value: Any, path: FieldPath, allowed: Iterable[str]) -> str:
         names = tuple(allowed)
+        expected = names[0] if len(names) == 1 else f"one of {', '.join(names)}"
         if value not in names:
-            self.add(
-                unsupported_value(path, value, names)
-                if isinstance(value, str) and value
-                else invalid_value(path, value, f"one of {', '.join(names)}")
-            )
+            hint = did_you_mean(value, list(names)) if isinstance(value, str) else ""
+            self.add(invalid_value(path, value, expected, hint))
             return names[0]
         return str(value)
 
@@ -193,20 +192,30 @@ class FieldReader:
 
     def fields(self, value: Any, path: FieldPath, known: Iterable[str]) -> "Fields":
         names = list(known)
+        errors = len(self.errors)
         entries = self.mapping(value, path, names, f"a mapping with {', '.join(names)}")
-        return Fields(self, entries, path, is_mapping=isinstance(value, dict))
+        is_known = len(self.errors) == errors
+        return Fields(self, entries, path, is_mapping=isinstance(value, dict), is_known=is_known)
 
 
 class Fields:
     """The fields of one mapping."""
 
     def __init__(
-        self, reader: FieldReader, entries: Mapping[str, Any], path: FieldPath, *, is_mapping: bool
+        self,
+        reader: FieldReader,
+        entries: Mapping[str, Any],
+        path: FieldPath,
+        *,
+        is_mapping: bool,
+        is_known: bool,
     ) -> None:
         self.reader = reader
         self.path = path
         self._entries = {key: each for key, each in entries.items() if each is not None}
         self._is_mapping = is_mapping
+        self._is_known = is_known
+        """Whether everything written is known: if not, what is missing may be misspelt."""
 
     def __contains__(self, name: str) -> bool:
         return name in self._entries
@@ -221,20 +230,21 @@ class Fields:
 
     def required(self, name: str, read: ReadValue[T], default: T, expected: str) -> T:
         if name not in self._entries and self._is_mapping:
-            self.reader.add(missing_field((*self.path, name), expected))
+            message = f"required field is missing, expected {expected}"
+            self.reader.add(missing_field((*self.path, name), expected, message))
         return self.get(name, read, default)
 
     def exactly_one(self, names: Iterable[str]) -> str | None:
         """The one of these fields that is there; None, with an error, where it is not one."""
         choices = list(names)
         found = [name for name in choices if name in self._entries]
-        if len(found) == 1 or not self._is_mapping:
+        if len(found) == 1 or (not found and not self._is_known):
             return found[0] if found else None
         expected = f"exactly one of {', '.join(choices)}"
         if found:
             message = f"{' and '.join(found)} exclude each other"
-            path: FieldPath = (*self.path, found[1])
-            self.reader.add(broken_rule(path, found[1], message, expected))
+            error = broken_rule((*self.path, found[1]), found[1], message, expected)
+            self.reader.add(msgspec.structs.replace(error, hint="keep one of them"))
         else:
             self.reader.add(missing_field(self.path, expected, f"expected {expected}"))
         return None

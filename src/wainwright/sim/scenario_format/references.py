@@ -2,7 +2,7 @@
 manifests or its events create.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -11,6 +11,7 @@ import msgspec
 from wainwright.api.api_resources import ApiResource, served_resources
 from wainwright.api.field_error import FieldError, FieldPath, did_you_mean
 from wainwright.api.wire import ObjectMeta, WireStruct
+from wainwright.messages.formatting import join_first
 from wainwright.sim.scenario import ObjectReference
 from wainwright.translate.disruption import format_duration
 
@@ -88,6 +89,14 @@ class CreatedObjects:
             if is_beside and pod.name.startswith(f"{name}-"):
                 yield at
 
+    def _known(self, reference: Reference, known: Sequence[str]) -> str:
+        if known:
+            return _listed(known)
+        if reference.kind == "Pod":
+            owners = [name for kind, _, name in self._created if kind in WORKLOADS]
+            return f"pods are named after their workload: {owners[0]}-0" if owners else ""
+        return f"there is no {reference.kind}"
+
     def _unknown(self, reference: Reference) -> FieldError:
         known = [name for kind, _, name in self._created if kind == reference.kind]
         elsewhere = [
@@ -95,11 +104,9 @@ class CreatedObjects:
             for kind, namespace, name in self._created
             if (kind, name) == (reference.kind, reference.name)
         ]
-        hint = did_you_mean(reference.name, known)
+        hint = did_you_mean(reference.name, known) or self._known(reference, known)
         if elsewhere:
             hint = f"there is one in the namespace {elsewhere[0]}"
-        elif not hint:
-            hint = f"there are {', '.join(known[:5])}" if known else f"there is no {reference.kind}"
         return FieldError(
             path=reference.path,
             message=f"{reference} is created by no manifest and no event",
@@ -107,6 +114,10 @@ class CreatedObjects:
             expected=f"a {reference.kind} of the manifests or of an event",
             hint=hint,
         )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"there {'is' if len(names) == 1 else 'are'} {join_first(names)}"
 
 
 def _too_early(reference: Reference, created: Moment) -> FieldError:
