@@ -25,6 +25,10 @@ from wainwright.sim.scenario import (
     TracePod,
     Window,
 )
+from wainwright.sim.scenario_format.event_format import SELECTOR_KEYS, VERBS
+from wainwright.sim.scenario_format.expectation_format import STATE_KEYS
+from wainwright.sim.scenario_format.settings_format import SETTING_NAMES
+from wainwright.sim.scenario_format.trace_csv import COLUMNS
 from wainwright.sim.scenario_reader import read_scenario
 
 EVERY_FIELD = str(TESTS / "scenarios" / "every-field" / "scenario.yaml")
@@ -260,3 +264,24 @@ class TestTraces:
     def test_a_file_with_many_wrong_rows_is_not_read_to_its_end(self, tmp_path: Path) -> None:
         (tmp_path / "pods.csv").write_text("name,created\n" + "A,0\n" * 1000)
         assert len(refusals(tmp_path, self.SPEC)) == 11
+
+
+class TestDocumentation:
+    TEXT = (TESTS.parent / "docs" / "simulate.md").read_text(encoding="utf-8")
+
+    def test_the_example_is_a_valid_scenario(self, tmp_path: Path) -> None:
+        example = self.TEXT.partition("```yaml\n")[2].partition("```")[0]
+        folder = tmp_path / "scenarios"
+        folder.mkdir()
+        (tmp_path / "apps").mkdir()
+        deployment = Path(EVERY_FIELD).read_text().partition("---\n")[2]
+        (tmp_path / "apps" / "web.yaml").write_text(deployment)
+        (folder / "pools.yaml").write_text(POOL)
+        (folder / "pods.csv").write_text("name,created\na,0\n")
+        (folder / "sale-day.yaml").write_text(example)
+        scenario = read_scenario(str(folder / "sale-day.yaml"))
+        assert len(scenario.events) == len(scenario.expect) == 2
+
+    def test_every_verb_setting_and_total_has_its_place(self) -> None:
+        for name in (*VERBS, *SETTING_NAMES, *SELECTOR_KEYS, *STATE_KEYS, *COLUMNS):
+            assert f"`{name}" in self.TEXT or f"{name}:" in self.TEXT or f"{name}," in self.TEXT
