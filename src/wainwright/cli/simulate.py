@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import click
 import msgspec
@@ -49,18 +49,6 @@ class SimulateArguments(msgspec.Struct, frozen=True, kw_only=True):
     output: str = "table"
     render: bool = False
     quiet: bool = False
-
-
-class FinishedSimulation(Protocol):
-    """What is left of a simulation."""
-
-    @property
-    def result(self) -> SimulationResult: ...
-
-    @property
-    def objects(self) -> Sequence[dict[str, Any]]:
-        """The cluster at the end as manifests, a Cloud included."""
-        ...
 
 
 @click.command()
@@ -197,45 +185,50 @@ def describe_scenario(scenario: Scenario) -> str:
 
 def _run(scenario: Scenario, arguments: SimulateArguments) -> SimulationResult:
     # Loaded here: reading and checking a scenario needs none of the controllers.
-    run_simulation: Callable[..., FinishedSimulation] = importlib.import_module(
-        "wainwright.sim.simulation"
-    ).simulate
+    module = importlib.import_module("wainwright.sim.simulation")
     until = parse_until(arguments.until, scenario)
-    with _live_progress(scenario, until) as progress:
-        finished = run_simulation(
-            scenario,
-            until=until,
-            keep_timeline=arguments.output != "table" or arguments.csv_folder is not None,
-            keep_all_points=arguments.full,
-            progress=progress,
-        )
-    if arguments.shell_state is not None:
-        _write_state(finished.objects, arguments.shell_state)
-    return finished.result
+    options = module.SimulationOptions(
+        until=until,
+        keep_timeline=arguments.output != "table" or arguments.csv_folder is not None,
+        keep_all_points=arguments.full,
+    )
+    with _live_progress(scenario, until) as observers:
+        simulation = module.Simulation(scenario, options=options, observers=observers)
+        try:
+            result: SimulationResult = simulation.run()
+            if arguments.shell_state is not None:
+                _write_state(simulation.shell_state(), arguments.shell_state)
+        finally:
+            simulation.close()
+    return result
+
+
+class ProgressLine:
+    """Sees every state, and shows one now and then."""
+
+    def __init__(self, name: str, end: float | None, show: Callable[[str], None]) -> None:
+        self._name = name
+        self._end = end
+        self._show = show
+        self._shown_at = 0.0
+
+    def observe(self, state: ObservedState) -> None:
+        now = time.monotonic()
+        if now - self._shown_at >= REFRESH_SECONDS:
+            self._shown_at = now
+            self._show(progress_line(self._name, state, self._end))
 
 
 @contextmanager
-def _live_progress(
-    scenario: Scenario, until: float | None
-) -> Iterator[Callable[[ObservedState], None] | None]:
+def _live_progress(scenario: Scenario, until: float | None) -> Iterator[list[ProgressLine]]:
     """One line that is written anew, on a terminal only."""
     if not sys.stderr.isatty():
-        yield None
+        yield []
         return
     from rich.console import Console
 
-    end = until or scenario.duration
     with Console(stderr=True).status("simulating…") as status:
-        shown_at = 0.0
-
-        def report(state: ObservedState) -> None:
-            nonlocal shown_at
-            now = time.monotonic()
-            if now - shown_at >= REFRESH_SECONDS:
-                shown_at = now
-                status.update(progress_line(scenario.name, state, end))
-
-        yield report
+        yield [ProgressLine(scenario.name, until or scenario.duration, status.update)]
 
 
 def progress_line(name: str, state: ObservedState, end: float | None) -> str:
@@ -248,9 +241,8 @@ def progress_line(name: str, state: ObservedState, end: float | None) -> str:
     )
 
 
-def _write_state(objects: Sequence[dict[str, Any]], file: str) -> None:
-    document = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
-    _write_file(Path(file), printing.dump_json(document) + "\n")
+def _write_state(state: dict[str, Any], file: str) -> None:
+    _write_file(Path(file), printing.dump_json(state) + "\n")
 
 
 def _write_file(path: Path, text: str) -> None:
