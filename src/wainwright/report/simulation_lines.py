@@ -23,11 +23,11 @@ LABEL_WIDTH: Final = 10
 VALUE_WIDTH: Final = 9
 PLOT_WIDTH: Final = WIDTH - LABEL_WIDTH - VALUE_WIDTH
 BLOCKS: Final = " ▁▂▃▄▅▆▇█"
-MOST_CALLS: Final = 4
+CALLS_WIDTH: Final = 60
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 TICK_STEPS: Final = (
-    *(1.0, 5.0, 15.0, MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR),
-    *(DAY, 2 * DAY, 7 * DAY, 30 * DAY),
+    *(1.0, 5.0, 15.0, 30.0, MINUTE, 5 * MINUTE, 10 * MINUTE, 20 * MINUTE, 30 * MINUTE),
+    *(HOUR, 2 * HOUR, 4 * HOUR, 6 * HOUR, 12 * HOUR, DAY, 2 * DAY, 7 * DAY, 30 * DAY),
 )
 
 
@@ -186,7 +186,7 @@ def column_peaks(at: Sequence[float], values: Sequence[float], width: int) -> li
 
 def _time_axis(end: float) -> str:
     """Ticks at round times, as many as there is room for."""
-    step = next((each for each in TICK_STEPS if end / each <= 6), TICK_STEPS[-1])
+    step = next((each for each in TICK_STEPS if end / each <= 5), TICK_STEPS[-1])
     axis = [" "] * WIDTH
     tick = 0.0
     while tick <= end:
@@ -269,11 +269,16 @@ def _counted(counts: dict[str, int]) -> str:
 
 def _calls(totals: Totals) -> str:
     ordered = sorted(totals.apiCalls.items(), key=lambda entry: (-entry[1], entry[0]))
-    listed = [f"{name} {count:,}" for name, count in ordered[:MOST_CALLS]]
     total = sum(totals.apiCalls.values())
     if not total:
         return ""
-    return f"{total:,} ({', '.join(listed)}{', …' if len(ordered) > MOST_CALLS else ''})"
+    text = f"{total:,} ("
+    for number, (name, count) in enumerate(ordered):
+        part = f"{', ' if number else ''}{name} {count:,}"
+        if len(text) + len(part) > CALLS_WIDTH:
+            return f"{text}, …)"
+        text += part
+    return f"{text})"
 
 
 # Reservations

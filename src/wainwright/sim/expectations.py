@@ -53,8 +53,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What one state, or the totals, make of an expectation."""
 
     held: bool
-    found: Any
-    message: str
+    values: Mapping["Path", "Value"]
+    failed: tuple["Path", ...] = ()
+    """The values that are not as they should be."""
+    message: str = ""
+    """Empty where the values say enough."""
 
 
 def holds(comparison: Comparison, value: Value) -> bool:
@@ -181,6 +184,8 @@ class _StateJudge:
         self._expectation = expectation
         self._latest: tuple[float, Outcome] | None = None
         self._failed: tuple[float, Outcome] | None = None
+        self._ranges: dict[Path, tuple[float, float]] = {}
+        """The lowest and highest values of a window."""
 
     @property
     def line(self) -> int:
@@ -200,8 +205,19 @@ class _StateJudge:
         self._latest = (state.at, outcome_of(self._expectation, state))
 
     def _commit(self) -> None:
-        if self._latest is not None and not self._latest[1].held:
+        if self._latest is None:
+            return
+        outcome = self._latest[1]
+        if not outcome.held:
             self._failed = self._latest
+        elif self.window.start < self.window.end:
+            self._widen(outcome)
+
+    def _widen(self, outcome: Outcome) -> None:
+        for path, value in outcome.values.items():
+            if isinstance(value, int | float):
+                low, high = self._ranges.get(path, (value, value))
+                self._ranges[path] = (min(low, value), max(high, value))
 
     def result(
         self,
@@ -217,12 +233,25 @@ class _StateJudge:
         decisive = self._failed or self._latest
         assert decisive is not None
         at, outcome = decisive
+        if outcome.held and self.window.start < self.window.end:
+            return self._held_throughout()
         moment = END if self.window.start == END else at
+        message = describe_outcome(outcome, self._expectation.values)
         return ExpectationResult(
             line=self.line,
             held=outcome.held,
-            found=outcome.found,
-            message=f"{_describe_moment(moment)}: {outcome.message}",
+            found=_nested(outcome.values),
+            message=f"{_describe_moment(moment)}: {message}",
+        )
+
+    def _held_throughout(self) -> ExpectationResult:
+        """What was found is from where to where the values went."""
+        found = {path: {"min": low, "max": high} for path, (low, high) in self._ranges.items()}
+        texts = [_describe_range(path, *between) for path, between in self._ranges.items()]
+        start, end = _describe_moment(self.window.start), _describe_moment(self.window.end)
+        message = f"from {start.removeprefix('at ')} to {end.removeprefix('at ')}: "
+        return ExpectationResult(
+            line=self.line, held=True, found=_nested(found), message=message + ", ".join(texts)
         )
 
 
@@ -253,7 +282,10 @@ class _TotalJudge:
         values = {path: total_value(totals, path) for path in self._expectation.values}
         outcome = _compare(self._expectation.values, values)
         return ExpectationResult(
-            line=self.line, held=outcome.held, found=outcome.found, message=outcome.message
+            line=self.line,
+            held=outcome.held,
+            found=_nested(values),
+            message=describe_outcome(outcome, self._expectation.values),
         )
 
 
@@ -341,27 +373,49 @@ def outcome_of(
 
 
 def _compare(comparisons: Comparisons, values: Mapping[Path, Value]) -> Outcome:
-    failed = [
+    failed = tuple(
         path for path, comparison in comparisons.items() if not holds(comparison, values[path])
-    ]
-    sentences = [
-        _describe_difference(path, values[path], comparisons[path])
-        for path in failed or comparisons
-    ]
-    return Outcome(held=not failed, found=_nested(values), message="; ".join(sentences))
+    )
+    return Outcome(held=not failed, values=values, failed=failed)
+
+
+def describe_outcome(outcome: Outcome, comparisons: Comparisons) -> str:
+    """What is not as it should be; where everything is, what it is."""
+    if outcome.message:
+        return outcome.message
+    if outcome.held:
+        return ", ".join(_describe(path, value) for path, value in outcome.values.items())
+    return "; ".join(
+        _describe_difference(path, outcome.values[path], comparisons[path])
+        for path in outcome.failed
+    )
 
 
 def _describe_difference(path: Path, value: Value, comparison: Comparison) -> str:
-    unit = " s" if path[0] in SECONDS else ""
-    expected = describe_comparison(comparison)
-    return f"{'.'.join(path)} is {_describe_value(value)}{unit}, expected {expected}{unit}"
+    unit = _unit(path)
+    return f"{_describe(path, value)}, expected {describe_comparison(comparison)}{unit}"
+
+
+def _describe(path: Path, value: Value) -> str:
+    return f"{'.'.join(path)} is {_describe_value(value)}{_unit(path)}"
+
+
+def _describe_range(path: Path, low: float, high: float) -> str:
+    between = (
+        format_amount(low) if low == high else f"{format_amount(low)} to {format_amount(high)}"
+    )
+    return f"{'.'.join(path)} was {between}{_unit(path)}"
+
+
+def _unit(path: Path) -> str:
+    return " s" if path[0] in SECONDS else ""
 
 
 def _describe_value(value: Value) -> str:
     return "nothing" if value is None else format_amount(value)
 
 
-def _nested(values: Mapping[Path, Value]) -> dict[str, Any]:
+def _nested(values: Mapping[Path, Any]) -> dict[str, Any]:
     """{("pods", "pending"): 3} is {"pods": {"pending": 3}}."""
     found: dict[str, Any] = {}
     for path, value in values.items():
@@ -422,17 +476,17 @@ def _judge_all(
         if not holds(comparison, values.get(path, _absent(path)))
     ]
     passed = len(candidates) - len({name for name, _, _ in failures})
-    found = {"selected": len(candidates), "passed": passed}
+    found: dict[Path, Value] = {("selected",): len(candidates), ("passed",): passed}
     if count is not None:
         message = f"{passed:,} {what}s pass, expected {describe_comparison(count)}"
-        return Outcome(held=holds(count, passed), found=found, message=message)
+        return Outcome(held=holds(count, passed), values=found, message=message)
     if not candidates:
-        return Outcome(held=False, found=found, message=f"there is no such {what}")
+        return Outcome(held=False, values=found, message=f"there is no such {what}")
     if not failures:
-        return Outcome(held=True, found=found, message=f"{passed:,} {what}s pass")
+        return Outcome(held=True, values=found, message=f"{passed:,} {what}s pass")
     name, path, value = failures[0]
     difference = _describe_difference(path, value, comparisons[path])
-    return Outcome(held=False, found=found, message=f"{what} {name}: {difference}")
+    return Outcome(held=False, values=found, message=f"{what} {name}: {difference}")
 
 
 def _absent(path: Path) -> str | None:

@@ -111,6 +111,16 @@ def test_what_was_found_is_said() -> None:
     assert waited.message == "at the end: pendingFor is 130 s, expected at most 120 s"
 
 
+def test_a_window_that_held_says_from_where_to_where_values_went() -> None:
+    states = [SimulatedState(at=at, pending_pods=count) for at, count in ((3600, 1), (4000, 7))]
+    result = judged("{during: [1h, end], pods: {pending: {lte: 9}}}", *states)
+    assert result.held
+    assert result.found == {"pods": {"pending": {"min": 1, "max": 7}}}
+    assert result.message == "from 1h to the end: pods.pending was 1 to 7"
+    at = judged("{at: 1h, pods: {pending: {lte: 9}, running: 0}}", *states)
+    assert at.message == "at 1h: pods.pending is 1, pods.running is 0"
+
+
 def test_at_sees_the_last_state_of_its_moment() -> None:
     states = [SimulatedState(at=3600, pending_pods=count) for count in (3, 1, 0)]
     later = SimulatedState(at=3601, pending_pods=9)
