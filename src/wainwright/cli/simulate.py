@@ -266,7 +266,7 @@ def _show(results: Sequence[SimulationResult], arguments: SimulateArguments) -> 
         _write_tables(results, Path(arguments.csv_folder))
     print_output(shown, arguments.output)
     for result in results:
-        print_notes(result.warnings)
+        print_notes(dict.fromkeys(result.warnings))
     return HELD if shown.is_success else FAILED
 
 
