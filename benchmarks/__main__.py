@@ -5,6 +5,7 @@ import sys
 from benchmarks import (
     api_server,
     catalogue,
+    components,
     constrained_pods,
     disruption,
     emulator,
@@ -24,6 +25,7 @@ ALL = {
     "packing": packing.run,
     "emulator": emulator.run,
     "api_server": api_server.run,
+    "components": components.run,
 }
 
 

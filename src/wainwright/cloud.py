@@ -163,6 +163,12 @@ class CloudProvider(Protocol):
         """What the NodePool can launch now; NodeClassNotReadyError if its class is not ready."""
         ...
 
+    def next_catalog_change(self) -> float | None:
+        """When a catalog will be another one by time alone, in seconds since 1970: offerings that
+        were found without capacity are tried again then. None if nothing is known to change.
+        """
+        ...
+
     async def offered_types(self, pool: str) -> OfferedTypes:
         """What exists for the NodePool: a node of a type or offering that does not is drifted.
 

@@ -84,6 +84,9 @@ class MeteredCloudProvider:
     def declare(self, declared: DeclaredObjects) -> None:
         self._provider.declare(declared)
 
+    def next_catalog_change(self) -> float | None:
+        return self._provider.next_catalog_change()
+
     async def refresh(self) -> None:
         await self._provider.refresh()
 

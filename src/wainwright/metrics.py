@@ -298,3 +298,35 @@ QUEUE_DEPTH: Final = Metric(
     kind=MetricKind.GAUGE,
     labels=("controller", "name"),
 )
+
+
+NODECLAIMS_CREATED: Final = Metric(
+    name="karpenter_nodeclaims_created_total",
+    help="NodeClaims that were created, by what for and for which NodePool.",
+    kind=MetricKind.COUNTER,
+    labels=("reason", "nodepool", "min_values_relaxed"),
+)
+NODECLAIMS_TERMINATED: Final = Metric(
+    name="karpenter_nodeclaims_terminated_total",
+    help="NodeClaims whose instance is gone.",
+    kind=MetricKind.COUNTER,
+    labels=("nodepool", "capacity_type", "zone"),
+)
+DISRUPTION_DECISIONS: Final = Metric(
+    name="karpenter_voluntary_disruption_decisions_total",
+    help="Disruption commands that were begun.",
+    kind=MetricKind.COUNTER,
+    labels=("decision", "reason", "consolidation_type"),
+)
+DISRUPTION_QUEUE_FAILURES: Final = Metric(
+    name="karpenter_voluntary_disruption_queue_failures_total",
+    help="Replacements that never came up, so that their command was given up.",
+    kind=MetricKind.COUNTER,
+    labels=("consolidation_type",),
+)
+NODECLAIMS_DISRUPTED: Final = Metric(
+    name="karpenter_nodeclaims_disrupted_total",
+    help="NodeClaims that were deleted, by why.",
+    kind=MetricKind.COUNTER,
+    labels=("reason", "nodepool", "capacity_type"),
+)

@@ -363,6 +363,9 @@ class AwsCloudProvider:
             remarks=tuple(map(str, catalog.diagnostics)),
         )
 
+    def next_catalog_change(self) -> float | None:
+        return self._components.unavailable_offerings.next_expiry()
+
     async def offered_types(self, pool: str) -> OfferedTypes:
         with _error_context(f"looking up what is offered to the pool {pool}"):
             return await self._components.classes.offered_types(pool)

@@ -8,10 +8,11 @@ that virtual time jumps from one moment that matters to the next.
 
 import asyncio
 import logging
+import math
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from random import Random
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias, cast
 
 import msgspec
 
@@ -50,8 +51,28 @@ class Again(msgspec.Struct, frozen=True):
     """Seconds."""
 
 
-Result: TypeAlias = Done | Again
+class Poll(msgspec.Struct, frozen=True):
+    """To be looked at every so often, because not all that it depends on is watched."""
+
+    period: float
+    """Seconds."""
+    due: float | None = None
+    """When time alone will change the outcome, if nothing else does; None if it never will."""
+
+
+Result: TypeAlias = Done | Again | Poll
 DONE: Final = Done()
+
+
+class ChangeFeed(Protocol):
+    """Tells of every change in the world, also of what nobody watches; only a simulation can."""
+
+    @property
+    def revision(self) -> int:
+        """Another number after each change."""
+        ...
+
+    def on_change(self, callback: Callable[[], None]) -> None: ...
 
 
 class Reconciler(Protocol):
@@ -60,7 +81,11 @@ class Reconciler(Protocol):
         """As logs and metrics have it: nodeclaim.lifecycle."""
         ...
 
-    async def reconcile(self, key: Key) -> Result:
+    def watch(self, queue: "WorkQueue") -> None:
+        """Subscribes to whatever makes it necessary to look at a key."""
+        ...
+
+    async def reconcile(self, key: Key, /) -> Result:
         """Brings one object to what is wanted. May be cancelled at any await: what it wrote until
         then must make sense to the process that comes after it.
         """
@@ -80,6 +105,10 @@ class WorkQueue:
 
     def __len__(self) -> int:
         return len(self._waiting)
+
+    def __contains__(self, key: object) -> bool:
+        """Whether the key is to be worked on, now or later, or is in work."""
+        return key in self._waiting or key in self._in_work or key in self._timers
 
     @property
     def is_idle(self) -> bool:
@@ -158,19 +187,62 @@ class WorkQueue:
 class Backoff:
     """How long to wait after failures in a row, twice as long each time; jitter by the seed."""
 
-    def __init__(self, seed: int | str = 0) -> None:
+    def __init__(
+        self, seed: int | str = 0, *, first: float = FIRST_BACKOFF, most: float = MAX_BACKOFF
+    ) -> None:
         self._random = Random(seed)
+        self._first, self._most = first, most
         self._failures: dict[Key, int] = {}
 
     def failed(self, key: Key) -> float:
         """Seconds until the next attempt."""
         count = self._failures[key] = self._failures.get(key, 0) + 1
         # The exponent is bounded: after days of failures the power would be no float any more.
-        seconds = min(MAX_BACKOFF, FIRST_BACKOFF * 2.0 ** min(count - 1, 32))
+        seconds = min(self._most, self._first * 2.0 ** min(count - 1, 32))
         return seconds * (1 - BACKOFF_JITTER * self._random.random())
 
     def succeeded(self, key: Key) -> None:
         self._failures.pop(key, None)
+
+
+class PollGate:
+    """Wakes polls only where they can find something new: at the same moments as plain polling
+    would, but not at those before which nothing has changed.
+    """
+
+    def __init__(self, queue: WorkQueue, clock: Clock, feed: ChangeFeed) -> None:
+        self._queue, self._clock, self._feed = queue, clock, feed
+        self._resting: dict[Key, tuple[float, float]] = {}
+        """Time of the last look and period, of keys that wait for a change."""
+        feed.on_change(self._wake)
+
+    @property
+    def revision(self) -> int:
+        return self._feed.revision
+
+    def rest(self, key: Key, poll: Poll, looked: float, revision: int) -> None:
+        """`looked`, `revision`: when the look began, and what it saw."""
+        if self._feed.revision != revision:
+            self._queue.add_after(key, looked + poll.period - self._clock.now())
+            return
+        self._resting[key] = looked, poll.period
+        if poll.due is not None and poll.due > looked:
+            self._queue.add_after(key, self._next_tick(looked, poll.period, poll.due))
+
+    def forget(self, key: Key) -> None:
+        self._resting.pop(key, None)
+
+    def _wake(self) -> None:
+        if not self._resting:
+            return
+        resting, self._resting = self._resting, {}
+        for key, (looked, period) in resting.items():
+            self._queue.add_after(key, self._next_tick(looked, period, self._clock.now()))
+
+    def _next_tick(self, looked: float, period: float, moment: float) -> float:
+        """Seconds from now to the first poll at or after the moment."""
+        ticks = max(1, math.ceil((moment - looked) / period - 1e-9))
+        return looked + ticks * period - self._clock.now()
 
 
 class Controller:
@@ -183,45 +255,64 @@ class Controller:
         metrics: MetricsRegistry,
         *,
         workers: int = 1,
-        seed: int = 0,
+        seed: int | str = 0,
+        feed: ChangeFeed | None = None,
     ) -> None:
         self.name = reconciler.name
         self.queue = WorkQueue()
+        self._polls = None if feed is None else PollGate(self.queue, clock, feed)
         self._reconciler, self._clock, self._metrics = reconciler, clock, metrics
-        self._workers = workers
         self._backoff = Backoff(f"{seed} {self.name}")
-        self._is_stopping = False
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._busy: set[asyncio.Task[None] | None] = set()
+        self._free_workers = asyncio.Semaphore(workers)
+        self._dispatcher: asyncio.Task[None] | None = None
+        self._busy: dict[asyncio.Task[None], None] = {}
         metrics.set(MAX_WORKERS, workers, controller=self.name)
 
-    def start(self) -> set["asyncio.Task[None]"]:
-        self._tasks = {
-            asyncio.create_task(self._work(), name=self.name) for _ in range(self._workers)
-        }
-        return self._tasks
+    def start(self) -> None:
+        self._dispatcher = asyncio.create_task(self._dispatch(), name=self.name)
 
     def stop(self) -> None:
         """No further key is taken; what is in work is finished."""
-        self._is_stopping = True
         self.queue.close()
-        for task in self._tasks - self._busy:
-            task.cancel()
+        if self._dispatcher is not None:
+            self._dispatcher.cancel()
 
-    async def _work(self) -> None:
-        while not self._is_stopping:
-            key, task = await self.queue.take(), asyncio.current_task()
-            self._busy.add(task)
+    @property
+    def tasks(self) -> "list[asyncio.Task[None]]":
+        """What is in work."""
+        return [*self._busy]
+
+    async def kill(self) -> None:
+        """Ends it at the await where it is."""
+        self.stop()
+        tasks = [*self._busy, *([] if self._dispatcher is None else [self._dispatcher])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _dispatch(self) -> None:
+        """Starts a task for each key: idle workers would be hundreds of tasks that wait."""
+        while True:
+            await self._free_workers.acquire()
+            key = await self.queue.take()
+            task = asyncio.create_task(self._work(key), name=f"{self.name} {key}")
+            self._busy[task] = None
+
+    async def _work(self, key: Key) -> None:
+        self._set_gauges()
+        try:
+            await self._reconcile(key)
+        finally:
+            self._busy.pop(cast("asyncio.Task[None]", asyncio.current_task()), None)
+            self._free_workers.release()
+            self.queue.done(key)
             self._set_gauges()
-            try:
-                await self._reconcile(key)
-            finally:
-                self.queue.done(key)
-                self._busy.discard(task)
-                self._set_gauges()
 
     async def _reconcile(self, key: Key) -> None:
         start = self._clock.now()
+        revision = 0 if self._polls is None else self._polls.revision
+        if self._polls is not None:
+            self._polls.forget(key)
         try:
             result = await self._reconciler.reconcile(key)
         except Exception:
@@ -232,9 +323,13 @@ class Controller:
             self.queue.add_after(key, wait)
             return
         self._backoff.succeeded(key)
-        self._count("requeue_after" if isinstance(result, Again) else "success", start)
+        self._count("success" if isinstance(result, Done) else "requeue_after", start)
         if isinstance(result, Again):
             self.queue.add_after(key, result.after)
+        elif isinstance(result, Poll) and self._polls is not None:
+            self._polls.rest(key, result, start, revision)
+        elif isinstance(result, Poll):
+            self.queue.add_after(key, result.period)
 
     def _count(self, result: str, start: float) -> None:
         self._metrics.add(RECONCILES, controller=self.name, result=result)
@@ -248,8 +343,15 @@ class Controller:
 class ControllerRuntime:
     """All controllers of a process."""
 
-    def __init__(self, clock: Clock, metrics: MetricsRegistry, *, seed: int = 0) -> None:
-        self._clock, self._metrics, self._seed = clock, metrics, seed
+    def __init__(
+        self,
+        clock: Clock,
+        metrics: MetricsRegistry,
+        *,
+        seed: int | str = 0,
+        feed: ChangeFeed | None = None,
+    ) -> None:
+        self._clock, self._metrics, self._seed, self._feed = clock, metrics, seed, feed
         self._controllers: dict[str, Controller] = {}
         self._stopped = asyncio.Event()
 
@@ -257,9 +359,15 @@ class ControllerRuntime:
         if reconciler.name in self._controllers:
             raise ValueError(f"there are two controllers {reconciler.name}")
         controller = Controller(
-            reconciler, self._clock, self._metrics, workers=workers, seed=self._seed
+            reconciler,
+            self._clock,
+            self._metrics,
+            workers=workers,
+            seed=self._seed,
+            feed=self._feed,
         )
         self._controllers[reconciler.name] = controller
+        reconciler.watch(controller.queue)
         return controller
 
     def __iter__(self) -> Iterator[Controller]:
@@ -270,17 +378,17 @@ class ControllerRuntime:
 
         Cancelled, it ends like a process that is killed: every reconciler at the await where it is.
         """
-        tasks = [task for controller in self for task in controller.start()]
+        for controller in self:
+            controller.start()
         try:
             await self._stopped.wait()
             for controller in self:
                 controller.stop()
-            if tasks:
-                await asyncio.wait(tasks, timeout=STOP_SECONDS)
+            in_work = [task for controller in self for task in controller.tasks]
+            if in_work:
+                await asyncio.wait(in_work, timeout=STOP_SECONDS)
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*(controller.kill() for controller in self))
 
     def stop(self) -> None:
         self._stopped.set()

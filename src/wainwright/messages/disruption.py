@@ -17,6 +17,7 @@ from wainwright.messages.formatting import (
     join_with_and,
 )
 from wainwright.model.disruption import CommandWarning, WarningCode
+from wainwright.model.requirements import RequirementConflict
 
 
 class BlockerFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -221,6 +222,11 @@ WARNINGS: Final = {
     WarningCode.REPLICAS_TOGETHER: "step {step}: all {count} replicas of {workload} would be on "
     "{node}, a spot node; a topology spread constraint would keep them apart",
 }
+
+
+def describe_requirement_drift(conflict: RequirementConflict) -> str:
+    has = "nothing" if conflict.offered is None else conflict.offered
+    return f"{conflict.key} is {has}, and NodePool wants {conflict.wanted}"
 
 
 def describe_warning(warning: CommandWarning) -> str:

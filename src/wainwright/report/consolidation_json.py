@@ -12,6 +12,7 @@ from wainwright.messages.disruption import (
     BlockerFacts,
     VerdictFacts,
     describe_blocker,
+    describe_requirement_drift,
     describe_verdict,
     describe_warning,
 )
@@ -170,8 +171,7 @@ def describe_drift(drift: Drift) -> str:
     conflict = drift.conflict
     if conflict is None:
         return drift.reason
-    has = "nothing" if conflict.offered is None else conflict.offered
-    return f"{drift.reason}: {conflict.key} is {has}, and NodePool wants {conflict.wanted}"
+    return f"{drift.reason}: {describe_requirement_drift(conflict)}"
 
 
 def _held(held: HeldSaving) -> Document:

@@ -7,9 +7,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 from wainwright.api.wire import to_manifest
-from wainwright.core.launch.instance_type_truncation import MAX_TYPES_PER_CLAIM, truncate_types
-from wainwright.core.launch.launch_choice import options_of_claim
-from wainwright.model.instance_type_index import InstanceTypeIndex
+from wainwright.core.launch.instance_type_truncation import claim_instance_types
 from wainwright.model.plan import Plan, PlannedNodeClaim
 from wainwright.report.plan_input import AppliedOverlays, PlanInput
 from wainwright.translate.nodeclaims import MIN_VALUES_RELAXED_ANNOTATION, translate_planned_claim
@@ -23,19 +21,10 @@ def node_claim_manifests(given: PlanInput, plan: Plan) -> list[dict[str, Any]]:
 def _node_claim_manifest(claim: PlannedNodeClaim, given: PlanInput) -> dict[str, Any]:
     """One claim, with its instance types cheapest first, truncated to the maximum of a claim."""
     index, overlays = given.indexes[claim.pool], given.overlays.get(claim.pool, NO_OVERLAYS)
-    types = _kept_instance_types(claim, index)
+    types = claim_instance_types(claim, index)
     annotations = claim_annotations(claim, overlays, types, index.keys)
     pool = given.node_pools[claim.pool]
     return to_manifest(translate_planned_claim(claim, pool, types, annotations))
-
-
-def _kept_instance_types(claim: PlannedNodeClaim, index: InstanceTypeIndex) -> list[str]:
-    """The claim's instance types, cheapest first, truncated so that minValues hold if possible."""
-    remaining_names = set(claim.choices.instance_types)
-    kept = truncate_types(options_of_claim(claim, index), MAX_TYPES_PER_CLAIM) or index.types
-    return [instance_type.name for instance_type in kept if instance_type.name in remaining_names][
-        :MAX_TYPES_PER_CLAIM
-    ]
 
 
 PRICE_OVERLAY_ANNOTATION: Final = "karpenter.sh/price-overlay-applied"

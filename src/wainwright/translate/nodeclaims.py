@@ -104,7 +104,7 @@ def translate_node_claim(claim: NodeClaim) -> model.NodeClaim:
         termination_grace_period=parse_duration(spec.terminationGracePeriod),
         min_values_relaxed=annotations.get(MIN_VALUES_RELAXED_ANNOTATION) == "true",
         reservation_required=annotations.get(RESERVATION_REQUIRED_ANNOTATION) == "true",
-        launch_record=parse_launch_record(annotations.get(LAUNCH_RECORD_ANNOTATION)),
+        launch_record=launch_record_of(claim),
         instance=status.providerID.rpartition("/")[2],
     )
 
@@ -149,6 +149,10 @@ def _own_annotations(claim: model.NodeClaim) -> dict[str, str]:
 
 def format_launch_record(record: model.LaunchRecord) -> str:
     return msgspec.json.encode(record).decode()
+
+
+def launch_record_of(claim: NodeClaim) -> model.LaunchRecord | None:
+    return parse_launch_record((claim.metadata.annotations or {}).get(LAUNCH_RECORD_ANNOTATION))
 
 
 def parse_launch_record(text: str | None) -> model.LaunchRecord | None:

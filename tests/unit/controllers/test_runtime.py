@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from wainwright.clock import VirtualClock
 from wainwright.controllers.runtime import (
@@ -17,7 +19,9 @@ from wainwright.controllers.runtime import (
     Controller,
     ControllerRuntime,
     Key,
+    Poll,
     Result,
+    WorkQueue,
 )
 from wainwright.metrics import ACTIVE_WORKERS, RECONCILE_ERRORS, RECONCILES, MetricsRegistry
 
@@ -40,6 +44,9 @@ class Recorder:
         self._clock, self._act = clock, act
         self.calls: list[tuple[float, Key]] = []
         self.finished: list[Key] = []
+
+    def watch(self, queue: WorkQueue) -> None:
+        """Keys are added by the tests."""
 
     async def reconcile(self, key: Key) -> Result:
         self.calls.append((self._clock.now(), key))
@@ -262,3 +269,77 @@ def test_nothing_wakes_while_nothing_is_due(clock: VirtualClock) -> None:
         return idle
 
     assert clock.run(main()) == (True, 86_400.0)
+
+
+class World:
+    """Something that changes, and tells of it."""
+
+    def __init__(self) -> None:
+        self.revision = 0
+        self._callbacks: list[Callable[[], None]] = []
+
+    def on_change(self, callback: Callable[[], None]) -> None:
+        self._callbacks.append(callback)
+
+    def change(self) -> None:
+        self.revision += 1
+        for callback in self._callbacks:
+            callback()
+
+
+def _poll_times(
+    clock: VirtualClock, changes: list[float], *, feed: bool, due: float | None = None
+) -> list[tuple[float, int]]:
+    """When the key was looked at, and what was seen, of a poll every ten seconds."""
+    world, seen = World(), list[tuple[float, int]]()
+
+    async def look(_: Key) -> Result:
+        seen.append((clock.now(), world.revision))
+        return Poll(10.0, due)
+
+    async def main() -> None:
+        runtime = ControllerRuntime(clock, MetricsRegistry(), feed=world if feed else None)
+        controller = runtime.add(Recorder(clock, look))
+        running = asyncio.create_task(runtime.run())
+        controller.queue.add("a")
+        for moment in changes:
+            await clock.sleep(moment - clock.now())
+            world.change()
+        await clock.sleep(99.5 - clock.now())
+        runtime.stop()
+        await running
+
+    clock.run(main())
+    return seen
+
+
+def test_a_poll_is_repeated_by_its_period(clock: VirtualClock) -> None:
+    assert [at for at, _ in _poll_times(clock, [], feed=False)] == [10.0 * n for n in range(10)]
+
+
+def test_a_poll_that_can_find_nothing_new_is_not_woken(clock: VirtualClock) -> None:
+    assert _poll_times(clock, [12.0, 13.0, 55.0], feed=True) == [(0.0, 0), (20.0, 2), (60.0, 3)]
+
+
+def test_a_poll_is_woken_when_time_alone_changes_the_outcome(clock: VirtualClock) -> None:
+    assert [at for at, _ in _poll_times(clock, [], feed=True, due=34.0)] == [0.0, 40.0]
+
+
+@given(
+    changes=st.lists(
+        st.integers(1, 990).filter(lambda tenth: tenth % 100), max_size=8, unique=True
+    ).map(lambda tenths: [tenth / 10 for tenth in sorted(tenths)])
+)
+def test_polls_see_each_state_at_the_moment_at_which_plain_polling_sees_it(
+    changes: list[float],
+) -> None:
+    seen = []
+    for feed in (False, True):
+        clock = VirtualClock(0.0)
+        seen.append(_poll_times(clock, changes, feed=feed))
+        clock.close()
+    plain, gated = seen
+    first_seen: dict[int, float] = {}
+    for at, revision in plain:
+        first_seen.setdefault(revision, at)
+    assert gated == [(at, revision) for revision, at in first_seen.items()]

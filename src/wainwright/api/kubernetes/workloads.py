@@ -174,6 +174,20 @@ class Pod(KubernetesStruct, frozen=True, kw_only=True):
     status: PodStatus = PodStatus()
 
 
+class RollingUpdate(KubernetesStruct, frozen=True, kw_only=True):
+    """Numbers of pods, or percentages of the replicas."""
+
+    maxSurge: int | str | None = None
+    maxUnavailable: int | str | None = None
+
+
+class UpdateStrategy(KubernetesStruct, frozen=True, kw_only=True):
+    """How pods are replaced when the template has changed."""
+
+    type: str = ""
+    rollingUpdate: RollingUpdate | None = None
+
+
 class ReplicaSetSpec(KubernetesStruct, frozen=True, kw_only=True):
     """The spec of Deployments and ReplicaSets."""
 
@@ -181,6 +195,8 @@ class ReplicaSetSpec(KubernetesStruct, frozen=True, kw_only=True):
     """Absent means one."""
     selector: LabelSelector | None = None
     template: PodTemplateSpec = PodTemplateSpec()
+    strategy: UpdateStrategy | None = None
+    """Of Deployments alone."""
 
 
 class Deployment(KubernetesStruct, frozen=True, kw_only=True):
@@ -231,6 +247,7 @@ class StatefulSetSpec(KubernetesStruct, frozen=True, kw_only=True):
     ordinals: StatefulSetOrdinals | None = None
     podManagementPolicy: str = ""
     serviceName: str = ""
+    updateStrategy: UpdateStrategy | None = None
 
 
 class StatefulSet(KubernetesStruct, frozen=True, kw_only=True):
@@ -243,6 +260,7 @@ class StatefulSet(KubernetesStruct, frozen=True, kw_only=True):
 class DaemonSetSpec(KubernetesStruct, frozen=True, kw_only=True):
     selector: LabelSelector | None = None
     template: PodTemplateSpec = PodTemplateSpec()
+    updateStrategy: UpdateStrategy | None = None
 
 
 class DaemonSet(KubernetesStruct, frozen=True, kw_only=True):

@@ -39,5 +39,11 @@ class UnavailableOfferings:
         self._expiries = {key: until for key, until in self._expiries.items() if until > now}
         return tuple(sorted(self._expiries, key=lambda key: [part or "" for part in key]))
 
+    def next_expiry(self) -> float | None:
+        """When the first of them may be tried again."""
+        now = self._clock.now()
+        moments = (*self._expiries.values(), *self._subnets.values())
+        return min((moment for moment in moments if moment > now), default=None)
+
     def _until(self) -> float:
         return self._clock.now() + UNAVAILABLE_TTL

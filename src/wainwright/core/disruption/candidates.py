@@ -118,6 +118,10 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         return not self.pods
 
     @property
+    def is_nominated(self) -> bool:
+        return any(each.code is BlockerCode.NOMINATED for each in self.blockers)
+
+    @property
     def is_static(self) -> bool:
         """Whether its NodePool keeps a number of nodes, whatever pods need."""
         return self.pool is not None and self.pool.replicas is not None
@@ -169,7 +173,12 @@ def find_candidates(
     found = []
     for node in sorted((node for node in snapshot.nodes if node.managed), key=_name_of):
         earlier = known.get(node.name)
-        is_same = earlier is not None and earlier.node is node and now < earlier.valid_until
+        is_same = (
+            earlier is not None
+            and earlier.node is node
+            and now < earlier.valid_until
+            and earlier.is_nominated == is_nominated(node, context.nominated)
+        )
         found.append(earlier if earlier is not None and is_same else finder.candidate(node))
     return found
 
@@ -409,6 +418,11 @@ def expires_at(node: Node) -> float | None:
     return claim.created + claim.expire_after
 
 
+def is_nominated(node: Node, nominated: AbstractSet[str]) -> bool:
+    """Whether pods are expected on it: under its own name, or that of its claim."""
+    return node.name in nominated or (node.claim is not None and node.claim.name in nominated)
+
+
 def _node_blockers(node: Node, nominated: AbstractSet[str], now: float | None) -> Iterator[Blocker]:
     def blocker(code: BlockerCode, kind: BlockerKind, name: str) -> Blocker:
         return Blocker(code=code, kind=kind, name=name)
@@ -417,7 +431,7 @@ def _node_blockers(node: Node, nominated: AbstractSet[str], now: float | None) -
         yield blocker(BlockerCode.DELETING, BlockerKind.CONDITION, node.name)
     if not is_initialized(node):
         yield blocker(BlockerCode.NOT_INITIALIZED, BlockerKind.CONDITION, "Initialized")
-    if node.name in nominated:
+    if is_nominated(node, nominated):
         yield blocker(BlockerCode.NOMINATED, BlockerKind.CONDITION, node.name)
     expiry = expires_at(node)
     if expiry is not None and now is not None and expiry <= now:

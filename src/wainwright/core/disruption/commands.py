@@ -124,3 +124,5 @@ class DisruptionInput(msgspec.Struct, frozen=True, kw_only=True):
     catalogs: Mapping[str, InstanceTypeIndex]
     offered: Mapping[str, OfferedTypes] = {}
     """By NodePool what exists at all; without it nothing has drifted by its instance type."""
+    nominated: frozenset[str] = frozenset()
+    """Names of nodes and claims that pods were planned onto before, and may be on their way to."""

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import is_
 from typing import Final, TypeAlias
 
+import msgspec
+
 from wainwright.core.disruption.balanced import pool_totals
 from wainwright.core.disruption.budgets import BudgetCounter, DisruptionReason
 from wainwright.core.disruption.candidate_outcomes import ClosedNodes, RemovalEvaluator
@@ -71,7 +73,7 @@ class DisruptionPass:
         context = CandidateContext(
             catalogs=given.catalogs,
             offered=given.offered,
-            nominated=frozenset(each.node for each in pending.placements),
+            nominated=given.nominated.union(each.node for each in pending.placements),
             static_capacity=options.plan.static_capacity,
         )
         alike = previous if previous is not None and self._is_alike(previous) else None
@@ -170,6 +172,25 @@ class DisruptionPass:
                 if command is not None:
                     return command
         return None
+
+    def confirm(self, command: Command) -> Command | None:
+        """The command as it would be given now for the same nodes; None if it no longer holds.
+
+        Of empty nodes those that still are; of others all, or none.
+        """
+        now = {each.name: each for each in self.candidates}
+        current = [now[each.name] for each in command.candidates if each.name in now]
+        if command.method is Method.EMPTINESS:
+            free = [each for each in current if each.is_empty and not each.blockers_of_emptiness()]
+            kept = self._budgets.within(free, DisruptionReason.EMPTY)
+            return msgspec.structs.replace(command, candidates=tuple(kept)) if kept else None
+        allowed = self._budgets.within(
+            [each for each in current if not each.blockers], DisruptionReason.UNDERUTILIZED
+        )
+        if len(allowed) < len(command.candidates):
+            return None
+        found = self._removals.consolidate(command.method, allowed)
+        return found if isinstance(found, Command) else None
 
     def outcome(self, candidate: Candidate) -> Command | Outcome:
         """What removing the node alone comes to, whatever blocks it."""

@@ -5,16 +5,27 @@ cheapest first, few but diverse enough for minValues.
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
-from wainwright.core.launch.launch_choice import LaunchOptions, hourly_cost
+from wainwright.core.launch.launch_choice import LaunchOptions, hourly_cost, options_of_claim
 from wainwright.core.scheduling.constraints.min_values import MinValues
 from wainwright.model.bitset import union
 from wainwright.model.instance_type import InstanceType
+from wainwright.model.instance_type_index import InstanceTypeIndex
+from wainwright.model.plan import PlannedNodeClaim
 
 MAX_TYPES_PER_LAUNCH: Final = 60  # instance types in one launch request
 MAX_TYPES_PER_CLAIM: Final = 600  # instance types listed in a NodeClaim
 
 ValuesByKey: TypeAlias = Mapping[str, frozenset[str]]
 """By key: the values that one type has."""
+
+
+def claim_instance_types(claim: PlannedNodeClaim, index: InstanceTypeIndex) -> list[str]:
+    """What a NodeClaim lists, cheapest first, truncated so that minValues hold if possible."""
+    remaining_names = set(claim.choices.instance_types)
+    kept = truncate_types(options_of_claim(claim, index), MAX_TYPES_PER_CLAIM) or index.types
+    return [instance_type.name for instance_type in kept if instance_type.name in remaining_names][
+        :MAX_TYPES_PER_CLAIM
+    ]
 
 
 def truncate_types(options: LaunchOptions, most: int) -> tuple[InstanceType, ...] | None:

@@ -1,0 +1,86 @@
+"""NodeClaim objects of planned claims: name, owner, finalizer, hashes, and the types in order."""
+
+from collections.abc import Mapping
+from random import Random
+from typing import Final
+
+import msgspec
+
+from wainwright.api.karpenter.nodeclaim import NodeClaim
+from wainwright.api.karpenter.nodepool import NodePool
+from wainwright.api.wire import OwnerReference
+from wainwright.cloud import NodePoolCatalog
+from wainwright.controllers.cluster_cache import ClusterCache
+from wainwright.controllers.node_registration import TERMINATION_FINALIZER
+from wainwright.core.disruption.drift import pool_hash_annotations
+from wainwright.core.launch.instance_type_truncation import claim_instance_types
+from wainwright.metrics import NODECLAIMS_CREATED, MetricsRegistry
+from wainwright.model.plan import PlannedNodeClaim
+from wainwright.translate.nodeclaims import (
+    MIN_VALUES_RELAXED_ANNOTATION,
+    translate_planned_claim,
+)
+from wainwright.translate.pools import translate_pool
+
+SUFFIX_CHARACTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+SUFFIX_LENGTH: Final = 5
+
+
+class ClaimCreator:
+    """Creates the NodeClaims of plans and of disruption commands."""
+
+    def __init__(self, cache: ClusterCache, metrics: MetricsRegistry, random: Random) -> None:
+        self._cache, self._metrics, self._random = cache, metrics, random
+
+    async def create(
+        self,
+        claim: PlannedNodeClaim,
+        catalog: NodePoolCatalog,
+        *,
+        reason: str,
+        annotations: Mapping[str, str] | None = None,
+    ) -> NodeClaim:
+        """`reason` is for the metric; KubernetesError if the API server does not take it."""
+        made = await self._cache.create(self._object(claim, catalog, annotations or {}))
+        self._metrics.add(
+            NODECLAIMS_CREATED,
+            reason=reason,
+            nodepool=claim.pool,
+            min_values_relaxed=str(bool(claim.relaxed_min_values)).lower(),
+        )
+        return made
+
+    def _object(
+        self, claim: PlannedNodeClaim, catalog: NodePoolCatalog, more: Mapping[str, str]
+    ) -> NodeClaim:
+        pool = self._cache.get(NodePool, claim.pool)
+        assert pool is not None
+        annotations = {**pool_hash_annotations(translate_pool(pool)), **more}
+        if claim.relaxed_min_values:
+            annotations[MIN_VALUES_RELAXED_ANNOTATION] = "true"
+        types = claim_instance_types(claim, catalog.index)
+        made = translate_planned_claim(claim, pool, types, annotations)
+        metadata = msgspec.structs.replace(
+            made.metadata,
+            name=self._new_name(claim.pool),
+            finalizers=[TERMINATION_FINALIZER],
+            ownerReferences=[_owner(pool)],
+        )
+        return msgspec.structs.replace(made, metadata=metadata)
+
+    def _new_name(self, pool: str) -> str:
+        while True:
+            suffix = "".join(self._random.choices(SUFFIX_CHARACTERS, k=SUFFIX_LENGTH))
+            name = f"{pool}-{suffix}"
+            if self._cache.get(NodeClaim, name) is None:
+                return name
+
+
+def _owner(pool: NodePool) -> OwnerReference:
+    return OwnerReference(
+        apiVersion=pool.apiVersion,
+        kind=pool.kind,
+        name=pool.metadata.name,
+        uid=pool.metadata.uid,
+        blockOwnerDeletion=True,
+    )

@@ -1,0 +1,311 @@
+"""The objects of the cluster as controllers see them: kept by watches, and by their own writes.
+
+Reads are answered from memory. A write goes to the API server, and its answer is taken over at
+once, before the watch shows it: otherwise the next decision, a moment later, would not know of the
+last one, and would make it again. Versions tell which of the two is newer.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Collection
+from contextlib import aclosing
+from typing import Any, Final, Generic, TypeAlias
+
+import msgspec
+
+from wainwright.api.wire import ObjectMeta, WireStruct
+from wainwright.clock import Clock
+from wainwright.cluster import (
+    NO_PRECONDITIONS,
+    Cluster,
+    EventType,
+    MergePatch,
+    ObjectList,
+    ObjectT,
+    Preconditions,
+    WatchEvent,
+)
+from wainwright.errors import KubernetesError, ObjectNotFoundError, ResourceVersionGoneError
+
+LOG: Final = logging.getLogger(__name__)
+
+ObjectKey: TypeAlias = tuple[str, str]
+"""Namespace and name."""
+
+FIRST_RETRY: Final = 0.5  # seconds until a broken watch is opened again
+MAX_RETRY: Final = 30.0
+
+
+class Change(msgspec.Struct, Generic[ObjectT], frozen=True):
+    """An object before and after; None where there is none."""
+
+    before: ObjectT | None
+    after: ObjectT | None
+
+    @property
+    def object(self) -> ObjectT:
+        found = self.before if self.after is None else self.after
+        assert found is not None
+        return found
+
+    @property
+    def name(self) -> str:
+        return metadata_of(self.object).name
+
+
+ChangeHandler: TypeAlias = Callable[[Change[ObjectT]], None]
+
+
+def metadata_of(obj: WireStruct) -> ObjectMeta:
+    metadata: ObjectMeta = obj.metadata  # type: ignore[attr-defined] # every kind has metadata
+    return metadata
+
+
+def key_of(obj: WireStruct) -> ObjectKey:
+    metadata = metadata_of(obj)
+    return metadata.namespace, metadata.name
+
+
+class _KindStore(Generic[ObjectT]):
+    """The objects of one kind."""
+
+    def __init__(self) -> None:
+        self.objects: dict[ObjectKey, ObjectT] = {}
+        self.handlers: list[ChangeHandler[ObjectT]] = []
+        self.is_listed = False
+        self.version = ""
+        """To resume the watch from; empty where the kind has to be listed."""
+        self._removed: dict[str, None] = {}
+        """uids of objects that we have removed and whose deletion no watch has shown yet."""
+
+    def put(self, obj: ObjectT) -> None:
+        """Takes the object over unless a newer version is known, or its removal."""
+        metadata, key = metadata_of(obj), key_of(obj)
+        known = self.objects.get(key)
+        if metadata.uid in self._removed or (known is not None and not _is_newer(obj, known)):
+            return
+        self.objects[key] = obj
+        self._notify(Change(known, obj))
+
+    def remove(self, obj: ObjectT, *, is_seen: bool) -> None:
+        """`is_seen`: by a watch; else it is our own doing, and older versions may still come."""
+        uid, key = metadata_of(obj).uid, key_of(obj)
+        if is_seen:
+            self._removed.pop(uid, None)
+        else:
+            self._removed[uid] = None
+        known = self.objects.get(key)
+        if known is not None and metadata_of(known).uid == uid:
+            del self.objects[key]
+            self._notify(Change(known, None))
+
+    def replace(self, listed: ObjectList[ObjectT]) -> None:
+        """Takes over a list: what is missing from it and older than it no longer exists."""
+        present = {metadata_of(obj).uid for obj in listed.items}
+        for obj in [*self.objects.values()]:
+            is_older = _version(obj) <= int(listed.resource_version or 0)
+            if metadata_of(obj).uid not in present and is_older:
+                self.remove(obj, is_seen=True)
+        self._removed = {uid: None for uid in self._removed if uid in present}
+        for obj in listed.items:
+            self.put(obj)
+        self.is_listed, self.version = True, listed.resource_version
+
+    def _notify(self, change: Change[ObjectT]) -> None:
+        for handler in self.handlers:
+            handler(change)
+
+
+def _version(obj: WireStruct) -> int:
+    return int(metadata_of(obj).resourceVersion or 0)
+
+
+def _is_newer(obj: WireStruct, known: WireStruct) -> bool:
+    """Versions grow over all objects, so that one of a new object of that name is newer as well."""
+    return _version(obj) > _version(known)
+
+
+class Index(Generic[ObjectT]):
+    """The objects of a kind by some value of theirs, kept up to date."""
+
+    def __init__(self, value_of: Callable[[ObjectT], str]) -> None:
+        self._value_of = value_of
+        self._objects: dict[str, dict[ObjectKey, ObjectT]] = defaultdict(dict)
+
+    def get(self, value: str) -> list[ObjectT]:
+        """In the order of namespace and name."""
+        found = self._objects.get(value) if value else None
+        return [] if not found else [found[key] for key in sorted(found)]
+
+    def count(self, value: str) -> int:
+        return len(self._objects.get(value, ()))
+
+    def update(self, change: Change[ObjectT]) -> None:
+        if change.before is not None:
+            value = self._value_of(change.before)
+            objects = self._objects.get(value)
+            if objects is not None:
+                objects.pop(key_of(change.before), None)
+                if not objects:
+                    del self._objects[value]
+        if change.after is not None and (value := self._value_of(change.after)):
+            self._objects[value][key_of(change.after)] = change.after
+
+
+class ClusterCache:
+    """All objects of these kinds, and the writes of this process."""
+
+    def __init__(self, cluster: Cluster, clock: Clock, kinds: Collection[type[WireStruct]]) -> None:
+        self._cluster, self._clock = cluster, clock
+        self._stores: dict[type[WireStruct], _KindStore[Any]] = {
+            kind: _KindStore() for kind in kinds
+        }
+        self._listed = asyncio.Event()
+
+    # Reading
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether every kind has been listed once."""
+        return self._listed.is_set()
+
+    async def wait_until_listed(self) -> None:
+        await self._listed.wait()
+
+    def get(self, kind: type[ObjectT], name: str, namespace: str = "") -> ObjectT | None:
+        return self._store(kind).objects.get((namespace, name))
+
+    def all(self, kind: type[ObjectT]) -> Collection[ObjectT]:
+        return self._store(kind).objects.values()
+
+    def subscribe(self, kind: type[ObjectT], handler: ChangeHandler[ObjectT]) -> None:
+        """Calls the handler at each change from now on, and for what is there already."""
+        store = self._store(kind)
+        store.handlers.append(handler)
+        for obj in [*store.objects.values()]:
+            handler(Change(None, obj))
+
+    def index(self, kind: type[ObjectT], value_of: Callable[[ObjectT], str]) -> Index[ObjectT]:
+        """An index of the kind by that value; objects whose value is empty are left out."""
+        index = Index(value_of)
+        self.subscribe(kind, index.update)
+        return index
+
+    def _store(self, kind: type[ObjectT]) -> _KindStore[ObjectT]:
+        return self._stores[kind]
+
+    # Writing
+
+    async def create(self, obj: ObjectT) -> ObjectT:
+        return self._assume(await self._cluster.create(obj))
+
+    async def patch(self, obj: ObjectT, patch: MergePatch, *, any_version: bool = True) -> ObjectT:
+        """Without `any_version` a ConflictError if the object has been changed by others."""
+        metadata = metadata_of(obj)
+        patched = await self._cluster.patch(
+            type(obj), metadata.name, _at_version(obj, patch, any_version), metadata.namespace
+        )
+        return self._assume_patched(patched)
+
+    async def patch_status(
+        self, obj: ObjectT, patch: MergePatch, *, any_version: bool = False
+    ) -> ObjectT:
+        """Patches the status of this version: lists in it are replaced as a whole, so that what
+        others wrote since would be lost. `any_version` is for a patch without lists.
+        """
+        metadata = metadata_of(obj)
+        versioned = _at_version(obj, {"status": patch}, any_version)
+        patched = await self._cluster.patch_status(
+            type(obj), metadata.name, versioned, metadata.namespace
+        )
+        return self._assume_patched(patched)
+
+    async def delete(self, obj: WireStruct, *, grace_period: int | None = None) -> None:
+        """Deletes this very object, not another of its name; one that is gone counts as deleted."""
+        metadata = metadata_of(obj)
+        wanted = Preconditions(uid=metadata.uid) if metadata.uid else NO_PRECONDITIONS
+        try:
+            await self._cluster.delete(
+                type(obj),
+                metadata.name,
+                metadata.namespace,
+                preconditions=wanted,
+                grace_period=grace_period,
+            )
+        except ObjectNotFoundError:
+            self._store(type(obj)).remove(obj, is_seen=False)
+
+    async def evict(self, name: str, namespace: str, *, uid: str) -> None:
+        await self._cluster.evict(name, namespace, uid=uid)
+
+    async def read(self, obj: ObjectT) -> ObjectT:
+        """The object as the API server has it, where memory may be behind."""
+        metadata = metadata_of(obj)
+        return self._assume(await self._cluster.get(type(obj), metadata.name, metadata.namespace))
+
+    def _assume(self, obj: ObjectT) -> ObjectT:
+        if type(obj) in self._stores:
+            self._store(type(obj)).put(obj)
+        return obj
+
+    def _assume_patched(self, obj: ObjectT) -> ObjectT:
+        """The answer to a patch that removed the last finalizer is the end of the object."""
+        metadata = metadata_of(obj)
+        is_kept = metadata.finalizers or metadata.deletionGracePeriodSeconds
+        if metadata.deletionTimestamp and not is_kept and type(obj) in self._stores:
+            self._store(type(obj)).remove(obj, is_seen=False)
+            return obj
+        return self._assume(obj)
+
+    # Watching
+
+    async def run(self) -> None:
+        """Keeps the objects up to date until it is cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for kind in self._stores:
+                tasks.create_task(self._follow(kind), name=f"watch {kind.__name__}")
+
+    async def _follow(self, kind: type[ObjectT]) -> None:
+        store, retry = self._store(kind), FIRST_RETRY
+        while True:
+            try:
+                if not store.version:
+                    await self._list(kind)
+                retry = FIRST_RETRY
+                await self._watch(kind)
+            except ResourceVersionGoneError:
+                store.version = ""
+            except KubernetesError as error:
+                LOG.warning("watching %s: %s; again in %.1f s", kind.__name__, error, retry)
+                await self._clock.sleep(retry)
+                retry = min(MAX_RETRY, 2 * retry)
+
+    async def _list(self, kind: type[ObjectT]) -> None:
+        listed = await self._cluster.list(kind)
+        self._store(kind).replace(listed)
+        if all(store.is_listed for store in self._stores.values()):
+            self._listed.set()
+
+    async def _watch(self, kind: type[ObjectT]) -> None:
+        """Until the server ends the watch."""
+        store = self._store(kind)
+        async with aclosing(self._cluster.watch(kind, store.version)) as events:
+            async for event in events:
+                self._take(store, event)
+                store.version = event.resource_version
+
+    def _take(self, store: _KindStore[ObjectT], event: WatchEvent[ObjectT]) -> None:
+        if event.object is None:
+            return
+        if event.type is EventType.DELETED:
+            store.remove(event.object, is_seen=True)
+        else:
+            store.put(event.object)
+
+
+def _at_version(obj: WireStruct, patch: MergePatch, any_version: bool) -> MergePatch:
+    if any_version:
+        return patch
+    metadata = {**patch.get("metadata", {}), "resourceVersion": metadata_of(obj).resourceVersion}
+    return {**patch, "metadata": metadata}

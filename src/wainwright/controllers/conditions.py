@@ -1,0 +1,97 @@
+"""Conditions of our own objects: set one, and derive Ready from those that it depends on."""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from wainwright.api.wire import Condition
+
+READY: Final = "Ready"
+TRUE: Final = "True"
+FALSE: Final = "False"
+UNKNOWN: Final = "Unknown"
+
+LAUNCHED: Final = "Launched"
+REGISTERED: Final = "Registered"
+INITIALIZED: Final = "Initialized"
+CONSOLIDATABLE: Final = "Consolidatable"
+DRIFTED: Final = "Drifted"
+DRAINED: Final = "Drained"
+VOLUMES_DETACHED: Final = "VolumesDetached"
+INSTANCE_TERMINATING: Final = "InstanceTerminating"
+CONSISTENT_STATE_FOUND: Final = "ConsistentStateFound"
+DISRUPTION_REASON: Final = "DisruptionReason"
+
+NODE_CLAIM_READINESS: Final = (LAUNCHED, REGISTERED, INITIALIZED)
+"""A NodeClaim is Ready when all of these are True."""
+
+
+def format_timestamp(seconds: float) -> str:
+    """RFC 3339 in UTC, in whole seconds, as Kubernetes writes times."""
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class ConditionSet:
+    """The conditions of one object, to be changed and written back as a whole."""
+
+    def __init__(
+        self,
+        written: Iterable[Condition] | None,
+        *,
+        now: float,
+        generation: int | None,
+        readiness: tuple[str, ...] = (),
+    ) -> None:
+        self._before = {each.type: each for each in written or ()}
+        self._conditions = dict(self._before)
+        self._now, self._generation, self._readiness = now, generation, readiness
+
+    def status(self, kind: str) -> str:
+        """Unknown where there is none."""
+        found = self._conditions.get(kind)
+        return UNKNOWN if found is None else found.status
+
+    def is_true(self, kind: str) -> bool:
+        return self.status(kind) == TRUE
+
+    def set(self, kind: str, status: str, reason: str = "", message: str = "") -> None:
+        """The time of the transition changes with the status only; without a reason it is the
+        condition's own name, as an API server requires one.
+        """
+        known = self._conditions.get(kind)
+        is_same = known is not None and known.status == status
+        self._conditions[kind] = Condition(
+            type=kind,
+            status=status,
+            reason=reason or kind,
+            message=message,
+            lastTransitionTime=known.lastTransitionTime
+            if known is not None and is_same
+            else format_timestamp(self._now),
+            observedGeneration=self._generation,
+        )
+
+    def clear(self, kind: str) -> None:
+        self._conditions.pop(kind, None)
+
+    def patch(self) -> Mapping[str, Any] | None:
+        """What to write into the status; None if nothing has changed."""
+        if self._readiness:
+            self._set_ready()
+        if self._conditions == self._before:
+            return None
+        ordered = [self._conditions[kind] for kind in sorted(self._conditions)]
+        return {"conditions": msgspec.to_builtins(ordered)}
+
+    def _set_ready(self) -> None:
+        statuses = {kind: self.status(kind) for kind in self._readiness}
+        if all(status == TRUE for status in statuses.values()):
+            self.set(READY, TRUE)
+            return
+        status = FALSE if FALSE in statuses.values() else UNKNOWN
+        lacking = [kind for kind, each in statuses.items() if each == status]
+        found = self._conditions.get(lacking[0])
+        message = "" if found is None else found.message
+        self.set(READY, status, f"{lacking[0]}{status}" if found is None else found.reason, message)

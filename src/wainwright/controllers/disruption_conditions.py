@@ -1,0 +1,140 @@
+"""What NodeClaims say about their disruption: when a pod last came or went, and whether they have
+been quiet for long enough to be consolidated.
+"""
+
+from typing import Final
+
+from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
+from wainwright.api.karpenter.nodepool import NodePool
+from wainwright.api.kubernetes.cluster import Node
+from wainwright.api.kubernetes.workloads import Pod
+from wainwright.controllers import conditions as condition
+from wainwright.controllers.cluster_cache import Change
+from wainwright.controllers.conditions import ConditionSet, format_timestamp
+from wainwright.controllers.context import ControllerContext
+from wainwright.controllers.live_state import is_ours
+from wainwright.controllers.runtime import DONE, Again, Key, Result, WorkQueue
+from wainwright.errors import ConflictError
+from wainwright.translate.disruption import parse_duration
+from wainwright.translate.node_claim_pairing import pool_of_claim
+from wainwright.translate.object_metadata import has_owner_kind, parse_timestamp
+from wainwright.translate.pods import is_terminal
+
+POD_EVENT_SECONDS: Final = 10.0
+"""Pod events of a node are written at most this often."""
+
+
+class PodEvents:
+    """Writes down when a pod was last bound to a node, finished there, or began to leave it."""
+
+    name = "nodeclaim.podevents"
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._context, self._cache, self._state = context, context.cache, context.state
+
+    def watch(self, queue: WorkQueue) -> None:
+        def changed_pod(change: Change[Pod]) -> None:
+            if _is_pod_event(change):
+                queue.add(change.object.spec.nodeName)
+
+        self._cache.subscribe(Pod, changed_pod)
+
+    async def reconcile(self, key: Key) -> Result:
+        node = self._cache.get(Node, key)
+        claims = [] if node is None else self._state.claims_of_node(node)
+        if len(claims) != 1 or not is_ours(claims[0].spec.nodeClassRef):
+            return DONE
+        now = self._context.clock.now()
+        last = parse_timestamp((claims[0].status or NodeClaimStatus()).lastPodEventTime)
+        if last is None or now - last >= POD_EVENT_SECONDS:
+            stamp = {"lastPodEventTime": format_timestamp(now)}
+            await self._cache.patch_status(claims[0], stamp, any_version=True)
+        return DONE
+
+
+def _is_pod_event(change: Change[Pod]) -> bool:
+    pod = change.object
+    if not pod.spec.nodeName or has_owner_kind(pod.metadata, "DaemonSet"):
+        return False
+    return _phase(change.before) != _phase(change.after)
+
+
+def _phase(pod: Pod | None) -> tuple[bool, bool, bool]:
+    if pod is None:
+        return False, False, True
+    is_leaving = pod.metadata.deletionTimestamp is not None
+    return bool(pod.spec.nodeName), is_terminal(pod), is_leaving
+
+
+class DisruptionConditions:
+    """Sets Consolidatable once a node has been quiet for consolidateAfter."""
+
+    name = "nodeclaim.disruption"
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._context, self._cache = context, context.cache
+        self._by_pool = context.cache.index(NodeClaim, lambda claim: pool_of_claim(claim) or "")
+
+    def watch(self, queue: WorkQueue) -> None:
+        def changed_claim(change: Change[NodeClaim]) -> None:
+            if change.after is None:
+                queue.forget(change.name)
+            else:
+                queue.add(change.name)
+
+        def changed_pool(change: Change[NodePool]) -> None:
+            before, after = change.before, change.after
+            if before is None or after is None or before.spec is not after.spec:
+                for claim in self._by_pool.get(change.name):
+                    queue.add(claim.metadata.name)
+
+        self._cache.subscribe(NodeClaim, changed_claim)
+        self._cache.subscribe(NodePool, changed_pool)
+
+    async def reconcile(self, key: Key) -> Result:
+        claim = self._cache.get(NodeClaim, key)
+        if claim is None or claim.metadata.deletionTimestamp:
+            return DONE
+        pool = self._cache.get(NodePool, pool_of_claim(claim) or "")
+        if pool is None or not is_ours(claim.spec.nodeClassRef):
+            return DONE
+        conditions = ConditionSet(
+            (claim.status or NodeClaimStatus()).conditions,
+            now=self._context.clock.now(),
+            generation=claim.metadata.generation,
+        )
+        left = self._set_consolidatable(claim, pool, conditions)
+        patch = conditions.patch()
+        try:
+            if patch is not None:
+                await self._cache.patch_status(claim, patch)
+        except ConflictError:
+            return Again(0.0)
+        return DONE if left is None else Again(left)
+
+    def _set_consolidatable(
+        self, claim: NodeClaim, pool: NodePool, conditions: ConditionSet
+    ) -> float | None:
+        """The seconds until it may be set, if time alone is lacking."""
+        after = parse_duration(pool.spec.disruption.consolidateAfter)
+        if after is None or not conditions.is_true(condition.INITIALIZED):
+            conditions.clear(condition.CONSOLIDATABLE)
+            return None
+        since = _quiet_since(claim)
+        left = since + after - self._context.clock.now()
+        if left > 0:
+            conditions.clear(condition.CONSOLIDATABLE)
+            return left
+        conditions.set(condition.CONSOLIDATABLE, condition.TRUE)
+        return None
+
+
+def _quiet_since(claim: NodeClaim) -> float:
+    status = claim.status or NodeClaimStatus()
+    last = parse_timestamp(status.lastPodEventTime)
+    if last is not None:
+        return last
+    stated = {each.type: each for each in status.conditions or ()}
+    initialized = stated.get(condition.INITIALIZED)
+    since = None if initialized is None else parse_timestamp(initialized.lastTransitionTime)
+    return since or parse_timestamp(claim.metadata.creationTimestamp) or 0.0

@@ -1,0 +1,100 @@
+"""Kubernetes Events: what was done or not done to an object, for people."""
+
+import logging
+from hashlib import blake2b
+from typing import Final
+
+import msgspec
+
+from wainwright.api.api_resources import resource_of
+from wainwright.api.kubernetes.meta import ObjectReference
+from wainwright.api.kubernetes.operations import Event, EventSource
+from wainwright.api.wire import ObjectMeta, WireStruct
+from wainwright.clock import Clock
+from wainwright.cluster import Cluster
+from wainwright.controllers.cluster_cache import metadata_of
+from wainwright.controllers.conditions import format_timestamp
+from wainwright.errors import KubernetesError
+
+LOG: Final = logging.getLogger(__name__)
+
+COMPONENT: Final = "karpenter"
+REPEAT_SECONDS: Final = 120.0
+"""An event that is the same is not written again within this time."""
+MAX_MESSAGE: Final = 1024
+"""Characters that an Event's message may have."""
+KEPT: Final = 10_000
+"""Events that are remembered at most, so that memory does not grow with the cluster's age."""
+NORMAL: Final = "Normal"
+WARNING: Final = "Warning"
+
+
+class EventRecorder:
+    """Writes events, each once in a while; an event that cannot be written is only logged."""
+
+    def __init__(self, cluster: Cluster, clock: Clock) -> None:
+        self._cluster, self._clock = cluster, clock
+        self._written: dict[tuple[str, ...], float] = {}
+
+    async def warn(
+        self, about: WireStruct, reason: str, message: str, *, repeat: float = REPEAT_SECONDS
+    ) -> None:
+        await self._record(about, WARNING, reason, message, repeat)
+
+    async def inform(
+        self, about: WireStruct, reason: str, message: str, *, repeat: float = REPEAT_SECONDS
+    ) -> None:
+        await self._record(about, NORMAL, reason, message, repeat)
+
+    async def _record(
+        self, about: WireStruct, kind: str, reason: str, message: str, repeat: float
+    ) -> None:
+        metadata, now = metadata_of(about), self._clock.now()
+        message = truncate(message, MAX_MESSAGE)
+        key = (type(about).__name__, metadata.namespace, metadata.name, reason, message)
+        last = self._written.get(key)
+        if last is not None and now - last < repeat:
+            return
+        self._remember(key, now)
+        try:
+            await self._cluster.create(_event(about, kind, reason, message, now, key))
+        except KubernetesError as error:
+            LOG.warning("event %s of %s was not written: %s", reason, metadata.name, error)
+
+    def _remember(self, key: tuple[str, ...], now: float) -> None:
+        self._written.pop(key, None)
+        self._written[key] = now
+        if len(self._written) > KEPT:
+            del self._written[next(iter(self._written))]
+
+
+def _event(
+    about: WireStruct, kind: str, reason: str, message: str, now: float, key: tuple[str, ...]
+) -> Event:
+    metadata, resource = metadata_of(about), resource_of(type(about))
+    digest = blake2b(msgspec.json.encode([*key, now]), digest_size=8).hexdigest()
+    stamp = format_timestamp(now)
+    return Event(
+        metadata=ObjectMeta(
+            name=f"{metadata.name[:200]}.{digest}", namespace=metadata.namespace or "default"
+        ),
+        involvedObject=ObjectReference(
+            apiVersion=resource.api_version,
+            kind=resource.kind,
+            namespace=metadata.namespace,
+            name=metadata.name,
+            uid=metadata.uid,
+        ),
+        type=kind,
+        reason=reason,
+        message=message,
+        source=EventSource(component=COMPONENT),
+        count=1,
+        firstTimestamp=stamp,
+        lastTimestamp=stamp,
+    )
+
+
+def truncate(text: str, most: int) -> str:
+    """The text, cut so that it has at most so many characters with the final "..."."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."

@@ -1,0 +1,202 @@
+"""The state of the cluster that decisions are made on, kept up to date by the cache.
+
+It is what the planner sees, and what only this process knows: the nodes that pods were just planned
+onto. Nothing may act before it is in sync.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import msgspec
+
+from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
+from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
+from wainwright.api.karpenter.nodepool import NodePool
+from wainwright.api.karpenter.shared_fields import NodeClassRef
+from wainwright.api.kubernetes.cluster import (
+    Namespace,
+    Node,
+    PodDisruptionBudget,
+    PriorityClass,
+    RuntimeClass,
+    Service,
+)
+from wainwright.api.kubernetes.operations import VolumeAttachment
+from wainwright.api.kubernetes.storage import (
+    CSINode,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from wainwright.api.kubernetes.workloads import (
+    DaemonSet,
+    Deployment,
+    Pod,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
+from wainwright.api.wire import WireStruct
+from wainwright.clock import Clock
+from wainwright.cloud import NodePoolCatalog
+from wainwright.controllers.cluster_cache import Change, ClusterCache
+from wainwright.controllers.conditions import LAUNCHED, UNKNOWN
+from wainwright.model.snapshot import Snapshot
+from wainwright.translate.cluster_state import ClusterState
+from wainwright.translate.topology import DefaultConstraints
+from wainwright.translate.volumes import claim_name, relevant_volumes
+
+SNAPSHOT_KINDS: Final[tuple[type[WireStruct], ...]] = (
+    Pod,
+    Node,
+    NodeClaim,
+    NodePool,
+    DaemonSet,
+    PodDisruptionBudget,
+    PersistentVolumeClaim,
+    PersistentVolume,
+    StorageClass,
+    CSINode,
+    PriorityClass,
+    RuntimeClass,
+    Namespace,
+    StatefulSet,
+)
+DEFAULT_CONSTRAINT_KINDS: Final[tuple[type[WireStruct], ...]] = (
+    Service,
+    Deployment,
+    ReplicaSet,
+    ReplicationController,
+)
+"""Only the scheduler's default spread constraints depend on them: they are watched where there are
+any, as ReplicaSets are many."""
+
+
+def is_ours(reference: NodeClassRef) -> bool:
+    """Whether the class is one that we launch from; objects of others are left alone."""
+    return reference.group == "karpenter.k8s.aws" and reference.kind == EC2NodeClass.__name__
+
+
+class LiveState:
+    def __init__(
+        self,
+        cache: ClusterCache,
+        clock: Clock,
+        default_constraints: DefaultConstraints = (),
+    ) -> None:
+        self._cache, self._clock = cache, clock
+        self._state = ClusterState(default_constraints)
+        self._unresolved: dict[str, None] = {}
+        """Claims whose instance is not known yet, and whose launch has not failed so far."""
+        self._nominated: dict[str, float] = {}
+        """By name of node or claim, until when it is kept for the pods planned onto it."""
+        self._keeping_pods: set[str] = set()
+        self.nodes_by_provider_id = cache.index(Node, lambda node: node.spec.providerID)
+        self.claims_by_provider_id = cache.index(NodeClaim, _provider_id)
+        self.pods_by_node = cache.index(Pod, lambda pod: pod.spec.nodeName)
+        self.attachments_by_node = cache.index(VolumeAttachment, lambda each: each.spec.nodeName)
+        kinds = SNAPSHOT_KINDS + (DEFAULT_CONSTRAINT_KINDS if default_constraints else ())
+        for kind in kinds:
+            cache.subscribe(kind, self._apply)
+        cache.subscribe(NodeClaim, self._track_launch)
+
+    def _apply(self, change: Change[WireStruct]) -> None:
+        if change.after is None:
+            assert change.before is not None
+            self._state.remove(change.before)
+        elif not _is_foreign(change.after):
+            self._state.apply(change.after)
+
+    def _track_launch(self, change: Change[NodeClaim]) -> None:
+        claim = change.after
+        if claim is not None and not _is_foreign(claim) and _is_unresolved(claim):
+            self._unresolved[change.name] = None
+        else:
+            self._unresolved.pop(change.name, None)
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether every Node and NodeClaim is known, and of each claim the instance.
+
+        A plan made while an instance is on its way would take it for smaller than it is. A claim
+        whose launch has failed once does not keep others waiting: it counts by its requests.
+        """
+        return self._cache.is_listed and not self._unresolved
+
+    def snapshot(self, catalogs: Iterable[NodePoolCatalog] = ()) -> Snapshot:
+        """The cluster as it is now, with the reservations of these catalogs."""
+        reservations = {each.id: each for catalog in catalogs for each in catalog.reservations}
+        translated = self._state.snapshot(reservations=reservations.values(), now=self._clock.now())
+        return self._with_kept_pods(translated.snapshot)
+
+    def _with_kept_pods(self, snapshot: Snapshot) -> Snapshot:
+        if not self._keeping_pods:
+            return snapshot
+        nodes = tuple(
+            msgspec.structs.replace(node, deleting=False)
+            if node.name in self._keeping_pods
+            else node
+            for node in snapshot.nodes
+        )
+        return msgspec.structs.replace(snapshot, nodes=nodes)
+
+    @contextmanager
+    def keep_pods(self, nodes: Iterable[str]) -> Iterator[None]:
+        """Meanwhile their pods are planned nowhere else, although the nodes are tainted.
+
+        A command taints its nodes before it launches replacements: a plan made in between would
+        launch nodes for the same pods.
+        """
+        names = [name for name in nodes if name not in self._keeping_pods]
+        self._keeping_pods.update(names)
+        try:
+            yield
+        finally:
+            self._keeping_pods.difference_update(names)
+
+    def claims_of_node(self, node: Node) -> list[NodeClaim]:
+        return self.claims_by_provider_id.get(node.spec.providerID)
+
+    def nodes_of_claim(self, claim: NodeClaim) -> list[Node]:
+        return self.nodes_by_provider_id.get(_provider_id(claim))
+
+    def volumes_of_pod(self, pod: Pod) -> list[str]:
+        """The names of the PersistentVolumes that the pod uses."""
+        namespace = pod.metadata.namespace
+        names = (claim_name(volume, pod) for volume in relevant_volumes(pod.spec))
+        claims = (self._cache.get(PersistentVolumeClaim, name, namespace) for name in names if name)
+        return [claim.spec.volumeName for claim in claims if claim and claim.spec.volumeName]
+
+    # Nominations
+
+    def nominate(self, name: str, seconds: float) -> None:
+        """Keeps the node, or the claim of this name, from being removed for a while."""
+        self._nominated[name] = self._clock.now() + seconds
+
+    def nominated(self) -> frozenset[str]:
+        """The names of nodes and claims that pods were planned onto, and may be on their way to."""
+        now = self._clock.now()
+        self._nominated = {name: end for name, end in self._nominated.items() if end > now}
+        return frozenset(self._nominated)
+
+    @property
+    def next_nomination_end(self) -> float | None:
+        return min(self._nominated.values(), default=None)
+
+
+def _provider_id(claim: NodeClaim) -> str:
+    return (claim.status or NodeClaimStatus()).providerID
+
+
+def _is_unresolved(claim: NodeClaim) -> bool:
+    if _provider_id(claim) or claim.metadata.deletionTimestamp:
+        return False
+    conditions = (claim.status or NodeClaimStatus()).conditions or ()
+    return not any(each.type == LAUNCHED and each.status == UNKNOWN for each in conditions)
+
+
+def _is_foreign(obj: WireStruct) -> bool:
+    if isinstance(obj, NodePool):
+        return not is_ours(obj.spec.template.spec.nodeClassRef)
+    return isinstance(obj, NodeClaim) and not is_ours(obj.spec.nodeClassRef)

@@ -1,0 +1,125 @@
+"""All controllers of one process: their wiring, and the order in which they start."""
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+from typing import Final, TypeAlias
+
+import msgspec
+
+from wainwright.api.catalog_documents import InstanceType, NodeOverlay
+from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
+from wainwright.api.kubernetes.operations import VolumeAttachment
+from wainwright.api.wire import WireStruct
+from wainwright.clock import Clock
+from wainwright.cloud import CloudProvider, LaunchLog
+from wainwright.cluster import Cluster
+from wainwright.controllers.claim_creation import ClaimCreator
+from wainwright.controllers.cloud_upkeep import CloudRefresh, GarbageCollection
+from wainwright.controllers.cluster_cache import ClusterCache
+from wainwright.controllers.context import ControllerContext
+from wainwright.controllers.declared_objects import DeclaredObjectsTracker
+from wainwright.controllers.disruption import Disruption
+from wainwright.controllers.disruption_conditions import DisruptionConditions, PodEvents
+from wainwright.controllers.disruption_queue import DisruptionQueue
+from wainwright.controllers.drift_detection import DriftDetection
+from wainwright.controllers.events import EventRecorder
+from wainwright.controllers.expiration import Expiration
+from wainwright.controllers.launch_log import NodeClaimLaunchLog
+from wainwright.controllers.live_state import SNAPSHOT_KINDS, LiveState
+from wainwright.controllers.node_termination import NodeTermination, PodEviction
+from wainwright.controllers.nodeclaim_lifecycle import NodeClaimLifecycle
+from wainwright.controllers.nodeclass_status import NodeClassStatus
+from wainwright.controllers.provisioning import Provisioner
+from wainwright.controllers.runtime import ChangeFeed, ControllerRuntime, Reconciler
+from wainwright.controllers.settings import ControllerSettings
+from wainwright.metered_cloud import MeteredCloudProvider
+from wainwright.metrics import MetricsRegistry
+
+WATCHED_KINDS: Final[tuple[type[WireStruct], ...]] = (
+    *SNAPSHOT_KINDS,
+    EC2NodeClass,
+    InstanceType,
+    NodeOverlay,
+    VolumeAttachment,
+)
+LIFECYCLE_WORKERS: Final = 200
+"""Launches that are asked for at the same time are merged into one request; a worker waits for
+each."""
+
+CloudFactory: TypeAlias = Callable[[LaunchLog], CloudProvider]
+
+
+class ControllerEnvironment(msgspec.Struct, frozen=True, kw_only=True):
+    """The outside of the controllers."""
+
+    cluster: Cluster
+    make_cloud: CloudFactory
+    clock: Clock
+    metrics: MetricsRegistry
+    seed: int | str
+    """For names and jitter: no two processes of a cluster may have the same."""
+    feed: ChangeFeed | None = None
+    """Only in simulations."""
+
+
+class ControllerManager:
+    def __init__(self, environment: ControllerEnvironment, settings: ControllerSettings) -> None:
+        cluster, clock, metrics = environment.cluster, environment.clock, environment.metrics
+        self._cache = ClusterCache(cluster, clock, WATCHED_KINDS)
+        self._cloud = environment.make_cloud(NodeClaimLaunchLog(cluster, self._cache))
+        self._context = ControllerContext(
+            cache=self._cache,
+            state=LiveState(self._cache, clock),
+            cloud=self._cloud,
+            clock=clock,
+            events=EventRecorder(cluster, clock),
+            metrics=metrics,
+            settings=settings,
+        )
+        self._seed = environment.seed
+        self._declared = DeclaredObjectsTracker(self._cache, self._cloud)
+        self.runtime = ControllerRuntime(clock, metrics, seed=self._seed, feed=environment.feed)
+
+    async def run(self) -> None:
+        """Until it is cancelled, or the runtime is stopped."""
+        watches = asyncio.create_task(self._cache.run(), name="watches")
+        try:
+            await self._cache.wait_until_listed()
+            self._declared.apply()
+            await self._cloud.refresh()
+            self._add_controllers()
+            await self.runtime.run()
+        finally:
+            watches.cancel()
+            await asyncio.gather(watches, return_exceptions=True)
+
+    def _add_controllers(self) -> None:
+        context, declared = self._context, self._declared
+        eviction = PodEviction(context)
+        self._add(CloudRefresh(self._for(CloudRefresh.name)))
+        self._add(NodeClassStatus(self._for(NodeClassStatus.name), declared), workers=10)
+        creator = ClaimCreator(context.cache, context.metrics, Random(f"{self._seed} names"))
+        queue = DisruptionQueue(context, creator)
+        self._add(Provisioner(context, declared, creator))
+        self._add(NodeClaimLifecycle(self._for(NodeClaimLifecycle.name)), workers=LIFECYCLE_WORKERS)
+        self._add(eviction, workers=100)
+        self._add(NodeTermination(self._for(NodeTermination.name), eviction), workers=100)
+        self._add(PodEvents(context), workers=10)
+        self._add(DisruptionConditions(context), workers=10)
+        self._add(DriftDetection(self._for(DriftDetection.name), declared), workers=10)
+        self._add(Expiration(context))
+        self._add(queue)
+        self._add(Disruption(context, declared, queue))
+        self._add(GarbageCollection(self._for(GarbageCollection.name)))
+
+    def _add(self, reconciler: Reconciler, *, workers: int = 1) -> None:
+        self.runtime.add(reconciler, workers=workers)
+
+    def _for(self, controller: str) -> ControllerContext:
+        """The context with a cloud that measures the calls of this controller."""
+        context = self._context
+        metered = MeteredCloudProvider(
+            self._cloud, context.clock, context.metrics, controller=controller
+        )
+        return msgspec.structs.replace(context, cloud=metered)

@@ -1,0 +1,47 @@
+"""What a user may set about the controllers; defaults are those of Karpenter."""
+
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from wainwright.core.disruption.commands import DEFAULT_DISRUPTION_OPTIONS, DisruptionOptions
+from wainwright.model.plan import DEFAULT_PLAN_OPTIONS, PlanOptions
+from wainwright.model.snapshot import Pool
+
+BATCH_IDLE_SECONDS: Final = 1.0
+BATCH_MAX_SECONDS: Final = 10.0
+MIN_NOMINATION_SECONDS: Final = 10.0
+
+
+PAUSE_ANNOTATION: Final = "wainwright.dev/pause"
+
+
+class Pause(StrEnum):
+    """What is not begun while it is paused; what is under way goes on."""
+
+    DISRUPTION = "disruption"
+    PROVISIONING = "provisioning"
+    ALL = "all"
+
+
+def is_paused(pool: Pool, what: Pause) -> bool:
+    """Whether the annotation of the NodePool says so."""
+    return pool.annotations.get(PAUSE_ANNOTATION) in (what, Pause.ALL)
+
+
+class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    batch_idle: float = BATCH_IDLE_SECONDS
+    """Seconds without a new pending pod after which a batch is planned."""
+    batch_max: float = BATCH_MAX_SECONDS
+    """Seconds after which a batch is planned in any case."""
+    plan_options: PlanOptions = DEFAULT_PLAN_OPTIONS
+    disruption_options: DisruptionOptions = DEFAULT_DISRUPTION_OPTIONS
+    """Its options of planning are replaced by those above."""
+    node_repair: bool = False
+    """The feature gate."""
+
+    @property
+    def nomination_seconds(self) -> float:
+        """How long a node that pods were planned onto is kept for them."""
+        return max(2 * self.batch_max, MIN_NOMINATION_SECONDS)

@@ -1,0 +1,236 @@
+"""A cluster with the controllers in it: an API server in memory, an emulated account, virtual time.
+
+The tests play the rest of the cluster: they create pods, let nodes join, and bind pods to them.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from random import Random
+from typing import Any
+
+import msgspec
+from tests.support.aws_account import discovered_node_class
+
+from wainwright.api.catalog_documents import Cloud, CloudReservation, CloudSpec
+from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
+from wainwright.api.karpenter.nodepool import NodePool
+from wainwright.api.kubernetes.cluster import Node, NodeCondition, NodeSpec, NodeStatus, Taint
+from wainwright.api.kubernetes.operations import Event
+from wainwright.api.kubernetes.workloads import Pod
+from wainwright.api.wire import ObjectMeta, WireStruct
+from wainwright.aws.api.middleware import with_middleware
+from wainwright.aws.cluster_config import ClusterConfig
+from wainwright.aws.provider import AwsCloudProvider, ProviderEnvironment, ProviderOptions
+from wainwright.clock import VirtualClock
+from wainwright.cloud import CloudProvider, LaunchLog
+from wainwright.controllers.manager import ControllerEnvironment, ControllerManager
+from wainwright.controllers.settings import ControllerSettings
+from wainwright.emulator.emulated_account import EmulatedAwsAccount
+from wainwright.emulator.settings import EmulatorSettings
+from wainwright.metrics import MetricsRegistry
+from wainwright.model.labels import HOSTNAME, NODEPOOL
+from wainwright.sim.api_server import InMemoryApiServer
+
+POOL: dict[str, Any] = {
+    "apiVersion": "karpenter.sh/v1",
+    "kind": "NodePool",
+    "metadata": {"name": "web"},
+    "spec": {
+        "template": {
+            "spec": {
+                "nodeClassRef": {
+                    "group": "karpenter.k8s.aws",
+                    "kind": "EC2NodeClass",
+                    "name": "default",
+                },
+                "requirements": [],
+            }
+        }
+    },
+}
+
+
+def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """The base with the change laid over it, mapping by mapping."""
+    result = dict(base)
+    for key, value in change.items():
+        old = result.get(key)
+        result[key] = (
+            merged(old, value) if isinstance(value, dict) and isinstance(old, dict) else value
+        )
+    return result
+
+
+def node_pool(name: str = "web", **spec: Any) -> NodePool:
+    return msgspec.convert(
+        merged(POOL, {"metadata": {"name": name}, "spec": spec}), NodePool, strict=False
+    )
+
+
+def pending_pod(name: str = "web-0", cpu: str = "1", memory: str = "1Gi", **more: Any) -> Pod:
+    """`more` is laid over the manifest."""
+    requests = {"cpu": cpu, "memory": memory}
+    manifest = {
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"containers": [{"name": "main", "resources": {"requests": requests}}]},
+    }
+    return msgspec.convert(merged(manifest, more), Pod, strict=False)
+
+
+class ControlledCluster:
+    """`settings` and `environment` may be replaced before `start`."""
+
+    def __init__(
+        self,
+        clock: VirtualClock,
+        *reservations: CloudReservation,
+        emulator: EmulatorSettings | None = None,
+        settings: ControllerSettings | None = None,
+        **spec: Any,
+    ) -> None:
+        self.clock, self.began = clock, clock.now()
+        self.api = InMemoryApiServer(clock)
+        stated = {"region": "us-east-1", "capacityReservations": list(reservations), **spec}
+        self.account = EmulatedAwsAccount(
+            Cloud(spec=CloudSpec(**stated)), clock=clock, settings=emulator
+        )
+        self.metrics = MetricsRegistry()
+        self.settings = settings or ControllerSettings()
+        self.manager: ControllerManager | None = None
+        self._processes = 0
+        self._running: asyncio.Task[None] | None = None
+
+    # The process
+
+    def make_cloud(self, launch_log: LaunchLog) -> CloudProvider:
+        seam = with_middleware(self.account, self.clock, Random(0), self.metrics)
+        environment = ProviderEnvironment(
+            process_id=f"process-{self._processes}",
+            seam=seam,
+            launch_log=launch_log,
+            clock=self.clock,
+            metrics=self.metrics,
+        )
+        cluster = ClusterConfig(name="wain", region="us-east-1")
+        return AwsCloudProvider(environment, ProviderOptions(cluster=cluster, queue="wain"))
+
+    def start(self) -> None:
+        """Starts a new process, without any memory of the last one."""
+        self._processes += 1
+        environment = ControllerEnvironment(
+            cluster=self.api,
+            make_cloud=self.make_cloud,
+            clock=self.clock,
+            metrics=self.metrics,
+            seed=f"process {self._processes}",
+        )
+        self.manager = ControllerManager(environment, self.settings)
+        self._running = asyncio.create_task(self.manager.run())
+
+    async def kill(self) -> None:
+        """Ends the process between two calls; what went wrong in it is raised."""
+        if self._running is None:
+            return
+        is_crashed = self._running.done()
+        self._running.cancel()
+        (result,) = await asyncio.gather(self._running, return_exceptions=True)
+        if is_crashed and isinstance(result, Exception):
+            raise result
+
+    async def wait(self, seconds: float) -> None:
+        await self.clock.sleep(seconds)
+
+    # Objects
+
+    async def create(self, *objects: WireStruct) -> None:
+        for obj in objects:
+            await self.api.create(obj)
+
+    async def set_up(self, *pools: NodePool) -> None:
+        """A class that finds everything, and these pools, or one."""
+        await self.create(discovered_node_class(), *(pools or (node_pool(),)))
+
+    async def claims(self) -> list[NodeClaim]:
+        return [*(await self.api.list(NodeClaim)).items]
+
+    async def claim(self) -> NodeClaim:
+        """The only one."""
+        (found,) = await self.claims()
+        return found
+
+    async def nodes(self) -> list[Node]:
+        return [*(await self.api.list(Node)).items]
+
+    async def pods(self) -> list[Pod]:
+        return [*(await self.api.list(Pod)).items]
+
+    async def events(self, reason: str) -> list[Event]:
+        return [each for each in (await self.api.list(Event)).items if each.reason == reason]
+
+    def instances(self) -> list[str]:
+        """The ids of all instances that have not ended."""
+        return [each.id for each in self.account.services.instances.list_alive()]
+
+    async def join(self, claim: NodeClaim, *, ready: bool = True, **node: Any) -> Node:
+        """The Node of the claim's instance appears; `node` is laid over its manifest."""
+        status = claim.status or NodeClaimStatus()
+        name = f"node-{claim.metadata.name}"
+        obj = Node(
+            metadata=ObjectMeta(name=name, labels={NODEPOOL: "web", HOSTNAME: name}),
+            spec=NodeSpec(
+                providerID=status.providerID,
+                taints=[Taint(key="karpenter.sh/unregistered", effect="NoExecute")],
+            ),
+            status=NodeStatus(
+                capacity=dict(status.capacity or {}), allocatable=dict(status.allocatable or {})
+            ),
+        )
+        manifest = merged(msgspec.to_builtins(obj), node)
+        created = await self.api.create(msgspec.convert(manifest, Node, strict=False))
+        return await self.set_ready(created.metadata.name) if ready else created
+
+    async def set_ready(self, name: str, status: str = "True") -> Node:
+        """What the kubelet and the node lifecycle controller write."""
+        condition = NodeCondition(type="Ready", status=status, reason="KubeletReady")
+        await self.api.patch_status(
+            Node, name, {"status": {"conditions": msgspec.to_builtins([condition])}}
+        )
+        node = await self.api.get(Node, name)
+        kept = [each for each in node.spec.taints or () if "not-ready" not in each.key]
+        return await self.api.patch(Node, name, {"spec": {"taints": msgspec.to_builtins(kept)}})
+
+    async def bind(self, pod: str, node: str) -> None:
+        await self.api.bind(pod, "default", node)
+
+    async def stop_pods(self) -> None:
+        """What kubelets do with pods that are being deleted."""
+        for pod in await self.pods():
+            if pod.metadata.deletionTimestamp:
+                await self.api.delete(Pod, pod.metadata.name, "default", grace_period=0)
+
+
+def run_cluster(
+    story: Callable[[ControlledCluster], Coroutine[Any, Any, None]],
+    *reservations: CloudReservation,
+    **more: Any,
+) -> None:
+    """Runs the story in virtual time, and ends the process if one was started."""
+    clock = VirtualClock()
+
+    async def main() -> None:
+        cluster = ControlledCluster(clock, *reservations, **more)
+        try:
+            await story(cluster)
+        finally:
+            await cluster.kill()
+
+    try:
+        clock.run(main())
+    finally:
+        clock.close()
+
+
+def conditions(claim: NodeClaim) -> dict[str, tuple[str, str]]:
+    """Status and reason by type."""
+    written = (claim.status or NodeClaimStatus()).conditions or ()
+    return {each.type: (each.status, each.reason) for each in written}

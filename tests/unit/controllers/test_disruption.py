@@ -1,0 +1,193 @@
+"""Disruption commands carried out: validation, replacements, roll-back, and restarts between."""
+
+from typing import Any
+
+from tests.support.controlled_cluster import (
+    ControlledCluster,
+    conditions,
+    node_pool,
+    pending_pod,
+    run_cluster,
+)
+
+from wainwright.api.karpenter.nodeclaim import NodeClaim
+from wainwright.api.kubernetes.cluster import Node
+from wainwright.api.kubernetes.workloads import Pod
+
+DISRUPTED = "karpenter.sh/disrupted"
+
+
+def _two_sizes(**more: Any) -> Any:
+    types = {
+        "key": "node.kubernetes.io/instance-type",
+        "operator": "In",
+        "values": ["m5.large", "m5.xlarge"],
+    }
+    on_demand = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
+    disruption = {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]}
+    template = {"spec": {"requirements": [types, on_demand]}}
+    return node_pool(template=template, disruption=disruption, **more)
+
+
+def _types(claims: list[NodeClaim]) -> list[str]:
+    key = "node.kubernetes.io/instance-type"
+    return sorted((claim.metadata.labels or {}).get(key, "") for claim in claims)
+
+
+async def _half_empty_node(cluster: ControlledCluster) -> Node:
+    """An m5.xlarge whose remaining pod would fit an m5.large."""
+    await cluster.set_up(_two_sizes())
+    cluster.start()
+    await cluster.wait(5)
+    await cluster.create(pending_pod("web-0", cpu="1500m"), pending_pod("web-1", cpu="1500m"))
+    await cluster.wait(20)
+    claim = await cluster.claim()
+    assert _types([claim]) == ["m5.xlarge"]
+    node = await cluster.join(claim)
+    for name in ("web-0", "web-1"):
+        await cluster.bind(name, node.metadata.name)
+    await cluster.wait(60)
+    assert len(await cluster.claims()) == 1
+    await cluster.api.delete(Pod, "web-1", "default")
+    await cluster.stop_pods()
+    return node
+
+
+async def _taints(cluster: ControlledCluster, name: str) -> list[str]:
+    node = await cluster.api.get(Node, name)
+    return [taint.key for taint in node.spec.taints or ()]
+
+
+async def _replacement(cluster: ControlledCluster, node: Node) -> NodeClaim:
+    claims = await cluster.claims()
+    (new,) = [each for each in claims if f"node-{each.metadata.name}" != node.metadata.name]
+    return new
+
+
+def test_q1_a_node_is_replaced_by_a_cheaper_one_and_removed_once_that_is_initialized() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        node = await _half_empty_node(cluster)
+        await cluster.wait(40)
+        assert DISRUPTED in await _taints(cluster, node.metadata.name)
+        assert _types(await cluster.claims()) == ["m5.large", "m5.xlarge"]
+        replacement = await _replacement(cluster, node)
+        await cluster.wait(300)
+        assert len(await cluster.nodes()) == 1, "its pods stay until the replacement is up"
+        assert (await cluster.pods())[0].metadata.deletionTimestamp is None
+        new_node = await cluster.join(replacement)
+        await cluster.wait(5)
+        assert (await cluster.pods())[0].metadata.deletionTimestamp is not None
+        await cluster.stop_pods()
+        await cluster.create(pending_pod("web-2", cpu="1500m"))
+        await cluster.bind("web-2", new_node.metadata.name)
+        await cluster.wait(60)
+        assert _types(await cluster.claims()) == ["m5.large"]
+        assert len(cluster.instances()) == 1
+
+    run_cluster(story)
+
+
+def test_the_events_of_a_replacement_say_what_it_saves() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        node = await _half_empty_node(cluster)
+        await cluster.wait(40)
+        (launching,) = await cluster.events("DisruptionLaunching")
+        expected = f"replace: [{node.metadata.name}] -> [1 replacement] (savings: $0.096/h)"
+        assert launching.message == expected
+        await cluster.join(await _replacement(cluster, node))
+        await cluster.wait(5)
+        terminating = await cluster.events("DisruptionTerminating")
+        assert {each.involvedObject.kind for each in terminating} == {"Node", "NodeClaim"}
+        assert all(each.message.endswith("(savings: $0.096/h)") for each in terminating)
+
+    run_cluster(story)
+
+
+def test_con_15_nothing_is_done_before_the_command_has_held_for_fifteen_seconds() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        node = await _half_empty_node(cluster)
+        await cluster.wait(12)
+        assert await _taints(cluster, node.metadata.name) == []
+        await cluster.create(pending_pod("web-2", cpu="1500m"))
+        await cluster.bind("web-2", node.metadata.name)
+        await cluster.wait(120)
+        assert await _taints(cluster, node.metadata.name) == []
+        assert len(await cluster.claims()) == 1
+
+    run_cluster(story)
+
+
+def test_q4_a_replacement_that_is_gone_sets_the_node_free() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        node = await _half_empty_node(cluster)
+        await cluster.wait(40)
+        claim = await _replacement(cluster, node)
+        cluster.account.change({"unavailable": [{"instanceType": "m5.large"}]})
+        await cluster.api.delete(NodeClaim, claim.metadata.name)
+        await cluster.wait(1)
+        assert DISRUPTED not in await _taints(cluster, node.metadata.name)
+        (old,) = [
+            each for each in await cluster.claims() if each.metadata.name != claim.metadata.name
+        ]
+        assert "DisruptionReason" not in conditions(old)
+
+    run_cluster(story)
+
+
+def test_q4_after_ten_minutes_the_command_is_given_up_and_its_replacement_is_taken_back() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        node = await _half_empty_node(cluster)
+        await cluster.wait(40)
+        replacement = await _replacement(cluster, node)
+        await cluster.wait(580)
+        assert DISRUPTED in await _taints(cluster, node.metadata.name)
+        await cluster.wait(12)
+        names = [each.metadata.name for each in await cluster.claims()]
+        assert replacement.metadata.name not in names
+        assert (await cluster.pods())[0].metadata.deletionTimestamp is None
+
+    run_cluster(story)
+
+
+def test_q5_a_restart_leaves_no_taint_and_no_second_replacement() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        node = await _half_empty_node(cluster)
+        await cluster.wait(40)
+        replacement = await _replacement(cluster, node)
+        await cluster.kill()
+        cluster.start()
+        await cluster.wait(12)
+        names = [each.metadata.name for each in await cluster.claims()]
+        assert replacement.metadata.name not in names, "it was launched for a command of the dead"
+        await cluster.wait(60)
+        assert len(await cluster.claims()) == 2, "the command is given anew"
+
+    run_cluster(story)
+
+
+def test_the_pods_of_a_node_to_be_replaced_get_one_node_and_not_two() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        node = await _half_empty_node(cluster)
+        await cluster.wait(26)
+        # Provisioning is woken by another pod while the command begins.
+        await cluster.create(pending_pod("other", cpu="100m"))
+        await cluster.wait(120)
+        assert _types(await cluster.claims()) == ["m5.large", "m5.xlarge"]
+        assert DISRUPTED in await _taints(cluster, node.metadata.name)
+
+    run_cluster(story)
+
+
+def test_a_nominated_node_is_not_removed_although_it_is_empty() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(_two_sizes())
+        cluster.start()
+        await cluster.wait(5)
+        await cluster.create(pending_pod("web-0", cpu="1500m"))
+        await cluster.wait(20)
+        node = await cluster.join(await cluster.claim())
+        # The pod stays unbound, and is planned onto the node again and again.
+        await cluster.wait(120)
+        assert DISRUPTED not in await _taints(cluster, node.metadata.name)
+
+    run_cluster(story)
