@@ -203,17 +203,21 @@ class InMemoryApiServer:
         bound = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, nodeName=node))
         self._store_change(pods, evictions.with_condition(bound, scheduled))
 
-    def load(self, objects: Iterable[WireStruct]) -> None:
+    def load(self, objects: Iterable[WireStruct], *, with_defaults: bool = False) -> None:
         """Puts objects in as they are, with their status: a cluster as it was found.
 
-        Nothing is validated, and owners that are missing are not missed.
+        Nothing is validated, and owners that are missing are not missed. `with_defaults` gives pods
+        what admission would have given them; RequestForbiddenError without their PriorityClass.
         """
         for obj in objects:
             store = self._store(type(obj))
+            parts: dict[str, Any] = {}
+            if with_defaults and isinstance(obj, Pod):
+                parts["spec"] = self._pods.admit(store.resource, obj)
             metadata = self._loaded_metadata(store.resource, metadata_of(obj))
             if metadata.namespace and not self._store(Namespace).find("", metadata.namespace):
                 self._create(Namespace(metadata=ObjectMeta(name=metadata.namespace)))
-            self._add(store, msgspec.structs.replace(obj, metadata=metadata))
+            self._add(store, msgspec.structs.replace(obj, metadata=metadata, **parts))
 
     def stop(self) -> None:
         """From now on no request is answered, and open watches end."""
@@ -229,6 +233,11 @@ class InMemoryApiServer:
                 store.history.forget(self._version)
 
     # What observers of a simulation need: nothing here is a request, and a stopped server answers
+
+    @property
+    def is_up(self) -> bool:
+        """Whether requests are answered."""
+        return self._is_available
 
     @property
     def revision(self) -> int:
