@@ -28,6 +28,8 @@ class _EndingClaim(msgspec.Struct, kw_only=True):
     """What is known of a claim that ends or may end."""
 
     reason: str = ""
+    is_stated: bool = False
+    """Whether the reason is that of its condition, which may be taken back."""
     is_refused: bool = False
     """Whether EC2 would not sell what it asked for."""
 
@@ -55,14 +57,23 @@ class ClaimEndings:
 
     def claim_changed(self, claim: NodeClaim, now: float) -> None:
         conditions = (claim.status or NodeClaimStatus()).conditions or ()
+        stated = next((each for each in conditions if each.type == DISRUPTION_REASON), None)
+        self._note_condition(claim, stated.reason if stated and stated.status == "True" else "")
         for each in conditions:
-            if each.type == DISRUPTION_REASON and each.status == "True":
-                self.claim_disrupted(claim.metadata.name, each.reason)
             if each.type == "Launched" and each.reason.startswith(INSUFFICIENT_CAPACITY):
                 self.launch_failed(claim.metadata.name)
         if claim.metadata.deletionTimestamp is not None:
             ending = self._ending(claim.metadata.name)
             ending.reason = ending.reason or _inferred_reason(claim, now)
+
+    def _note_condition(self, claim: NodeClaim, reason: str) -> None:
+        """A command that is given up takes its reason back."""
+        known = self._claims.get(claim.metadata.name)
+        if reason:
+            ending = self._ending(claim.metadata.name)
+            ending.reason, ending.is_stated = reason, True
+        elif known is not None and known.is_stated:
+            known.reason, known.is_stated = "", False
 
     def claim_removed(self, claim: NodeClaim, *, has_instance: bool) -> None:
         ending = self._claims.get(claim.metadata.name)

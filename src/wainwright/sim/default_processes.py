@@ -10,6 +10,8 @@ from wainwright.aws.provider import AwsCloudProvider, ProviderEnvironment, Provi
 from wainwright.cloud import CloudProvider, LaunchLog
 from wainwright.controllers.manager import ControllerEnvironment, ControllerManager
 from wainwright.controllers.settings import ControllerSettings
+from wainwright.core.disruption.commands import DisruptionOptions
+from wainwright.core.disruption.replacement import ReplacementRules
 from wainwright.metrics import MetricsRegistry
 from wainwright.model.plan import PlanOptions
 from wainwright.sim.components import ClusterComponents
@@ -50,6 +52,19 @@ def plan_options(settings: SimulationSettings) -> PlanOptions:
     )
 
 
+def disruption_options(settings: SimulationSettings) -> DisruptionOptions:
+    gates = settings.feature_gates
+    return DisruptionOptions(
+        rules=ReplacementRules(
+            spot_to_spot=gates["SpotToSpotConsolidation"],
+            spot_to_spot_types=settings.spot_to_spot_types,
+        ),
+        max_nodes=settings.max_nodes_per_command,
+        minimum_saving=settings.minimum_saving,
+        terminate_first_drift=gates["TerminateFirstDrift"],
+    )
+
+
 class AwsControllers:
     """Our controllers with the AWS provider on the emulated account."""
 
@@ -71,7 +86,7 @@ class AwsControllers:
                 batch_idle=settings.batch_idle_duration,
                 batch_max=settings.batch_max_duration,
                 plan_options=plan_options(settings),
-                minimum_saving=settings.minimum_saving,
+                disruption_options=disruption_options(settings),
                 node_repair=settings.feature_gates["NodeRepair"],
             ),
         )

@@ -62,7 +62,7 @@ KEPT_METADATA: Final = ("labels", "annotations")
 Step: TypeAlias = Callable[[], Awaitable[None]]
 
 
-class MachineControls(Protocol):
+class InstanceControls(Protocol):
     """How the simulated machines are made to misbehave."""
 
     def lose(self, instance_id: str) -> None: ...
@@ -79,7 +79,7 @@ class ScenarioEvents:
         world: World,
         recorder: Recorder,
         cloud: CloudEvents,
-        machines: MachineControls,
+        controls: InstanceControls,
         restart: Callable[[], None],
     ) -> None:
         self._scenario = scenario
@@ -87,7 +87,7 @@ class ScenarioEvents:
         self._api = world.api
         self._recorder = recorder
         self._cloud = cloud
-        self._machines = machines
+        self._controls = controls
         self._restart = restart
         self._steps: list[tuple[float, int, Step]] = []
         self._numbers = iter(range(1 << 62))
@@ -164,7 +164,7 @@ class ScenarioEvents:
             case KillNodes(nodes=nodes):
                 self._kill(event, nodes)
             case NeverJoin(share=share):
-                self._machines.set_never_join(share)
+                self._controls.set_never_join(share)
             case ZoneOutage(zone=zone):
                 self._begin_outage(event, zone)
             case Interrupt(nodes=NodeSelector() as nodes):
@@ -202,7 +202,7 @@ class ScenarioEvents:
             case ApiServerDown():
                 self._start_api_server()
             case NeverJoin():
-                self._machines.set_never_join(self._scenario.instances.never_join)
+                self._controls.set_never_join(self._scenario.instances.never_join)
             case ZoneOutage(zone=zone):
                 self._end_outage(event, zone)
             case _:
@@ -338,7 +338,7 @@ class ScenarioEvents:
         if not instances:
             self.warn(event, f"outage: no machine runs in {zone}")
         for each in instances:
-            self._machines.lose(each)
+            self._controls.lose(each)
             self._recorder.set_answering(each, answers=False)
 
     def _end_outage(self, event: ScenarioEvent, zone: str) -> None:
@@ -346,7 +346,7 @@ class ScenarioEvents:
         if self._cloud.is_out(zone):
             return
         for each in self._cloud.instances_in_zone(zone):
-            self._machines.recover(each)
+            self._controls.recover(each)
             self._recorder.set_answering(each, answers=True)
 
     def warn(self, event: ScenarioEvent, message: str) -> None:

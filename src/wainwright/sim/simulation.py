@@ -34,7 +34,7 @@ from wainwright.sim.object_store import metadata_of
 from wainwright.sim.observed_state import ObservedState
 from wainwright.sim.recorder import Recorder, StateObserver
 from wainwright.sim.scenario import Pause, Scenario, SimulationSettings
-from wainwright.sim.scenario_events import MachineControls, ScenarioEvents
+from wainwright.sim.scenario_events import InstanceControls, ScenarioEvents
 from wainwright.sim.simulated_process import (
     ControllerClient,
     ControllerFactory,
@@ -58,7 +58,7 @@ DISAGREEMENT: Final = "SchedulingDisagreement"
 PAUSE_ANNOTATION: Final = "wainwright.dev/pause"
 
 
-class Components(MachineControls, Protocol):
+class Components(InstanceControls, Protocol):
     """The other processes of the cluster: scheduler, kubelets, workload controllers."""
 
     @property

@@ -146,7 +146,7 @@ def test_a_launch_beyond_the_limits_of_a_pool() -> None:
     assert "takes cpu to 4, and the limit is 3" in found.message
 
 
-def test_machines_that_go_make_room_for_their_replacements() -> None:
+def test_nodes_that_go_make_room_for_their_replacements() -> None:
     async def script(controller: ScriptedController) -> None:
         await controller.launch("default-a")
         condition = {

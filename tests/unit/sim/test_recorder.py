@@ -66,7 +66,7 @@ def test_a_node_is_paid_from_its_launch_until_its_instance_ends() -> None:
     assert series.pricePerHour == [0.0, M5_LARGE, 0.0, 0.0]
 
 
-def test_the_timeline_follows_a_machine() -> None:
+def test_the_timeline_follows_an_instance() -> None:
     async def script(controller: ScriptedController) -> None:
         instance = await controller.launch("default-a")
         await controller.wait_until(40)
@@ -226,7 +226,7 @@ def test_an_instance_that_ec2_put_into_an_open_reservation_is_on_demand() -> Non
     assert result.series.reservations["cr-1"].used[-1] == 1
 
 
-def test_overlays_change_what_machines_pay_at_once() -> None:
+def test_overlays_change_what_nodes_pay_at_once() -> None:
     async def script(controller: ScriptedController) -> None:
         await controller.launch("default-a")
 
@@ -400,7 +400,7 @@ def test_what_counts_as_pending_and_running() -> None:
     assert finished.result.end.nodes[0].pods == ["default/b"]
 
 
-def test_pods_of_a_machine_that_does_not_answer_do_not_run() -> None:
+def test_pods_of_an_instance_that_does_not_answer_do_not_run() -> None:
     events = [{"at": "10m", "for": "10m", "outage": {"zone": A}}]
     result = play(scenario(managed_node("n1"), pod("a", nodeName="n1"), events=events)).result
 
@@ -517,6 +517,23 @@ def test_the_reason_of_an_end_is_that_of_the_command(reason: str) -> None:
     assert (command["candidates"], command["savingsPerHour"]) == (["default-a"], 0.096)
 
 
+def test_a_command_that_was_given_up_is_no_reason() -> None:
+    async def script(controller: ScriptedController) -> None:
+        instance = await controller.launch("default-a")
+        condition = {
+            "type": "DisruptionReason",
+            "status": "True",
+            "reason": "Drifted",
+            "lastTransitionTime": "2026-01-01T00:01:00Z",
+        }
+        for conditions in ([condition], []):
+            status = {"status": {"conditions": conditions}}
+            await controller.cluster.patch_status(NodeClaim, "default-a", status)
+        await controller.terminate(instance)
+
+    assert play(scenario(), script).result.totals.disruptions == {"deleted": 1}
+
+
 def test_the_reason_that_a_controller_reports_counts() -> None:
     async def script(controller: ScriptedController) -> None:
         instance = await controller.launch("default-a")
@@ -526,7 +543,7 @@ def test_the_reason_that_a_controller_reports_counts() -> None:
     assert play(scenario(), script).result.totals.disruptions == {"unhealthy": 1}
 
 
-def test_a_machine_without_a_claim_is_garbage() -> None:
+def test_an_instance_without_a_claim_is_garbage() -> None:
     async def script(controller: ScriptedController) -> None:
         instance = await controller.launch("default-a", create_claim=False)
         await controller.terminate(instance)
@@ -576,7 +593,7 @@ def test_series_are_thinned_and_begin_and_end_where_the_simulation_does() -> Non
     assert thinned.totals == full.totals
 
 
-def test_the_timeline_is_not_kept_where_nobody_asks_for_it() -> None:
+def test_the_timeline_is_not_kept_unless_it_is_wanted() -> None:
     async def script(controller: ScriptedController) -> None:
         instance = await controller.launch("default-a")
         await controller.terminate(instance)

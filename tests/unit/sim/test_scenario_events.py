@@ -401,7 +401,7 @@ def test_notices_reach_those_that_are_meant(who: dict[str, Any], expected: list[
     assert [each["object"] for each in finished.entries("interrupt")] == expected
 
 
-def test_a_notice_to_a_machine_that_is_not_spot_is_a_retirement() -> None:
+def test_a_notice_to_an_instance_that_is_not_spot_is_a_retirement() -> None:
     finished = play(
         scenario(managed_node("n1"), events=[{"at": "10m", "interrupt": {"node": "n1"}}])
     )
@@ -440,7 +440,7 @@ def test_reclaimed_instances_of_a_reservation_belong_to_others_until_they_are_gi
 # Machines and processes
 
 
-class Machines(NoComponents):
+class RecordedControls(NoComponents):
     """Remembers what is done to machines."""
 
     def __init__(self) -> None:
@@ -456,8 +456,8 @@ class Machines(NoComponents):
         self.calls.append(("never join", share))
 
 
-def test_an_outage_takes_the_machines_of_a_zone_and_its_launches() -> None:
-    machines, outcomes = Machines(), list[str]()
+def test_an_outage_takes_the_instances_of_a_zone_and_its_launches() -> None:
+    controls, outcomes = RecordedControls(), list[str]()
 
     async def script(controller: ScriptedController) -> None:
         await controller.wait_until(900)
@@ -473,28 +473,26 @@ def test_an_outage_takes_the_machines_of_a_zone_and_its_launches() -> None:
             events=[{"at": "10m", "for": "20m", "outage": {"zone": A}}],
         ),
         script,
-        components=lambda *_: machines,
+        components=lambda *_: controls,
     )
 
     identity = next(each.instance for each in finished.result.end.nodes if each.name == "n1")
-    assert machines.calls == [("lose", identity), ("recover", identity)]
+    assert controls.calls == [("lose", identity), ("recover", identity)]
     assert outcomes == ["InsufficientInstanceCapacity"]
 
 
-def test_machines_that_never_join() -> None:
-    machines = Machines()
-    play(
-        scenario(
-            machines={"neverJoin": 0.1},
-            events=[{"at": "10m", "for": "20m", "neverJoin": {"share": 0.5}}],
-        ),
-        components=lambda *_: machines,
-    )
+def test_instances_that_never_join() -> None:
+    controls = RecordedControls()
+    spec: dict[str, Any] = {
+        "machines": {"neverJoin": 0.1},
+        "events": [{"at": "10m", "for": "20m", "neverJoin": {"share": 0.5}}],
+    }
+    play(scenario(**spec), components=lambda *_: controls)
 
-    assert machines.calls == [("never join", 0.5), ("never join", 0.1)]
+    assert controls.calls == [("never join", 0.5), ("never join", 0.1)]
 
 
-def test_a_killed_machine_ends_without_notice() -> None:
+def test_a_killed_instance_ends_without_notice() -> None:
     finished = play(
         scenario(
             managed_node("n1"),
