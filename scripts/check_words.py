@@ -64,8 +64,8 @@ NAMES: Final = METAPHORS | {
     "ware": "offering",
 }
 """Denied in identifiers; in prose they may mean something plain."""
-ALLOWED: Final = frozenset({"RuleBasedStateMachine", "run_state_machine_as_test"})
-"""Names of libraries."""
+ALLOWED: Final = frozenset({"RuleBasedStateMachine", "run_state_machine_as_test", "slotHours"})
+"""Names of libraries, and of the JSON that `wain simulate` prints."""
 WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 PROSE: Final = (tokenize.COMMENT, tokenize.STRING)
 

@@ -48,6 +48,12 @@ class VirtualClock:
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
+    def on_advance(self, callback: Callable[[float], None] | None) -> None:
+        """Calls it with the new time whenever the time is about to move: everything that was due
+        has been done. It must not start anything.
+        """
+        self._loop.before_advance = callback
+
     def advance(self, seconds: float) -> None:
         """Moves the time forward for code that reads the clock without waiting on it."""
         self._loop.advance(seconds)
@@ -66,6 +72,7 @@ class _VirtualLoop(asyncio.SelectorEventLoop):
         self._threads: ThreadPoolExecutor | None = None
         self.running_threads = 0
         """Calls that were handed to a thread and have not come back."""
+        self.before_advance: Callable[[float], None] | None = None
         super().__init__(_VirtualSelector(self))
         # Timers count as due a microsecond early: sums of floats fall short, and without this the
         # selector would spin with timeouts too small to move the clock.
@@ -125,5 +132,7 @@ class _VirtualSelector(selectors.DefaultSelector):
             return events
         events = super().select(timeout if timeout is None else 0)
         if not events and timeout:
+            if self._loop.before_advance is not None:
+                self._loop.before_advance(self._loop.time() + timeout)
             self._loop.advance(timeout)
         return events

@@ -122,3 +122,20 @@ def test_the_error_of_a_thread_is_raised_where_it_is_awaited() -> None:
         return clock.now()
 
     assert run(main) == EPOCH + 1
+
+
+def test_whoever_wants_to_know_hears_of_each_move_after_everything_that_was_due() -> None:
+    clock, seen = VirtualClock(start=0.0), list[str]()
+    clock.on_advance(lambda target: seen.append(f"to {target:g}"))
+
+    async def work(name: str, seconds: float) -> None:
+        await clock.sleep(seconds)
+        seen.append(name)
+
+    async def both() -> None:
+        await asyncio.gather(work("a", 2), work("b", 2), work("c", 5))
+
+    clock.run(both())
+    clock.close()
+
+    assert seen == ["to 2", "a", "b", "to 5", "c"]

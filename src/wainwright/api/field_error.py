@@ -4,10 +4,11 @@ for each sort of error, so that the same mistake has the same text everywhere.
 """
 
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+UNKNOWN_FIELD: Final = "unknown field"
 PathStep = str | int
 FieldPath = tuple[PathStep, ...]
 
@@ -25,6 +26,10 @@ class FieldError(msgspec.Struct, frozen=True, kw_only=True):
     """An unknown field: an API server drops it, and only strict validation refuses the object."""
     placeholder: bool = False
     """The value is to be filled in by somebody."""
+
+    @property
+    def is_unknown_field(self) -> bool:
+        return self.message == UNKNOWN_FIELD
 
     @property
     def is_accepted(self) -> bool:
@@ -103,7 +108,7 @@ def unsupported_value(path: FieldPath, value: str, allowed: tuple[str, ...]) -> 
 def unknown_field(path: FieldPath, key: str, hint: str) -> FieldError:
     return FieldError(
         path=path,
-        message="unknown field",
+        message=UNKNOWN_FIELD,
         found=key,
         expected="a field that is known",
         hint=hint,

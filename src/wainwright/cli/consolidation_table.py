@@ -30,12 +30,12 @@ HANGING_INDENT: Final = 4
 def print_consolidation(document: Document, console: Console) -> None:
     """Lines wrap on a terminal, but not in a pipe, where a program may read them."""
     for line in _lines(document):
-        shown = _wrapped(line, console.width) if console.is_terminal else [line]
+        shown = wrapped_lines(line, console.width) if console.is_terminal else [line]
         for part in shown:
             console.print(part, soft_wrap=True)
 
 
-def _wrapped(line: Text, width: int) -> list[Text]:
+def wrapped_lines(line: Text, width: int) -> list[Text]:
     """What does not fit goes on below, further to the right; names stay whole."""
     text = line.plain
     indent = " " * (len(text) - len(text.lstrip()) + HANGING_INDENT)

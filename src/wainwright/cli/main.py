@@ -86,6 +86,7 @@ COMMANDS: Final = {
     "crds": "the CustomResourceDefinitions",
     "plan": "which nodes for which pods, at what price, and why not",
     "reservations": "capacity that is paid for: used, idle, and by whom it could be used",
+    "simulate": "what becomes of pods, nodes and money as time passes",
     "validate": "would an API server accept these manifests?",
 }
 

@@ -36,6 +36,7 @@ from wainwright.emulator.ec2.instance.instances import Instances
 from wainwright.emulator.ec2.instance.interruptions import Interruptions
 from wainwright.emulator.ec2.instance.launcher import (
     InstanceLauncher,
+    InstanceLaunchRequest,
     LaunchDependencies,
     SpecificationBuilder,
 )
@@ -149,7 +150,7 @@ class AccountServices:
             self.quota,
             builder,
         )
-        launcher = InstanceLauncher(deps)
+        self.launcher = launcher = InstanceLauncher(deps)
         self.fleets = Fleets(launcher, self.templates)
         self.run_instances = RunInstances(launcher, self.templates)
         self.interruptions = Interruptions(context, self.sqs, queue, self.instances)
@@ -206,6 +207,12 @@ class AccountServices:
         reservations = tuple(entries)
         self.reservations.seed(reservations)
         self.resource_groups.seed(reservations)
+
+    def add_running_instance(
+        self, request: InstanceLaunchRequest, identity: str, *, launched: float
+    ) -> Instance:
+        """An instance as it was found; AwsError where EC2 could not have launched it."""
+        return self.launcher.add_running(request, identity, launched=launched)
 
     def _find_reservations(self) -> Mapping[str, CapacityReservation]:
         return self.reservations.state.reservations

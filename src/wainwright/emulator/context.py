@@ -48,6 +48,8 @@ class AccountContext:
         self._events: list[TimedEvent] = []
         self._last_number = 0
         self._handlers: dict[str, EventHandler] = {}
+        self.on_schedule: Callable[[float], None] | None = None
+        """Called with the time of every event that is scheduled, for whoever has to wake then."""
 
     def now(self) -> float:
         """Seconds since 1970; while a timed event is handled, its scheduled time."""
@@ -62,6 +64,8 @@ class AccountContext:
         self._last_number += 1
         # A heap: there may be thousands of pending events, and every call looks at the first.
         heapq.heappush(self._events, TimedEvent(due, self._last_number, kind, payload))
+        if self.on_schedule is not None:
+            self.on_schedule(due)
 
     def next_due(self) -> float | None:
         return self._events[0].due if self._events else None

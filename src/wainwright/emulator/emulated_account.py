@@ -4,14 +4,15 @@
 polling.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
 
-from wainwright.api.catalog_documents import Cloud
+from wainwright.api.catalog_documents import Cloud, CloudReservation
 from wainwright.catalogue.diagnostics import ObjectDiagnostic
+from wainwright.catalogue.instancetypes.instance_type_info import built_in_instance_types
 from wainwright.clock import Clock
 from wainwright.emulator import account_patch, saved_state
 from wainwright.emulator.account_services import (
@@ -56,11 +57,9 @@ class EmulatedAwsAccount:
         self.on_call: Callable[[ApiCall], None] | None = None
         self._cloud = cloud
         self._settings = settings = settings or EmulatorSettings()
-        self._region_offerings = load_region_offerings(cloud)
-        self.context = AccountContext(clock.now, region=self._region_offerings.region, seed=seed)
-        self.services = AccountServices(
-            self.context, self._region_offerings, settings, DEFAULT_NAME
-        )
+        self.region_offerings = load_region_offerings(cloud)
+        self.context = AccountContext(clock.now, region=self.region_offerings.region, seed=seed)
+        self.services = AccountServices(self.context, self.region_offerings, settings, DEFAULT_NAME)
         self._fault_injector = FaultInjector(self.context, settings.faults)
         self._throttler = Throttler(self.context, settings.throttling)
         self._handlers = _collect_handlers(self.services)
@@ -70,7 +69,7 @@ class EmulatedAwsAccount:
     def _create_resources(self) -> AccountResources:
         spec = None if self._cloud is None else self._cloud.spec
         account = create_default_resources(
-            self.services, self._region_offerings.zones, self._settings
+            self.services, self.region_offerings.zones, self._settings
         )
         if spec is not None:
             self.services.capacity_market.set_prices(spec.prices or ())
@@ -83,9 +82,24 @@ class EmulatedAwsAccount:
         return saved.account
 
     @property
+    def zones(self) -> Mapping[str, str]:
+        """The names of the zones, with their ids."""
+        return self.region_offerings.zones
+
+    @property
+    def stated_reservations(self) -> Sequence[CloudReservation]:
+        """Those of the Cloud, as they were at the start."""
+        return () if self._cloud is None else self._cloud.spec.capacityReservations or ()
+
+    @staticmethod
+    def known_instance_types() -> Container[str]:
+        """Every type that an account can sell, in whatever region."""
+        return built_in_instance_types()
+
+    @property
     def remarks(self) -> tuple[ObjectDiagnostic, ...]:
         """Warnings about the Cloud; none of them prevents its use."""
-        return self._region_offerings.remarks
+        return self.region_offerings.remarks
 
     def answer(self, service: str, operation: str, params: Params) -> Response:
         """The response of the operation, without waiting; its AwsError where it fails."""
@@ -114,7 +128,7 @@ class EmulatedAwsAccount:
     def change(self, patch: Mapping[str, Any]) -> None:
         """Changes the running account; see `account_patch` for the fields."""
         self.context.run_due_events()
-        parsed = account_patch.parse_patch(patch, self._region_offerings.region)
+        parsed = account_patch.parse_patch(patch, self.region_offerings.region)
         account_patch.apply_patch(parsed, self.services, self._fault_injector, self._throttler)
         self.services.sqs.wake_waiters()
 

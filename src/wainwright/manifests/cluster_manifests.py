@@ -33,6 +33,7 @@ from wainwright.manifests.auto_mode import (
 from wainwright.manifests.convert.converter import Conversion, convert_documents
 from wainwright.manifests.documents import (
     DEFAULT_READ_OPTIONS,
+    LoadedManifests,
     ManifestDocument,
     ProgressCallback,
     ReadOptions,
@@ -257,6 +258,17 @@ def read_manifests(
     return reader.finish()
 
 
+def read_loaded_manifests(
+    loaded: LoadedManifests, options: ReadOptions = DEFAULT_READ_OPTIONS
+) -> ClusterManifests:
+    """The same of documents that were read already, such as those of a Scenario."""
+    reader = _ManifestReader(options)
+    with gc_paused():
+        reader.read_loaded(loaded)
+        reader.add_built_in_pools(options.built_in_pools)
+    return reader.finish()
+
+
 class _ManifestReader:
     """Collects objects and their errors."""
 
@@ -285,6 +297,9 @@ class _ManifestReader:
                 )
         self._read_objects(documents)
 
+    def read_loaded(self, loaded: LoadedManifests) -> None:
+        self._read_objects(self._identify(loaded))
+
     def read_kind(self, file: str, name: str, progress: ProgressCallback) -> None:
         loaded = self._load([file], progress)
         documents = [(document, kind) for document, kind in loaded if kind.name == name]
@@ -302,7 +317,9 @@ class _ManifestReader:
     def _load(
         self, arguments: Iterable[str], progress: ProgressCallback
     ) -> list[tuple[ManifestDocument, KnownKind]]:
-        loaded = load_manifests(arguments, progress, render=self.options.render)
+        return self._identify(load_manifests(arguments, progress, render=self.options.render))
+
+    def _identify(self, loaded: LoadedManifests) -> list[tuple[ManifestDocument, KnownKind]]:
         self.errors.extend(loaded.problems)
         self.manifests.notes.extend(loaded.warnings)
         self.skipped.extend(loaded.skipped)
@@ -406,9 +423,14 @@ class _ManifestReader:
 
     def _add_errors(self, document: ManifestDocument, field_errors: list[FieldError]) -> None:
         for each in field_errors:
-            field_error = _as_dropped(each) if each.pruned else each
+            field_error = self._judge(each)
             problem = locate_error(document, name_placeholder(document.value, field_error))
             (self.manifests.notes if field_error.warning else self.errors).append(problem)
+
+    def _judge(self, field_error: FieldError) -> FieldError:
+        if self.options.refuse_unknown_fields and field_error.is_unknown_field:
+            return msgspec.structs.replace(field_error, warning=False)
+        return _as_dropped(field_error) if field_error.pruned else field_error
 
     def _note_short_form(self, document: ManifestDocument, note: FieldError) -> None:
         """It is read as it was meant, so that the answer is not another one."""

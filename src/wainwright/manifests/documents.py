@@ -222,6 +222,8 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Whether notes that do not change the answer are dropped."""
     strict: bool = False
     """Whether duplicate keys and objects are errors where manifests are validated."""
+    refuse_unknown_fields: bool = False
+    """Whether unknown fields are errors where they would be dropped with a note."""
     built_in_pools: tuple[str, ...] = ()
     """NodePools of EKS Auto Mode that the cluster has, by name."""
 

@@ -34,9 +34,12 @@ from wainwright.manifests.other_kinds import OtherKinds
 from wainwright.manifests.placeholders import name_placeholder
 from wainwright.manifests.problems import Problem, ProblemReport, sort_problems
 
+OWN_VERSION: Final = "wainwright.dev/v1alpha1"
 OUTPUT_KINDS: Final = frozenset(
-    ("wainwright.dev/v1alpha1", kind) for kind in ("Plan", "PlanDiff", "Reservations")
+    (OWN_VERSION, kind)
+    for kind in ("Consolidation", "Plan", "PlanDiff", "Reservations", "Simulation")
 )
+SCENARIO_KIND: Final = (OWN_VERSION, "Scenario")
 SCHEDULER_CONFIG_KIND: Final = ("kubescheduler.config.k8s.io/v1", "KubeSchedulerConfiguration")
 TOO_DEEP: Final = FieldError(path=(), message="nested too deeply to be a manifest")
 
@@ -116,6 +119,8 @@ def _kind_errors(api_version: str, kind: str) -> list[FieldError]:
     message = ""
     if (api_version, kind) in OUTPUT_KINDS:
         message = f"a {kind} is what wain prints, not what it reads; it was left alone"
+    elif (api_version, kind) == SCENARIO_KIND:
+        message = "a Scenario is what wain simulate runs; the other documents were read without it"
     elif (api_version, kind) == SCHEDULER_CONFIG_KIND:
         message = f"a {kind} counts only where --scheduler-config names it; it was not looked at"
     if message:

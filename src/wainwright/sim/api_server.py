@@ -12,7 +12,7 @@ contents of deleted namespaces, both done before the next request is answered. E
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from random import Random
 from typing import Any, Final
@@ -97,6 +97,7 @@ class InMemoryApiServer:
         }
         self._owners = OwnerIndex()
         self._garbage: deque[ObjectKey] = deque()
+        self._observers: list[Callable[[WatchEvent[Any]], None]] = []
         self._pods = admission.PodAdmission(self._store(PriorityClass))
         for name in FIRST_NAMESPACES:
             self._create(Namespace(metadata=ObjectMeta(name=name)))
@@ -202,17 +203,21 @@ class InMemoryApiServer:
         bound = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, nodeName=node))
         self._store_change(pods, evictions.with_condition(bound, scheduled))
 
-    def load(self, objects: Iterable[WireStruct]) -> None:
+    def load(self, objects: Iterable[WireStruct], *, with_defaults: bool = False) -> None:
         """Puts objects in as they are, with their status: a cluster as it was found.
 
-        Nothing is validated, and owners that are missing are not missed.
+        Nothing is validated, and owners that are missing are not missed. `with_defaults` gives pods
+        what admission would have given them; RequestForbiddenError without their PriorityClass.
         """
         for obj in objects:
             store = self._store(type(obj))
+            parts: dict[str, Any] = {}
+            if with_defaults and isinstance(obj, Pod):
+                parts["spec"] = self._pods.admit(store.resource, obj)
             metadata = self._loaded_metadata(store.resource, metadata_of(obj))
             if metadata.namespace and not self._store(Namespace).find("", metadata.namespace):
                 self._create(Namespace(metadata=ObjectMeta(name=metadata.namespace)))
-            self._add(store, msgspec.structs.replace(obj, metadata=metadata))
+            self._add(store, msgspec.structs.replace(obj, metadata=metadata, **parts))
 
     def stop(self) -> None:
         """From now on no request is answered, and open watches end."""
@@ -226,6 +231,32 @@ class InMemoryApiServer:
         if forget_history:
             for store in self._stores.values():
                 store.history.forget(self._version)
+
+    # What observers of a simulation need: nothing here is a request, and a stopped server answers
+
+    @property
+    def is_up(self) -> bool:
+        """Whether requests are answered."""
+        return self._is_available
+
+    @property
+    def revision(self) -> int:
+        """Counts all changes; the resourceVersion of the last one."""
+        return self._version
+
+    def subscribe(self, observer: Callable[[WatchEvent[Any]], None]) -> None:
+        """Calls it with every change from now on, in order, before the request is answered.
+
+        A change is stored when observers hear of it. They must not change anything themselves.
+        """
+        self._observers.append(observer)
+
+    def peek(self, kind: type[ObjectT], name: str, namespace: str = "") -> ObjectT | None:
+        return self._store(kind).find(namespace, name)
+
+    def peek_all(self, kind: type[ObjectT], namespace: str = "") -> Iterator[ObjectT]:
+        """Objects of one namespace or of all, in the order of their names."""
+        return self._store(kind).objects(namespace)
 
     # Creation
 
@@ -432,27 +463,29 @@ class InMemoryApiServer:
 
     def _add(self, store: ObjectStore[ObjectT], obj: ObjectT) -> ObjectT:
         stored = self._record(store, EventType.ADDED, obj)
-        store.put(stored)
         self._owners.add(_key(stored), metadata_of(stored))
         return stored
 
     def _store_change(self, store: ObjectStore[ObjectT], obj: ObjectT) -> ObjectT:
-        stored = self._record(store, EventType.MODIFIED, obj)
-        store.put(stored)
-        return stored
+        return self._record(store, EventType.MODIFIED, obj)
 
     def _record(self, store: ObjectStore[ObjectT], event: EventType, obj: ObjectT) -> ObjectT:
-        """The object at the next version, as watches see it."""
+        """The object at the next version, stored and as watches see it."""
         self._version += 1
         version = str(self._version)
         metadata = msgspec.structs.replace(metadata_of(obj), resourceVersion=version)
         stored = msgspec.structs.replace(obj, metadata=metadata)
-        store.history.append(self._version, WatchEvent(event, version, stored))
+        if event is not EventType.DELETED:
+            store.put(stored)
+        change = WatchEvent(event, version, stored)
+        store.history.append(self._version, change)
         if store.resource.type is PriorityClass:
             self._pods.forget()
         if self._version % self._bookmark_every == 0:
             for each in self._stores.values():
                 each.history.bookmark(self._version)
+        for observer in self._observers:
+            observer(change)
         return stored
 
     def _store(self, kind: type[ObjectT]) -> ObjectStore[ObjectT]:

@@ -409,3 +409,46 @@ def test_a_restarted_server_knows_no_changes_from_before(
         assert event.object.metadata.name == "b"
 
     clock.run(main())
+
+
+# Observers
+
+
+def test_observers_hear_of_every_change_in_order_once_it_is_stored(
+    clock: VirtualClock, server: InMemoryApiServer
+) -> None:
+    heard: list[tuple[str, str, bool]] = []
+
+    def observe(change: WatchEvent[Any]) -> None:
+        assert change.object is not None
+        name = metadata_of(change.object).name
+        is_stored = server.peek(type(change.object), name, "default") is not None
+        assert change.resource_version == str(server.revision)
+        heard.append((change.type.value, name, is_stored))
+
+    server.subscribe(observe)
+
+    async def write() -> None:
+        await server.create(pod("a"))
+        await server.bind("a", "default", "node-1")
+        await server.delete(Pod, "a", "default", grace_period=0)
+
+    clock.run(write())
+
+    assert heard == [
+        ("ADDED", "a", True),
+        ("MODIFIED", "a", True),
+        ("MODIFIED", "a", True),
+        ("DELETED", "a", False),
+    ]
+
+
+def test_observers_may_look_at_a_stopped_server(
+    clock: VirtualClock, server: InMemoryApiServer
+) -> None:
+    clock.run(server.create(pod("b")))
+    clock.run(server.create(pod("a")))
+    server.stop()
+
+    assert [each.metadata.name for each in server.peek_all(Pod)] == ["a", "b"]
+    assert server.peek(Pod, "c", "default") is None

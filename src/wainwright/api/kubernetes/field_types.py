@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from wainwright.api.field_error import (
+    UNKNOWN_FIELD,
     FieldError,
     FieldPath,
     did_you_mean,
@@ -278,7 +279,7 @@ class ObjectFieldType:
     def unknown(self, key: str, path: FieldPath) -> FieldError:
         return FieldError(
             path=(*path, key),
-            message="unknown field",
+            message=UNKNOWN_FIELD,
             found=key,
             expected="a field that is known",
             hint=_suggest_field(self.name, key),

@@ -338,9 +338,20 @@ class Iam:
 
     def seed(self, role: str) -> None:
         """Creates the role of the nodes and the one that spot launches need."""
-        policy = json.dumps(trust_policy("ec2.amazonaws.com"))
-        self.create_role({"RoleName": role, "AssumeRolePolicyDocument": policy})
+        self.create_node_role(role)
         self.create_service_linked_role({"AWSServiceName": SPOT_SERVICE})
+
+    def create_node_role(self, name: str) -> None:
+        """A role that instances can have."""
+        policy = json.dumps(trust_policy("ec2.amazonaws.com"))
+        self.create_role({"RoleName": name, "AssumeRolePolicyDocument": policy})
+
+    def create_node_profile(self, name: str) -> None:
+        """An instance profile with a role of the same name."""
+        if name not in self.state.roles:
+            self.create_node_role(name)
+        self._profiles.create({"InstanceProfileName": name})
+        self._profiles.add_role({"InstanceProfileName": name, "RoleName": name})
 
     def has_spot_role(self) -> bool:
         """Without it EC2 rejects spot launches of callers who may not create it."""

@@ -64,9 +64,62 @@ def list_public_images(region: str) -> tuple[PublicImage, ...]:
     for number, date in enumerate(RELEASE_DATES):
         for version in KUBERNETES_VERSIONS:
             images += _release_images(
-                _ImageRelease(region, version, number, datetime(*date, tzinfo=UTC))
+                _ImageRelease(
+                    region,
+                    version,
+                    BOTTLEROCKET_VERSIONS[number],
+                    datetime(*date, tzinfo=UTC),
+                )
             )
     return tuple(images)
+
+
+def list_alias_images(
+    region: str, version: str, alias: str, published: datetime
+) -> tuple[PublicImage, ...]:
+    """The images of an alias for that version of Kubernetes.
+
+    Those of `@latest` are published at that time and are the recommended ones; those of a pinned
+    release have the day of its name, and nobody recommends them.
+    """
+    family, _, release = alias.partition("@")
+    is_latest = release == "latest"
+    number = f"1.{published:%Y%m.%d%H%M%S}" if is_latest else release.removeprefix("v")
+    day = published if is_latest else _release_day(release, published)
+    images = _images_of_family(_ImageRelease(region, version, number, day, is_latest), family)
+    if is_latest:
+        return images
+    return tuple(
+        msgspec.structs.replace(
+            image,
+            parameters=tuple(each for each in image.parameters if not _is_recommended(each[0])),
+        )
+        for image in images
+    )
+
+
+def _release_day(release: str, otherwise: datetime) -> datetime:
+    try:
+        return datetime.strptime(release, "v%Y%m%d").replace(tzinfo=UTC)
+    except ValueError:
+        return otherwise
+
+
+def _is_recommended(parameter: str) -> bool:
+    return parameter.split("/")[-2] in ("recommended", "latest")
+
+
+def _images_of_family(release: "_ImageRelease", family: str) -> tuple[PublicImage, ...]:
+    match family.lower():
+        case "al2023":
+            return tuple(_al2023_images(release))
+        case "al2":
+            return tuple(_al2_images(release))
+        case "bottlerocket":
+            return tuple(_bottlerocket_images(release))
+        case windows:
+            year = windows.removeprefix("windows")
+            return tuple(each for each in _windows_images(release) if f"-{year}-" in each.name)
 
 
 @cache
@@ -82,8 +135,11 @@ class _ImageRelease(msgspec.Struct, frozen=True):
 
     region: str
     version: str
-    number: int
+    bottlerocket: str
+    """The release of Bottlerocket."""
     day: datetime
+    several_a_day: bool = False
+    """Whether names have the time of day too, so that each is another image."""
 
     @property
     def minor(self) -> int:
@@ -163,7 +219,7 @@ def _al2_images(release: _ImageRelease) -> Iterator[PublicImage]:
 
 
 def _bottlerocket_images(release: _ImageRelease) -> Iterator[PublicImage]:
-    number = BOTTLEROCKET_VERSIONS[release.number]
+    number = release.bottlerocket
     for architecture in ("x86_64", "arm64"):
         for variant in (f"aws-k8s-{release.version}", f"aws-k8s-{release.version}-nvidia"):
             build = _name_digest(release.region, variant + number)[:8]
@@ -186,7 +242,9 @@ def _windows_images(release: _ImageRelease) -> Iterator[PublicImage]:
         for edition in ("Core", "Full"):
             name = f"Windows_Server-{year}-English-{edition}-EKS_Optimized-{release.version}"
             yield release.image(
-                f"{name}-{release.day:%Y.%m.%d}",
+                f"{name}-{_day(release)}"
+                if release.several_a_day
+                else f"{name}-{release.day:%Y.%m.%d}",
                 "x86_64",
                 owner=WINDOWS_ACCOUNT,
                 description=f"EKS node, Windows Server {year} {edition}, {release.version}",
@@ -199,7 +257,7 @@ def _windows_images(release: _ImageRelease) -> Iterator[PublicImage]:
 
 
 def _day(release: _ImageRelease) -> str:
-    return f"{release.day:%Y%m%d}"
+    return f"{release.day:%Y%m%d%H%M%S}" if release.several_a_day else f"{release.day:%Y%m%d}"
 
 
 def _image_id(region: str, name: str) -> str:

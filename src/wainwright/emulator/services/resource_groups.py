@@ -86,11 +86,20 @@ class ResourceGroups:
             reservation = self._find_reservations().get(entry.id)
             if reservation is None or entry.groups is None:
                 continue
-            arn = reservation_arn(reservation, self._context.region)
-            for group in self.state.groups.values():
-                group.resources = [each for each in group.resources if each != arn]
-            for group_arn in entry.groups:
-                self._add_group(group_arn).resources.append(arn)
+            self.set_groups(reservation, entry.groups)
+
+    def set_groups(self, reservation: CapacityReservation, groups: Iterable[str]) -> None:
+        """Puts the reservation into exactly these groups."""
+        arn = reservation_arn(reservation, self._context.region)
+        for group in self.state.groups.values():
+            group.resources = [each for each in group.resources if each != arn]
+        for group_arn in groups:
+            self._add_group(group_arn).resources.append(arn)
+
+    def groups_of(self, reservation: CapacityReservation) -> list[str]:
+        """The ARNs of the groups that the reservation is in."""
+        arn = reservation_arn(reservation, self._context.region)
+        return [each.arn for each in self.state.groups.values() if arn in each.resources]
 
     def _add_group(self, arn: str) -> ResourceGroup:
         name = arn.partition(":group/")[2]

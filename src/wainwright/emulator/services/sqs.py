@@ -231,10 +231,15 @@ class Sqs:
         if target is not None:
             self._enqueue(target, body)
 
-    async def receive(self, params: Params, clock: Clock) -> Response:
-        """ReceiveMessage that waits for a message as long as the request says."""
+    async def receive(
+        self, params: Params, clock: Clock, *, wait_seconds: float | None = None
+    ) -> Response:
+        """ReceiveMessage that waits for a message as long as the request says, or `wait_seconds`
+        says in its place.
+        """
         self._context.run_due_events()
-        deadline = clock.now() + self._wait_seconds(params)
+        seconds = self._wait_seconds(params)
+        deadline = clock.now() + (seconds if wait_seconds is None else wait_seconds)
         while True:
             response = self.receive_message(params)
             remaining = deadline - clock.now()

@@ -5,7 +5,7 @@ their images for EC2. Unlike in AWS they can be put and deleted, so that a new o
 recommended image can be tested.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -64,6 +64,25 @@ class Ssm:
     def images(self) -> tuple[PublicImage, ...]:
         """The images of the public parameters, for DescribeImages."""
         return public_images.list_public_images(self._context.region)
+
+    def has_parameter(self, name: str) -> bool:
+        return self._find(name) is not None
+
+    def all_parameters(self) -> Iterator[tuple[str, str]]:
+        """Names and values: the public ones first, then those that were put, the latest last."""
+        public = public_images.list_public_parameters(self._context.region)
+        put = self.state.put_parameters
+        for name, value in public.items():
+            if name not in put and name not in self.state.deleted_public:
+                yield name, value
+        yield from ((name, each.value) for name, each in put.items())
+
+    def publish(self, images: Iterable[PublicImage]) -> None:
+        """Puts the parameters of further public images, over those of earlier ones."""
+        for image in images:
+            for name, value in image.parameters:
+                params = {"Name": name, "Value": value, "Type": "String", "Overwrite": True}
+                self.put_parameter(params)
 
     def get_parameter(self, params: Params) -> Response:
         name = require_text(params, "Name", error_code=VALIDATION_EXCEPTION)

@@ -370,6 +370,7 @@ class CapacityReservations:
             reservation.end = changed.end
             self.lifecycle.schedule(reservation)
         self.lifecycle.adopt_running_instances(reservation)
+        self.lifecycle.notify(reservation)
         return {"Return": True}
 
     def cancel(self, params: Params) -> Response:

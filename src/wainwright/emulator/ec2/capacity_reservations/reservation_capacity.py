@@ -288,6 +288,9 @@ RESERVATION_ENDED_REASON: Final = "Server.CapacityReservationEnded"
 
 
 BlockEndListener: TypeAlias = Callable[[CapacityReservation, list[Instance]], None]
+ReservationListener: TypeAlias = Callable[[CapacityReservation, str], None]
+"""Called with a reservation that has changed, and how: one of the words below, or its new state."""
+CREATED, CHANGED, BEGUN = "created", "changed", "begun"
 
 
 class ReservationsState(msgspec.Struct, kw_only=True):
@@ -314,6 +317,7 @@ class ReservationLifecycle:
         context.register_handler(WARNING_EVENT, self._warn)
         context.register_handler(RECLAIM_EVENT, self._reclaim)
         self._block_end_listeners: list[BlockEndListener] = []
+        self._listeners: list[ReservationListener] = []
 
     @property
     def state(self) -> ReservationsState:
@@ -328,11 +332,20 @@ class ReservationLifecycle:
         """Adds a callback for capacity blocks that are about to end, with the instances in them."""
         self._block_end_listeners.append(listener)
 
+    def add_change_listener(self, listener: ReservationListener) -> None:
+        """Adds a callback for every reservation that is created, changed, begins or ends."""
+        self._listeners.append(listener)
+
+    def notify(self, reservation: CapacityReservation, change: str = CHANGED) -> None:
+        for listener in self._listeners:
+            listener(reservation, change)
+
     def add(self, reservation: CapacityReservation) -> None:
         self.state.reservations[reservation.id] = reservation
         self.capacity_source.add(reservation)
         self.schedule(reservation)
         self.adopt_running_instances(reservation)
+        self.notify(reservation, CREATED)
 
     def hold_capacity(self, reservation: CapacityReservation, count: int) -> None:
         """Takes more capacity from the market for the reservation."""
@@ -365,6 +378,7 @@ class ReservationLifecycle:
         self.schedule(reservation)
         self.adopt_running_instances(reservation)
         self._instances.invalidate_listing()
+        self.notify(reservation)
 
     def schedule(self, reservation: CapacityReservation) -> None:
         payload = {"id": reservation.id}
@@ -424,12 +438,14 @@ class ReservationLifecycle:
         for each in instances:
             each.reservation = None
         self._instances.invalidate_listing()
+        self.notify(reservation, state)
 
     def _activate(self, payload: Mapping[str, Any]) -> None:
         reservation = self.state.reservations[payload["id"]]
         if reservation.state == SCHEDULED and reservation.start == payload["at"]:
             reservation.state = ACTIVE
             self.adopt_running_instances(reservation)
+            self.notify(reservation, BEGUN)
 
     def _expire(self, payload: Mapping[str, Any]) -> None:
         reservation = self.state.reservations[payload["id"]]

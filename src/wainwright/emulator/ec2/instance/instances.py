@@ -382,6 +382,12 @@ class Instances:
             self.state.specifications.setdefault(launched[0].specification_key, specification)
             self._lifecycle.add_launched(launched)
 
+    def add_running(self, instance: Instance, specification: LaunchSpecification) -> None:
+        """Adds an instance that nobody just launched; other services do not hear of it."""
+        self.state.specifications.setdefault(instance.specification_key, specification)
+        self.state.instances[instance.id] = instance
+        self._on_state_change(instance, "")
+
     def terminate(self, ids: Iterable[str], reason: str = USER_INITIATED_SHUTDOWN) -> None:
         """Shuts down those that exist and are pending or running."""
         instances = self.state.instances

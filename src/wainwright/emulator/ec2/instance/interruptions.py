@@ -9,7 +9,7 @@ Wiring: register it with the services so that its state is saved, and add
 terminated instances. Without a queue of that name no events are sent; everything else is the same.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, Protocol
 from uuid import UUID
@@ -256,12 +256,17 @@ class Interruptions:
         self._sender = sender
         self._queue = queue
         self._instances = instances
+        self._listeners: list[Callable[[str], None]] = []
         context.register_handler(TERMINATION_EVENT, self._on_termination)
         context.register_handler(SPOT_INTERRUPTION_EVENT, self._on_spot_interruption)
 
     def operations(self) -> Mapping[str, OperationHandler]:
         """None: interruptions come from the admin API and from timed events."""
         return {}
+
+    def add_notice_listener(self, listener: Callable[[str], None]) -> None:
+        """Adds a callback for the id of every instance that is told that it will end."""
+        self._listeners.append(listener)
 
     def interrupt_spot(self, instance_id: str, notice_seconds: float = NOTICE_SECONDS) -> None:
         """EC2 reclaims a spot instance."""
@@ -297,6 +302,7 @@ class Interruptions:
         for each in instances:
             arguments = (each.id, each.zone_id, each.lifecycle, reclaimed)
             self._send_event(reservation_interruption_event(self._context, *arguments))
+            self._notify(each.id)
 
     def schedule_change(
         self, instance_id: str, code: ScheduledEventCode, *, starts: float, duration: float = 3600.0
@@ -362,9 +368,14 @@ class Interruptions:
     def _schedule_termination(
         self, instance: InterruptibleInstance, seconds: float, reason: str
     ) -> None:
+        self._notify(instance.id)
         self._context.schedule_event(
             self._context.now() + seconds, TERMINATION_EVENT, id=instance.id, reason=reason
         )
+
+    def _notify(self, instance_id: str) -> None:
+        for listener in self._listeners:
+            listener(instance_id)
 
     def _on_termination(self, payload: Mapping[str, Any]) -> None:
         """Has no effect on an instance that has been terminated already."""

@@ -6,6 +6,7 @@ releases what was taken.
 """
 
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from hashlib import blake2b
 from ipaddress import IPv4Network
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -25,6 +26,7 @@ from wainwright.emulator.ec2.instance import launch_errors
 from wainwright.emulator.ec2.instance.instances import Instances
 from wainwright.emulator.ec2.instance.lifecycle import (
     ON_DEMAND,
+    RUNNING,
     SPOT,
     TERMINATED,
     Instance,
@@ -278,9 +280,36 @@ class LaunchOutcome(msgspec.Struct, kw_only=True):
     """Why there are no more instances."""
 
 
+class LaunchFault(msgspec.Struct, frozen=True, kw_only=True):
+    """Launches from matching capacity pools that fail; an absent field matches all."""
+
+    code: str
+    message: str = "This launch fails because a fault says so."
+    probability: float = 1.0
+    instance_type: str | None = None
+    """With wildcards."""
+    zone: str | None = None
+    capacity_type: str | None = None
+    reservation: str | None = None
+
+    def matches(self, request: InstanceLaunchRequest) -> bool:
+        if request.target is not None:
+            capacity_type = "reserved"
+        else:
+            capacity_type = SPOT if request.lifecycle == SPOT else ON_DEMAND
+        return (
+            fnmatchcase(request.type, self.instance_type or "*")
+            and self.zone in (None, request.subnet.zone)
+            and self.capacity_type in (None, capacity_type)
+            and self.reservation in (None, request.target)
+        )
+
+
 class InstanceLauncher:
     def __init__(self, deps: LaunchDependencies) -> None:
         self.deps = deps
+        self.faults: list[LaunchFault] = []
+        """Not saved with the account."""
         self._addresses = PrivateAddresses(deps.instances)
         deps.instances.add_listener(self._on_state_change)
 
@@ -290,6 +319,7 @@ class InstanceLauncher:
         """Takes capacity for up to `count` instances. Nothing starts before `commit`."""
         launch = LaunchOutcome()
         try:
+            self._check_faults(request)
             launch.specification = specification = self.validate(request)
             launch_id = launch_id or api_conventions.new_resource_id(self.deps.context, "r")
             batch = LaunchBatch(
@@ -301,10 +331,36 @@ class InstanceLauncher:
             launch.error = error
         return launch
 
+    def _check_faults(self, request: InstanceLaunchRequest) -> None:
+        """Randomness is drawn only for launches that a fault is about."""
+        for fault in self.faults:
+            if fault.matches(request) and (
+                fault.probability >= 1 or self.deps.context.random.random() < fault.probability
+            ):
+                raise AwsError(fault.code, fault.message)
+
     def commit(self, launch: LaunchOutcome) -> None:
         """Starts the instances."""
         if launch.specification is not None:
             self.deps.instances.add_launched(launch.instances, launch.specification)
+
+    def add_running(
+        self, request: InstanceLaunchRequest, identity: str, *, launched: float
+    ) -> Instance:
+        """An instance that has been running since then, wherever its capacity came from."""
+        specification = self.validate(request)
+        key = specification_key(specification)
+        batch = LaunchBatch(request, specification, key, f"r-{identity[2:]}", "")
+        self.deps.network.take_addresses(request.subnet.id, len(specification.interfaces))
+        made = self._create_instance(batch, 0, request.target)
+        instance = msgspec.structs.replace(
+            made, id=identity, state=RUNNING, launched=launched, visible_from=launched
+        )
+        self.deps.instances.add_running(instance, specification)
+        reservation = self.deps.reservations.capacity_source.reservations.get(request.target or "")
+        if reservation is not None:
+            reservation.used += 1
+        return instance
 
     def roll_back(self, launch: LaunchOutcome) -> None:
         """Releases what the launch has taken."""

@@ -1,0 +1,299 @@
+"""`wain simulate`: the whole control loop on virtual time, judged by what a Scenario expects."""
+
+import importlib
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import msgspec
+
+from wainwright.cli import printing
+from wainwright.cli.options import show_progress
+from wainwright.cli.printing import print_notes, print_problems
+from wainwright.errors import UsageError
+from wainwright.manifests.documents import ReadOptions
+from wainwright.manifests.yaml_writer import dump_yaml
+from wainwright.messages.formatting import format_count, format_hourly
+from wainwright.model.simulation import SimulationResult
+from wainwright.report.simulation_comparison import SimulationComparison, compare_simulations
+from wainwright.report.simulation_csv import simulation_tables
+from wainwright.report.simulation_lines import format_seconds
+from wainwright.sim.observed_state import ObservedState
+from wainwright.sim.scenario import Scenario
+from wainwright.sim.scenario_format.field_reader import duration_seconds
+from wainwright.sim.scenario_reader import read_scenario
+
+OUTPUTS: Final = click.Choice(["table", "json", "yaml"])
+HELD, FAILED = 0, 1
+REFRESH_SECONDS: Final = 0.1
+"""Of real time between two versions of the progress line."""
+THIS_SCENARIO: Final = ""
+"""`--compare` without a value: the scenario as it is written, beside it with the changes."""
+
+
+class SimulateArguments(msgspec.Struct, frozen=True, kw_only=True):
+    """The options, as click passes them."""
+
+    scenario: str
+    changes: tuple[str, ...] = ()
+    seed: int | None = None
+    until: str | None = None
+    compare: str | None = None
+    csv_folder: str | None = None
+    shell_state: str | None = None
+    full: bool = False
+    output: str = "table"
+    render: bool = False
+    quiet: bool = False
+
+
+@click.command()
+@click.argument("scenario", metavar="SCENARIO")
+@click.option("--check", is_flag=True, help="Read and judge the scenario without running it.")
+@click.option(
+    "--set",
+    "changes",
+    multiple=True,
+    metavar="PATH=VALUE",
+    help="Change a value of the scenario (spec.…) or of a manifest (Kind/name:spec.…).",
+)
+@click.option("--seed", type=int, metavar="N", help="In place of the scenario's.")
+@click.option("--until", metavar="TIME", help="Stop at this time since the start, as 6h.")
+@click.option(
+    "--compare",
+    is_flag=False,
+    flag_value=THIS_SCENARIO,
+    metavar="[OTHER]",
+    help="Run another scenario, or this one with PATH=VALUE changed, with the same seed, and put "
+    "both side by side. Without a value: as it is written, and as --set changes it.",
+)
+@click.option("--csv", "csv_folder", metavar="FOLDER", help="Write everything as CSV files, too.")
+@click.option(
+    "--shell-state",
+    metavar="FILE",
+    help="Write the cluster as it is at the end as manifests that other commands read.",
+)
+@click.option("--full", is_flag=True, help="Every point of the series, however many.")
+@click.option("-o", "--output", type=OUTPUTS, default="table", help="How to print it.")
+@click.option(
+    "--render",
+    is_flag=True,
+    help="Have helm, kustomize or kubectl render charts and kustomizations in folders.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="No notes that do not change the answer.")
+def simulate(check: bool, **flags: Any) -> int:
+    """Run the control loop on virtual time, and say what became of pods, nodes and money.
+
+    Exit code 0 when everything expected held, 1 when an expectation failed or a law was broken, 2
+    for a bad scenario.
+    """
+    arguments = SimulateArguments(**flags)
+    scenarios = _read_scenarios(arguments)
+    if check:
+        for scenario in scenarios:
+            click.echo(describe_scenario(scenario))
+        return HELD
+    runs = [_run(scenario, arguments) for scenario in scenarios]
+    return _show(runs, arguments)
+
+
+def _read_scenarios(arguments: SimulateArguments) -> list[Scenario]:
+    """The scenario; with `--compare` the other one as well, with the same seed."""
+    _check_options(arguments)
+    compare = arguments.compare
+    if compare is None:
+        return [_read(arguments, arguments.scenario, arguments.changes, arguments.seed)]
+    if compare == THIS_SCENARIO:
+        first = _read(arguments, arguments.scenario, (), arguments.seed)
+        return [first, _read(arguments, arguments.scenario, arguments.changes, first.seed)]
+    first = _read(arguments, arguments.scenario, arguments.changes, arguments.seed)
+    if _is_change(compare):
+        changes = (*arguments.changes, compare)
+        return [first, _read(arguments, arguments.scenario, changes, first.seed)]
+    return [first, _read(arguments, compare, arguments.changes, first.seed)]
+
+
+def _is_change(compare: str) -> bool:
+    return "=" in compare and not Path(compare).exists()
+
+
+def compared_changes(arguments: SimulateArguments) -> list[str]:
+    """What the second simulation has changed; nothing where it is another scenario."""
+    compare = arguments.compare or THIS_SCENARIO
+    if compare == THIS_SCENARIO:
+        return list(arguments.changes)
+    return [compare] if _is_change(compare) else []
+
+
+def _check_options(arguments: SimulateArguments) -> None:
+    if arguments.compare == THIS_SCENARIO and not arguments.changes:
+        raise UsageError(
+            "--compare has nothing to compare with",
+            "name another scenario, or say what is different with --set PATH=VALUE",
+        )
+    if arguments.compare is not None and arguments.shell_state is not None:
+        raise UsageError("--compare has two states at the end", "leave --shell-state out")
+
+
+def _read(
+    arguments: SimulateArguments, file: str, changes: Sequence[str], seed: int | None
+) -> Scenario:
+    options = ReadOptions(render=arguments.render, quiet=arguments.quiet)
+    with show_progress() as progress:
+        scenario = read_scenario(
+            file, changes=changes, seed=seed, progress=progress, options=options
+        )
+    print_problems(scenario.manifests.notes, word="note")
+    print_problems(scenario.manifests.other_notes, word="note")
+    parse_until(arguments.until, scenario)
+    return scenario
+
+
+def parse_until(text: str | None, scenario: Scenario) -> float | None:
+    """Seconds since the start; None: as long as the scenario says."""
+    if text is None:
+        return None
+    seconds = duration_seconds(text)
+    if not seconds:
+        raise UsageError(f"--until: {text!r} is no time since the start", "write it as 90s or 6h")
+    if scenario.duration is not None and seconds > scenario.duration:
+        end = format_seconds(scenario.duration)
+        raise UsageError(f"--until {text} is after the end, which is at {end}")
+    return seconds
+
+
+def describe_scenario(scenario: Scenario) -> str:
+    """What `--check` says of a scenario without mistakes."""
+    length = "until quiet" if scenario.duration is None else format_seconds(scenario.duration)
+    parts = [
+        length,
+        format_count(len(scenario.manifests.objects), "object"),
+        format_count(len(scenario.events), "event"),
+        format_count(len(scenario.expect), "expectation"),
+    ]
+    if scenario.traces:
+        parts.append(f"{len(scenario.traces):,} pods of traces")
+    return f"{scenario.name}: valid · {' · '.join(parts)}"
+
+
+# Running
+
+
+def _run(scenario: Scenario, arguments: SimulateArguments) -> SimulationResult:
+    # Loaded here: reading and checking a scenario needs none of the controllers.
+    module = importlib.import_module("wainwright.sim.simulation")
+    until = parse_until(arguments.until, scenario)
+    options = module.SimulationOptions(
+        until=until,
+        keep_timeline=arguments.output != "table" or arguments.csv_folder is not None,
+        keep_all_points=arguments.full,
+    )
+    with _live_progress(scenario, until) as observers:
+        simulation = module.Simulation(scenario, options=options, observers=observers)
+        try:
+            result: SimulationResult = simulation.run()
+            if arguments.shell_state is not None:
+                _write_state(simulation.shell_state(), arguments.shell_state)
+        finally:
+            simulation.close()
+    return result
+
+
+class ProgressLine:
+    """Sees every state, and shows one now and then."""
+
+    def __init__(self, name: str, end: float | None, show: Callable[[str], None]) -> None:
+        self._name = name
+        self._end = end
+        self._show = show
+        self._shown_at = 0.0
+
+    def observe(self, state: ObservedState) -> None:
+        now = time.monotonic()
+        if now - self._shown_at >= REFRESH_SECONDS:
+            self._shown_at = now
+            self._show(progress_line(self._name, state, self._end))
+
+
+@contextmanager
+def _live_progress(scenario: Scenario, until: float | None) -> Iterator[list[ProgressLine]]:
+    """One line that is written anew, on a terminal only."""
+    if not sys.stderr.isatty():
+        yield []
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("simulating…") as status:
+        yield [ProgressLine(scenario.name, until or scenario.duration, status.update)]
+
+
+def progress_line(name: str, state: ObservedState, end: float | None) -> str:
+    """How far it is, and what there is now."""
+    of = "" if end is None else f" of {format_seconds(end)}"
+    return (
+        f"{name}: {format_seconds(state.at)}{of} · {format_count(state.nodes, 'node')} · "
+        f"{state.running_pods:,} running, {state.pending_pods:,} pending · "
+        f"{format_hourly(state.price_per_hour)}"
+    )
+
+
+def _write_state(state: dict[str, Any], file: str) -> None:
+    _write_file(Path(file), printing.dump_json(state) + "\n")
+
+
+def _write_file(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+
+
+# Output
+
+
+def _show(results: Sequence[SimulationResult], arguments: SimulateArguments) -> int:
+    comparison = None
+    if len(results) == 2:
+        first, second = results
+        comparison = compare_simulations(first, second, compared_changes(arguments))
+    shown: SimulationResult | SimulationComparison = comparison or results[0]
+    if arguments.csv_folder is not None:
+        _write_tables(results, Path(arguments.csv_folder))
+    print_output(shown, arguments.output)
+    for result in results:
+        print_notes(dict.fromkeys(result.warnings))
+    return HELD if shown.is_success else FAILED
+
+
+def _write_tables(results: Sequence[SimulationResult], folder: Path) -> None:
+    """Those of a comparison have a folder each."""
+    folders = [folder] if len(results) == 1 else [folder / "first", folder / "second"]
+    for result, target in zip(results, folders, strict=True):
+        for name, text in simulation_tables(result).items():
+            _write_file(target / name, text)
+
+
+def print_output(shown: SimulationResult | SimulationComparison, output: str) -> None:
+    """On standard output; the table is plain where it is no terminal."""
+    if output == "json":
+        click.echo(printing.dump_json(shown))
+    elif output == "yaml":
+        click.echo(dump_yaml(msgspec.to_builtins(shown)), nl=False)
+    else:
+        _print_table(shown)
+
+
+def _print_table(shown: SimulationResult | SimulationComparison) -> None:
+    from wainwright.cli.plan_table import Console
+    from wainwright.cli.simulation_table import print_comparison, print_simulation
+
+    console = Console(markup=False, highlight=False)
+    if isinstance(shown, SimulationComparison):
+        print_comparison(shown, console)
+    else:
+        print_simulation(shown, console)

@@ -1,0 +1,71 @@
+"""A simulation for a terminal: the answer first, then what failed, a plot, totals, and what each
+reservation was worth. Plain text in a pipe; imported only where it is printed.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from rich.text import Text
+
+from wainwright.cli.consolidation_table import wrapped_lines
+from wainwright.cli.plan_table import Console
+from wainwright.cli.printing import align_columns
+from wainwright.model.simulation import SimulationResult
+from wainwright.report.simulation_comparison import (
+    SimulationComparison,
+    comparison_answer,
+    comparison_rows,
+)
+from wainwright.report.simulation_lines import (
+    answer,
+    end_line,
+    findings,
+    plot_lines,
+    reservation_lines,
+    total_rows,
+)
+
+STYLES: Final = {True: "green", False: "red", None: "yellow"}
+
+
+def print_simulation(result: SimulationResult, console: Console) -> None:
+    _print_lines(_lines(result), console)
+
+
+def print_comparison(comparison: SimulationComparison, console: Console) -> None:
+    _print_lines(_comparison_lines(comparison), console)
+
+
+def _print_lines(lines: Iterator[Text], console: Console) -> None:
+    """Lines wrap on a terminal, but not in a pipe, where a program may read them."""
+    for line in lines:
+        shown = wrapped_lines(line, console.width) if console.is_terminal else [line]
+        for part in shown:
+            console.print(part, soft_wrap=True)
+
+
+def _lines(result: SimulationResult) -> Iterator[Text]:
+    style = "bold green" if result.is_success else "bold red"
+    yield Text(answer(result), style=style)
+    yield from (Text(f"  {each.text}", style=STYLES[each.held]) for each in findings(result))
+    plot = plot_lines(result.series)
+    if plot:
+        yield Text("")
+        yield from (Text(line, style="cyan") for line in plot)
+        yield Text("")
+    yield from map(Text, align_columns(total_rows(result)))
+    end = end_line(result)
+    if end:
+        yield Text(end, style="yellow")
+    yield from map(Text, reservation_lines(result.totals))
+
+
+def _comparison_lines(comparison: SimulationComparison) -> Iterator[Text]:
+    yield Text(comparison_answer(comparison), style="bold")
+    for result in (comparison.first, comparison.second):
+        style = "green" if result.is_success else "red"
+        yield Text(f"  {answer(result)}", style=style)
+    yield Text("")
+    heading, *rows = align_columns(comparison_rows(comparison), numbers=3)
+    yield Text(heading, style="bold")
+    yield from map(Text, rows)

@@ -1,0 +1,129 @@
+"""Why machines ended: what the controllers said, else what the claim and EC2 show.
+
+Reasons are Karpenter's: Empty, Drifted, Underutilized for commands of disruption (the condition
+DisruptionReason of the claim); expired, interrupted, unhealthy, registration_timeout,
+launch_timeout, garbage_collected, deleted for the others.
+"""
+
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
+from wainwright.api.kubernetes.operations import Event
+from wainwright.emulator.ec2.instance.lifecycle import USER_INITIATED_SHUTDOWN
+from wainwright.sim.api_server import InMemoryApiServer
+from wainwright.sim.billed_instances import BilledInstance
+from wainwright.translate.disruption import parse_duration
+
+DISRUPTION_REASON: Final = "DisruptionReason"
+INSUFFICIENT_CAPACITY: Final = "InsufficientCapacity"
+"""The beginning of the reasons of events and conditions when EC2 would not sell."""
+REGISTRATION_TIMEOUT: Final = 15 * 60.0
+LAUNCH_TIMEOUT: Final = 5 * 60.0
+
+
+class _EndingClaim(msgspec.Struct, kw_only=True):
+    """What is known of a claim that ends or may end."""
+
+    reason: str = ""
+    is_stated: bool = False
+    """Whether the reason is that of its condition, which may be taken back."""
+    is_refused: bool = False
+    """Whether EC2 would not sell what it asked for."""
+
+
+class ClaimEndings:
+    def __init__(self, api: InMemoryApiServer) -> None:
+        self._api = api
+        self._claims: dict[str, _EndingClaim] = {}
+        self.by_reason: dict[str, int] = {}
+        """Machines that ended."""
+        self.launch_failures = 0
+
+    def claim_disrupted(self, claim: str, reason: str) -> None:
+        """A controller says why it deletes the claim."""
+        self._ending(claim).reason = reason
+
+    def launch_failed(self, claim: str) -> None:
+        """A controller says that EC2 would not sell what the claim asks for."""
+        self._ending(claim).is_refused = True
+
+    def event_written(self, event: Event) -> None:
+        subject = event.involvedObject
+        if subject.kind == "NodeClaim" and event.reason.startswith(INSUFFICIENT_CAPACITY):
+            self.launch_failed(subject.name)
+
+    def claim_changed(self, claim: NodeClaim, now: float) -> None:
+        conditions = (claim.status or NodeClaimStatus()).conditions or ()
+        stated = next((each for each in conditions if each.type == DISRUPTION_REASON), None)
+        self._note_condition(claim, stated.reason if stated and stated.status == "True" else "")
+        for each in conditions:
+            if each.type == "Launched" and each.reason.startswith(INSUFFICIENT_CAPACITY):
+                self.launch_failed(claim.metadata.name)
+        if claim.metadata.deletionTimestamp is not None:
+            ending = self._ending(claim.metadata.name)
+            ending.reason = ending.reason or _inferred_reason(claim, now)
+
+    def _note_condition(self, claim: NodeClaim, reason: str) -> None:
+        """A command that is given up takes its reason back."""
+        known = self._claims.get(claim.metadata.name)
+        if reason:
+            ending = self._ending(claim.metadata.name)
+            ending.reason, ending.is_stated = reason, True
+        elif known is not None and known.is_stated:
+            known.reason, known.is_stated = "", False
+
+    def claim_removed(self, claim: NodeClaim, *, has_instance: bool) -> None:
+        ending = self._claims.get(claim.metadata.name)
+        was_launched = bool((claim.status or NodeClaimStatus()).providerID)
+        if ending is not None and ending.is_refused and not (was_launched or has_instance):
+            self.launch_failures += 1
+        if not has_instance:
+            self._claims.pop(claim.metadata.name, None)
+
+    def reason_of(self, claim: str) -> str:
+        """Why the claim is being deleted, as far as it is known."""
+        ending = self._claims.get(claim)
+        return "" if ending is None else ending.reason
+
+    def instance_ended(self, billed: BilledInstance) -> str:
+        """The reason, which is counted."""
+        reason = self._reason_of(billed)
+        self.by_reason[reason] = self.by_reason.get(reason, 0) + 1
+        self._claims.pop(billed.claim, None)
+        return reason
+
+    def _reason_of(self, billed: BilledInstance) -> str:
+        ending = self._claims.get(billed.claim)
+        if billed.was_killed:
+            return "garbage_collected"
+        if billed.was_noticed and (ending is None or ending.reason in ("", "deleted")):
+            return "interrupted"
+        if ending is not None and ending.reason:
+            return ending.reason
+        if billed.instance.reason != USER_INITIATED_SHUTDOWN:
+            return "interrupted"
+        exists = billed.claim and self._api.peek(NodeClaim, billed.claim) is not None
+        return "deleted" if exists else "garbage_collected"
+
+    def _ending(self, claim: str) -> _EndingClaim:
+        return self._claims.setdefault(claim, _EndingClaim())
+
+
+def _inferred_reason(claim: NodeClaim, now: float) -> str:
+    """Why a claim is being deleted, where nobody says so: its age and its conditions tell."""
+    created = claim.metadata.creationTimestamp
+    age = 0.0 if created is None else now - datetime.fromisoformat(created).timestamp()
+    lifetime = parse_duration(claim.spec.expireAfter)
+    if lifetime is not None and age >= lifetime:
+        return "expired"
+    states = {
+        each.type: each.status for each in (claim.status or NodeClaimStatus()).conditions or ()
+    }
+    if age >= LAUNCH_TIMEOUT and states.get("Launched") != "True":
+        return "launch_timeout"
+    if age >= REGISTRATION_TIMEOUT and states.get("Registered") != "True":
+        return "registration_timeout"
+    return "deleted"

@@ -1,0 +1,123 @@
+"""The processes of a simulated cluster, as a scenario configures them: our controllers, and the
+components of Kubernetes.
+"""
+
+from random import Random
+
+from wainwright.aws.api.middleware import with_middleware
+from wainwright.aws.cluster_config import ClusterConfig
+from wainwright.aws.provider import AwsCloudProvider, ProviderEnvironment, ProviderOptions
+from wainwright.cloud import CloudProvider, LaunchLog
+from wainwright.controllers.manager import ControllerEnvironment, ControllerManager
+from wainwright.controllers.settings import ControllerSettings
+from wainwright.core.disruption.commands import DisruptionOptions
+from wainwright.core.disruption.replacement import ReplacementRules
+from wainwright.metrics import MetricsRegistry
+from wainwright.model.plan import PlanOptions
+from wainwright.sim.components import ClusterComponents
+from wainwright.sim.kubelet import KubeletOptions
+from wainwright.sim.scenario import DurationRange, Scenario, SimulationSettings
+from wainwright.sim.simulated_process import RunningController, SimulatedProcess
+from wainwright.sim.world import World
+
+
+def cluster_components(world: World, scenario: Scenario, seed: int) -> ClusterComponents:
+    instances, pods = scenario.instances, scenario.pods
+    options = KubeletOptions(
+        boot=_bounds(instances.boot),
+        ready=_bounds(instances.ready),
+        never_join=instances.never_join,
+        pod_start=_bounds(pods.start),
+        pod_termination=_bounds(pods.termination),
+        less=instances.less,
+        volumes=instances.volumes,
+    )
+    return ClusterComponents(world.api, world.clock, world.account, options, seed=seed)
+
+
+def _bounds(between: DurationRange) -> tuple[float, float]:
+    return between.low, between.high
+
+
+def plan_options(settings: SimulationSettings) -> PlanOptions:
+    gates = settings.feature_gates
+    return PlanOptions(
+        min_values_policy=settings.min_values_policy,
+        preference_policy=settings.preference_policy,
+        packing=settings.packing,
+        strict_weights=settings.strict_weights,
+        capacity_reservations=gates["CapacityReservations"] and gates["ReservedCapacity"],
+        cluster_limits=settings.cluster_limits,
+        static_capacity=gates["StaticCapacity"],
+    )
+
+
+def disruption_options(settings: SimulationSettings) -> DisruptionOptions:
+    gates = settings.feature_gates
+    return DisruptionOptions(
+        rules=ReplacementRules(
+            spot_to_spot=gates["SpotToSpotConsolidation"],
+            spot_to_spot_types=settings.spot_to_spot_types,
+        ),
+        max_nodes=settings.max_nodes_per_command,
+        minimum_saving=settings.minimum_saving,
+        terminate_first_drift=gates["TerminateFirstDrift"],
+    )
+
+
+class AwsControllers:
+    """Our controllers with the AWS provider on the emulated account."""
+
+    def __init__(self, process: SimulatedProcess) -> None:
+        self._process = process
+        self._metrics = MetricsRegistry()
+        environment = ControllerEnvironment(
+            cluster=process.cluster,
+            make_cloud=self._make_cloud,
+            clock=process.clock,
+            metrics=self._metrics,
+            seed=process.identity,
+            feed=process.feed,
+        )
+        settings = process.settings
+        self._manager = ControllerManager(
+            environment,
+            ControllerSettings(
+                batch_idle=settings.batch_idle_duration,
+                batch_max=settings.batch_max_duration,
+                plan_options=plan_options(settings),
+                disruption_options=disruption_options(settings),
+                node_repair=settings.feature_gates["NodeRepair"],
+            ),
+        )
+
+    @property
+    def next_due(self) -> float | None:
+        return self._manager.runtime.next_due
+
+    async def run(self) -> None:
+        await self._manager.run()
+
+    def _make_cloud(self, launch_log: LaunchLog) -> CloudProvider:
+        process, gates = self._process, self._process.settings.feature_gates
+        random = Random(f"{process.identity} calls")
+        environment = ProviderEnvironment(
+            process_id=process.identity,
+            seam=with_middleware(process.aws, process.clock, random, self._metrics),
+            launch_log=launch_log,
+            clock=process.clock,
+            metrics=self._metrics,
+        )
+        cluster = ClusterConfig(
+            name=process.cluster_name,
+            region=process.region,
+            capacity_reservations=gates["CapacityReservations"] and gates["ReservedCapacity"],
+        )
+        options = ProviderOptions(
+            cluster=cluster, queue=process.queue, node_overlay=gates["NodeOverlay"]
+        )
+        return AwsCloudProvider(environment, options)
+
+
+def aws_controllers(process: SimulatedProcess) -> RunningController:
+    return AwsControllers(process)

@@ -1,0 +1,336 @@
+"""The managed nodes among the manifests of a scenario: each is a running instance from the start.
+
+A Node, its NodeClaim, or both are completed to what a kubelet and the controllers would have
+written, so that the controllers find a cluster that they could have made themselves.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from functools import cached_property
+from random import Random
+from typing import Any, Final
+
+import msgspec
+
+from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
+from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimSpec, NodeClaimStatus
+from wainwright.api.karpenter.nodepool import NodePool
+from wainwright.api.karpenter.shared_fields import ClaimRequirement
+from wainwright.api.kubernetes.cluster import Node, NodeCondition
+from wainwright.api.wire import Condition, ObjectMeta, OwnerReference
+from wainwright.catalogue.class_catalog import CatalogBuilder, NodeClassCatalog
+from wainwright.emulator.ec2.instance.launcher import InstanceLaunchRequest
+from wainwright.emulator.ec2.instance.lifecycle import OPEN, RESERVATIONS_ONLY
+from wainwright.emulator.emulated_account import EmulatedAwsAccount
+from wainwright.emulator.selected_resources import SelectedResources
+from wainwright.errors import AwsError
+from wainwright.manifests.cluster_manifests import ClusterManifests
+from wainwright.model.labels import (
+    CAPACITY_TYPE,
+    EC2NODECLASS,
+    INITIALIZED,
+    INSTANCE_TYPE,
+    NODEPOOL,
+    ON_DEMAND,
+    REGISTERED,
+    RESERVATION_ID,
+    RESERVED,
+    SPOT,
+    ZONE,
+)
+from wainwright.model.resources import Resources, format_quantity
+from wainwright.offline import PlanSettings, catalog_inputs, catalog_scope, choose_region
+from wainwright.sim.api_server import InMemoryApiServer
+from wainwright.sim.object_store import metadata_of
+from wainwright.translate.node_claim_pairing import NodeWithClaim, pair_nodes_with_claims
+
+TERMINATION_FINALIZER: Final = "karpenter.sh/termination"
+UNREGISTERED_TAINT: Final = "karpenter.sh/unregistered"
+NODECLAIM_TAG: Final = "karpenter.sh/nodeclaim"
+EC2_CLASS_GROUP: Final = "karpenter.k8s.aws"
+
+
+def timestamp(seconds: float) -> str:
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class InitialNodes:
+    """Loads nodes and claims into the API server, and their instances into the account."""
+
+    def __init__(
+        self,
+        manifests: ClusterManifests,
+        classes: Iterable[EC2NodeClass],
+        api: InMemoryApiServer,
+        account: EmulatedAwsAccount,
+        resources: SelectedResources,
+        random: Random,
+    ) -> None:
+        self._manifests = manifests
+        self._classes = {each.metadata.name: each for each in classes}
+        self._pools = {each.metadata.name: each for each in manifests.pools}
+        self._api = api
+        self._account = account
+        self._resources = resources
+        self._random = random
+        self._start = account.clock.now()
+        self.warnings: list[str] = []
+
+    def load(self) -> None:
+        nodes = self._manifests.all(Node)
+        for paired in pair_nodes_with_claims(nodes, self._manifests.claims):
+            self._load_node(paired)
+        self._give_the_rest_to_others()
+
+    def _load_node(self, paired: NodeWithClaim) -> None:
+        if not self._is_ours(paired):
+            self._api.load([each for each in (paired.node, paired.claim) if each is not None])
+            return
+        identity = paired.provider_id.rpartition("/")[2] or self._new_instance_id(paired)
+        zone = _label(paired, ZONE) or next(iter(self._account.zones))
+        provider_id = paired.provider_id or f"aws:///{zone}/{identity}"
+        node = paired.node and self._completed_node(paired, paired.node, provider_id)
+        claim = self._completed_claim(paired, node, provider_id)
+        self._api.load([each for each in (claim, node) if each is not None])
+        if paired.is_launched:
+            self._add_instance(paired, claim, identity, zone)
+
+    def _is_ours(self, paired: NodeWithClaim) -> bool:
+        claim = paired.claim
+        return paired.is_managed and (
+            claim is None or claim.spec.nodeClassRef.group == EC2_CLASS_GROUP
+        )
+
+    def _new_instance_id(self, paired: NodeWithClaim) -> str:
+        return f"i-0{self._random.getrandbits(64):016x}" if paired.is_launched else ""
+
+    def _created(self, paired: NodeWithClaim) -> str:
+        """When the claim, or else the node, was created."""
+        for each in (paired.claim, paired.node):
+            if each is not None and each.metadata.creationTimestamp:
+                return each.metadata.creationTimestamp
+        return timestamp(self._start)
+
+    def _completed_node(self, paired: NodeWithClaim, node: Node, provider_id: str) -> Node:
+        """The node as a kubelet and our controllers would have it."""
+        created, metadata = self._created(paired), node.metadata
+        labels = dict(metadata.labels or {})
+        if self._is_initialized(paired):
+            labels = {REGISTERED: "true", INITIALIZED: "true", **labels}
+        finalizers = list(dict.fromkeys([*(metadata.finalizers or ()), TERMINATION_FINALIZER]))
+        status = node.status
+        if not status.conditions:
+            ready = NodeCondition(type="Ready", status="True", lastTransitionTime=created)
+            status = msgspec.structs.replace(status, conditions=[ready])
+        if not status.capacity and not status.allocatable:
+            status = msgspec.structs.replace(status, **self._catalogue_resources(paired))
+        return msgspec.structs.replace(
+            node,
+            metadata=msgspec.structs.replace(
+                metadata, labels=labels, finalizers=finalizers, creationTimestamp=created
+            ),
+            spec=msgspec.structs.replace(node.spec, providerID=provider_id),
+            status=status,
+        )
+
+    def _catalogue_resources(self, paired: NodeWithClaim) -> dict[str, Any]:
+        """Capacity and allocatable of its type, for a node that states none."""
+        catalog = self._catalog_of(paired.pool or "")
+        name = _label(paired, INSTANCE_TYPE)
+        if catalog is None or name not in catalog.by_name:
+            return {}
+        found = catalog.by_name[name]
+        return {
+            "capacity": _quantities(found.capacity),
+            "allocatable": _quantities(found.allocatable),
+        }
+
+    def _catalog_of(self, pool_name: str) -> NodeClassCatalog | None:
+        pool = self._pools.get(pool_name)
+        if pool is None:
+            return None
+        return self._builder.build(catalog_scope(self._manifests, pool))
+
+    @cached_property
+    def _builder(self) -> CatalogBuilder:
+        settings = PlanSettings(now=datetime.fromtimestamp(self._start, UTC))
+        region = choose_region(self._manifests, None)
+        return CatalogBuilder(catalog_inputs(self._manifests, settings, region))
+
+    def _is_initialized(self, paired: NodeWithClaim) -> bool:
+        """A claim without any conditions, or none: unless its node is unregistered or not Ready."""
+        status = paired.claim.status if paired.claim is not None else None
+        if status is not None and status.conditions:
+            return paired.is_initialized
+        node = paired.node
+        if node is None or any(each.key == UNREGISTERED_TAINT for each in node.spec.taints or ()):
+            return False
+        conditions = node.status.conditions or ()
+        return all(each.status == "True" for each in conditions if each.type == "Ready")
+
+    def _completed_claim(
+        self, paired: NodeWithClaim, node: Node | None, provider_id: str
+    ) -> NodeClaim:
+        """The claim with what is missing; a Node alone gets one."""
+        claim = paired.claim or self._new_claim(paired)
+        metadata, status = claim.metadata, claim.status or NodeClaimStatus()
+        finalizers = list(dict.fromkeys([*(metadata.finalizers or ()), TERMINATION_FINALIZER]))
+        changes: dict[str, Any] = {}
+        if paired.is_launched:
+            changes["providerID"] = provider_id
+        if node is not None:
+            changes["nodeName"] = status.nodeName or node.metadata.name
+            changes["capacity"] = status.capacity or node.status.capacity
+            changes["allocatable"] = status.allocatable or node.status.allocatable
+        if not status.conditions and paired.is_launched:
+            changes["conditions"] = self._conditions(paired)
+        return msgspec.structs.replace(
+            claim,
+            metadata=msgspec.structs.replace(
+                metadata, finalizers=finalizers, creationTimestamp=self._created(paired)
+            ),
+            status=msgspec.structs.replace(status, **changes),
+        )
+
+    def _conditions(self, paired: NodeWithClaim) -> list[Condition]:
+        since, is_initialized = self._created(paired), self._is_initialized(paired)
+        states = {
+            "Launched": True,
+            "Registered": is_initialized,
+            "Initialized": is_initialized,
+            "Ready": is_initialized,
+        }
+        return [
+            Condition(
+                type=kind,
+                status="True" if value else "Unknown",
+                lastTransitionTime=since,
+                reason=kind if value else "AwaitingReconciliation",
+            )
+            for kind, value in states.items()
+        ]
+
+    def _new_claim(self, paired: NodeWithClaim) -> NodeClaim:
+        """The claim of a Node alone: it has the node's name and labels."""
+        name, labels = paired.node_name, dict(paired.metadata.labels or {})
+        # The stored pool: the claim's owner reference needs its uid.
+        pool = self._api.peek(NodePool, paired.pool or "")
+        template = pool.spec.template.spec if pool is not None else None
+        wanted = {key: labels[key] for key in (INSTANCE_TYPE, ZONE, CAPACITY_TYPE) if key in labels}
+        node_class = self._manifests.class_of(pool) if pool is not None else None
+        reference = {
+            "group": EC2_CLASS_GROUP,
+            "kind": "EC2NodeClass",
+            "name": node_class.metadata.name if node_class is not None else "default",
+        }
+        spec: dict[str, Any] = {
+            "nodeClassRef": reference,
+            "requirements": [
+                msgspec.to_builtins(ClaimRequirement(key=key, operator="In", values=[value]))
+                for key, value in wanted.items()
+            ],
+        }
+        if template is not None:
+            spec["expireAfter"] = template.expireAfter
+            if template.terminationGracePeriod is not None:
+                spec["terminationGracePeriod"] = template.terminationGracePeriod
+            if template.taints:
+                spec["taints"] = msgspec.to_builtins(template.taints)
+        return NodeClaim(
+            metadata=ObjectMeta(
+                name=name,
+                labels=labels,
+                annotations=paired.metadata.annotations,
+                ownerReferences=None if pool is None else [_owner(pool)],
+            ),
+            spec=msgspec.convert(spec, NodeClaimSpec),
+        )
+
+    # Instances
+
+    def _add_instance(
+        self, paired: NodeWithClaim, claim: NodeClaim, identity: str, zone: str
+    ) -> None:
+        name = _label(paired, INSTANCE_TYPE)
+        node_class = self._class_named(claim.spec.nodeClassRef.name)
+        try:
+            request = self._launch_request(paired, claim, node_class, zone)
+            launched = datetime.fromisoformat(self._created(paired)).timestamp()
+            self._account.services.add_running_instance(request, identity, launched=launched)
+        except AwsError as error:
+            self.warnings.append(
+                f"{paired.name} has no instance in the simulation: EC2 does not have {name} in "
+                f"{zone} ({error})"
+            )
+
+    def _class_named(self, name: str) -> EC2NodeClass:
+        return self._classes.get(name) or next(iter(self._classes.values()))
+
+    def _launch_request(
+        self, paired: NodeWithClaim, claim: NodeClaim, node_class: EC2NodeClass, zone: str
+    ) -> InstanceLaunchRequest:
+        name = _label(paired, INSTANCE_TYPE)
+        info = self._account.region_offerings.instance_types.get(name)
+        subnet = self._resources.subnet_of(node_class, zone)
+        if info is None or subnet is None:
+            raise AwsError("InvalidParameterValue", f"no {name} is sold in {zone}")
+        stated = claim.status.imageID if claim.status is not None else ""
+        image = stated or self._resources.image_of(node_class, info)
+        reservation = _label(paired, RESERVATION_ID)
+        capacity_type = _label(paired, CAPACITY_TYPE) or ON_DEMAND
+        reserved = self._account.services.reservations.state.reservations.get(reservation)
+        is_reserved = capacity_type == RESERVED and reserved is not None and reserved.active
+        lifecycle = SPOT if capacity_type == SPOT else ON_DEMAND
+        return InstanceLaunchRequest(
+            type=name,
+            subnet=subnet,
+            data={
+                "ImageId": image,
+                "SecurityGroupIds": self._resources.security_groups_of(node_class),
+            },
+            lifecycle=reserved.lifecycle if is_reserved and reserved is not None else lifecycle,
+            preference=RESERVATIONS_ONLY if is_reserved else OPEN,
+            target=reservation if is_reserved else None,
+            tags=self._instance_tags(paired, claim, node_class),
+        )
+
+    def _instance_tags(
+        self, paired: NodeWithClaim, claim: NodeClaim, node_class: EC2NodeClass
+    ) -> dict[str, str]:
+        cluster = self._account.account.cluster
+        return {
+            **(node_class.spec.tags or {}),
+            f"kubernetes.io/cluster/{cluster}": "owned",
+            "eks:eks-cluster-name": cluster,
+            EC2NODECLASS: node_class.metadata.name,
+            NODEPOOL: paired.pool or "",
+            NODECLAIM_TAG: claim.metadata.name,
+            **({"Name": paired.node_name} if paired.node_name else {}),
+        }
+
+    def _give_the_rest_to_others(self) -> None:
+        """What `available` leaves out and no node of the input uses belongs to others."""
+        stated = {each.id: each for each in self._account.stated_reservations}
+        for reservation in self._account.services.reservations.state.reservations.values():
+            entry = stated.get(reservation.id)
+            available = None if entry is None else entry.available
+            taken = 0 if available is None else reservation.total - available
+            reservation.used_by_others = max(taken - reservation.used, 0)
+
+
+def _label(paired: NodeWithClaim, key: str) -> str:
+    for each in (paired.node, paired.claim):
+        if each is not None and (each.metadata.labels or {}).get(key):
+            return (each.metadata.labels or {})[key]
+    return ""
+
+
+def _owner(pool: NodePool) -> OwnerReference:
+    metadata = metadata_of(pool)
+    return OwnerReference(
+        apiVersion=pool.apiVersion, kind=pool.kind, name=metadata.name, uid=metadata.uid
+    )
+
+
+def _quantities(resources: Resources) -> dict[str, int | str]:
+    return {name: format_quantity(name, amount) for name, amount in resources.items()}

@@ -1,0 +1,195 @@
+"""What instances cost at this moment: the price of the offering in force for their NodePool.
+
+The layers are those of a plan: list prices, prices of the Cloud and of `price` events, overlays,
+InstanceType objects. They are built on first use and dropped whenever one of their inputs changes.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from typing import Final
+
+import msgspec
+
+from wainwright.api.catalog_documents import Catalog, Cloud, CloudPrice, InstanceType, NodeOverlay
+from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
+from wainwright.api.karpenter.nodepool import NodePool
+from wainwright.catalogue.offerings.capacity_reservations import on_demand_price_in_zone
+from wainwright.catalogue.offerings.cloud_adjustments import node_fee
+from wainwright.catalogue.offerings.layered_offering import LayeredOffering
+from wainwright.catalogue.region_catalog import CatalogScope, SharedLayers, offline_inputs
+from wainwright.emulator.ec2.capacity_market import CapacityMarket
+from wainwright.emulator.ec2.instance.lifecycle import (
+    RESERVATIONS_ONLY,
+    Instance,
+    LaunchSpecification,
+)
+from wainwright.emulator.ec2.region_offerings import RegionOfferings
+from wainwright.manifests.cluster_manifests import default_node_class
+from wainwright.model.labels import NODEPOOL, ON_DEMAND, RESERVED, SPOT
+from wainwright.sim.api_server import InMemoryApiServer
+from wainwright.sim.scenario import OfferingPattern
+
+ANY_TIME: Final = datetime.fromtimestamp(0, UTC)  # prices do not depend on it
+PRICED_KINDS: Final = (NodePool, EC2NodeClass, InstanceType, NodeOverlay)
+"""Kinds whose changes may change a price."""
+
+
+def capacity_type_of(instance: Instance) -> str:
+    """`reserved` while it is in a reservation that it was launched into.
+
+    An instance that EC2 put into an open reservation by itself is on-demand.
+    """
+    if instance.reservation is not None and (
+        instance.target is not None or instance.preference == RESERVATIONS_ONLY
+    ):
+        return RESERVED
+    return SPOT if instance.lifecycle == SPOT else ON_DEMAND
+
+
+class PriceChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A `price` event: offerings at the price of the start, times a factor."""
+
+    offerings: OfferingPattern
+    factor: float
+
+
+class PriceBook:
+    """Prices in USD per hour."""
+
+    def __init__(
+        self,
+        api: InMemoryApiServer,
+        cloud: Cloud,
+        catalog: Catalog | None,
+        region_offerings: RegionOfferings,
+        market: CapacityMarket,
+    ) -> None:
+        self._api = api
+        self._cloud = cloud
+        self._catalog = catalog
+        self._region_offerings = region_offerings
+        self._market = market
+        self._stated = tuple(cloud.spec.prices or ())
+        self._first_prices: dict[tuple[str, str, str], float] = {}
+        self._layers: SharedLayers | None = None
+        self._scopes: dict[str, CatalogScope] = {}
+        self._known: dict[tuple[str, ...], float | None] = {}
+
+    @property
+    def cloud(self) -> Cloud:
+        """The Cloud with the prices that are in force."""
+        return self._cloud
+
+    def set_changes(self, changes: Sequence[PriceChange]) -> None:
+        """Puts these changes in force in place of all others; of several the last applies."""
+        prices = [*self._stated, *self._changed_prices(changes)]
+        spec = msgspec.structs.replace(self._cloud.spec, prices=prices or None)
+        self._cloud = msgspec.structs.replace(self._cloud, spec=spec)
+        self._market.set_prices(prices)
+        self.forget()
+
+    def _changed_prices(self, changes: Sequence[PriceChange]) -> list[CloudPrice]:
+        """By offering: a price for one zone goes before those that the Cloud states for all."""
+        changed: dict[tuple[str, str, str], float] = {}
+        for change in changes:
+            for key in self._matching(change.offerings):
+                changed[key] = self._first_price(key) * change.factor
+        return [
+            CloudPrice(instanceType=name, zone=zone, capacityType=capacity_type, price=price)
+            for (name, zone, capacity_type), price in sorted(changed.items())
+        ]
+
+    def _matching(self, pattern: OfferingPattern) -> Iterable[tuple[str, str, str]]:
+        return [
+            key
+            for key in sorted(self._region_offerings.offering_keys)
+            if fnmatchcase(key[0], pattern.instance_type or "*")
+            and pattern.zone in (None, key[1])
+            and pattern.capacity_type in (None, key[2])
+            and (key in self._first_prices or self._market.price(*key) is not None)
+        ]
+
+    def _first_price(self, key: tuple[str, str, str]) -> float:
+        """The price at the start: an offering is asked before the first change of its price."""
+        if key not in self._first_prices:
+            self._first_prices[key] = self._market.price(*key) or 0.0
+        return self._first_prices[key]
+
+    def forget(self) -> None:
+        """To be called when an object or a price has changed."""
+        self._layers = None
+        self._known.clear()
+
+    def price_of(self, instance: Instance) -> float | None:
+        """What the instance costs now."""
+        pool = instance.tags.get(NODEPOOL, "")
+        key = (pool, instance.type, instance.zone, capacity_type_of(instance))
+        if key not in self._known:
+            self._known[key] = self._find_price(*key)
+        return self._known[key]
+
+    def on_demand_price(self, instance_type: str, zone: str) -> float:
+        return self._market.price(instance_type, zone, ON_DEMAND) or 0.0
+
+    def fee_of(self, specification: LaunchSpecification) -> float:
+        """What the node costs besides its instance."""
+        fees = self._cloud.spec.fees
+        return 0.0 if fees is None else node_fee(fees, sum(specification.sizes.values()))
+
+    def _find_price(
+        self, pool: str, instance_type: str, zone: str, capacity_type: str
+    ) -> float | None:
+        layers = self._shared_layers()
+        scope = self._scopes.get(pool) or CatalogScope(node_class=default_node_class())
+        offerings = layers.pool_offerings(scope).offerings.get(instance_type, ())
+        if capacity_type == RESERVED:
+            on_demand = on_demand_price_in_zone(offerings, zone)
+            if on_demand is None:
+                on_demand = self._market.price(instance_type, zone, ON_DEMAND)
+            return layers.price_range(scope).reserved_price(on_demand or 0.0)
+        prices = [
+            each.price
+            for each in offerings
+            if each.price is not None and _is_offering(each, zone, capacity_type)
+        ]
+        return min(prices, default=self._market.price(instance_type, zone, capacity_type))
+
+    def _shared_layers(self) -> SharedLayers:
+        if self._layers is None:
+            self._scopes = {pool.metadata.name: self._scope(pool) for pool in self._pools()}
+            inputs = offline_inputs(
+                now=ANY_TIME,
+                region=self._cloud.spec.region,
+                cloud=self._cloud,
+                catalog=self._catalog,
+            )
+            self._layers = SharedLayers(
+                msgspec.structs.replace(
+                    inputs,
+                    instance_types=tuple(self._api.peek_all(InstanceType)),
+                    overlays=tuple(self._api.peek_all(NodeOverlay)),
+                    scopes=tuple(self._scopes.values()),
+                )
+            )
+        return self._layers
+
+    def _pools(self) -> Iterable[NodePool]:
+        return self._api.peek_all(NodePool)
+
+    def _scope(self, pool: NodePool) -> CatalogScope:
+        name = pool.spec.template.spec.nodeClassRef.name
+        template = pool.spec.template.metadata
+        return CatalogScope(
+            node_class=self._api.peek(EC2NodeClass, name) or default_node_class(name),
+            pool=pool.metadata.name,
+            labels=(template.labels or {}) if template is not None else {},
+        )
+
+
+def _is_offering(offering: LayeredOffering, zone: str, capacity_type: str) -> bool:
+    return (
+        not offering.is_reserved
+        and offering.zone in (None, zone)
+        and offering.capacity_type in (None, capacity_type)
+    )

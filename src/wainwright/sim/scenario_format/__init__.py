@@ -1,0 +1,1 @@
+"""How a Scenario is written: its fields, events, expectations and traces, with their mistakes."""

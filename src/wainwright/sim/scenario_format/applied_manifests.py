@@ -1,0 +1,124 @@
+"""Manifests of an `apply`: written in the Scenario, or in files beside it."""
+
+from pathlib import Path
+from typing import Any
+
+from wainwright.api.api_resources import served_resources
+from wainwright.api.field_error import FieldError, FieldPath, did_you_mean, invalid_value
+from wainwright.api.wire import WireStruct
+from wainwright.manifests.cluster_manifests import ClusterManifests, read_loaded_manifests
+from wainwright.manifests.documents import (
+    LoadedManifests,
+    ManifestDocument,
+    ReadOptions,
+    load_manifests,
+)
+from wainwright.manifests.manifest_validation import identify_kind
+from wainwright.manifests.problems import InvalidInput, Problem
+from wainwright.sim.scenario_format.field_reader import FieldReader
+from wainwright.sim.scenario_format.references import resources_by_kind
+
+EXPECTED_MANIFESTS = "a manifest, a list of them, or the name of a file"
+
+
+class AppliedManifests:
+    """Reads the manifests of events, as those of the start are read; unknown fields are refused
+    where a manifest is written in the Scenario itself."""
+
+    def __init__(self, document: ManifestDocument, folder: Path, reader: FieldReader) -> None:
+        self._document = document
+        self._folder = folder
+        self._reader = reader
+        self.errors: list[Problem] = []
+        """In the manifests themselves."""
+        self.notes: list[Problem] = []
+        self.other_notes: list[Problem] = []
+
+    def read(self, value: Any, path: FieldPath) -> tuple[WireStruct, ...]:
+        if not isinstance(value, list):
+            return self._read_one(value, path)
+        if not value:
+            self._reader.add(invalid_value(path, value, EXPECTED_MANIFESTS))
+        objects: list[WireStruct] = []
+        for index, each in enumerate(value):
+            objects += self._read_one(each, (*path, index))
+        return tuple(objects)
+
+    def _read_one(self, value: Any, path: FieldPath) -> tuple[WireStruct, ...]:
+        if isinstance(value, str) and value:
+            return self._read_file(value, path)
+        if not isinstance(value, dict):
+            self._reader.add(invalid_value(path, value, EXPECTED_MANIFESTS))
+            return ()
+        findings = identify_kind(value)
+        if findings.is_other_kind:
+            self._reader.add(_unknown_kind(value, path))
+            return ()
+        loaded = LoadedManifests()
+        base = (*self._document.base, *path)
+        loaded.documents.append(ManifestDocument(self._document.source, value, base))
+        return self._read_loaded(loaded, path, ReadOptions(refuse_unknown_fields=True))
+
+    def _read_file(self, name: str, path: FieldPath) -> tuple[WireStruct, ...]:
+        file = find_file(self._folder, name, path, self._reader)
+        if file is None:
+            return ()
+        return self._read_loaded(load_manifests([file]), path, ReadOptions())
+
+    def _read_loaded(
+        self, loaded: LoadedManifests, path: FieldPath, options: ReadOptions
+    ) -> tuple[WireStruct, ...]:
+        try:
+            found = read_loaded_manifests(loaded, options)
+        except InvalidInput as error:
+            self.errors.extend(error.report.errors)
+            return ()
+        self._keep_notes(found)
+        served = served_resources()
+        for each in found.objects:
+            if type(each) not in served:
+                self._reader.add(_not_of_a_cluster(type(each).__name__, path))
+        return tuple(each for each in found.objects if type(each) in served)
+
+    def _keep_notes(self, found: ClusterManifests) -> None:
+        self.notes.extend(found.notes)
+        self.other_notes.extend(found.other_notes)
+
+
+def find_file(folder: Path, name: str, path: FieldPath, reader: FieldReader) -> str | None:
+    """The file or folder of that name beside the Scenario; None, with an error, without one."""
+    file = folder / name
+    if file.exists():
+        return str(file)
+    reader.add(
+        FieldError(
+            path=path,
+            message=f"there is no file {file}",
+            found=name,
+            expected="a file or folder, its path as seen from the folder of the scenario",
+        )
+    )
+    return None
+
+
+def _unknown_kind(value: dict[str, Any], path: FieldPath) -> FieldError:
+    kinds = sorted(f"{each.kind} of {each.api_version}" for each in resources_by_kind().values())
+    found = f"{value['kind']} of {value['apiVersion']}"
+    return FieldError(
+        path=(*path, "kind"),
+        message=f"a simulated cluster has no kind {found}",
+        found=found,
+        expected="a kind that nodes or pods depend on",
+        hint=did_you_mean(found, kinds),
+    )
+
+
+def _not_of_a_cluster(kind: str, path: FieldPath) -> FieldError:
+    hint = "it changes by the events price, unavailable and reservation" if kind == "Cloud" else ""
+    return FieldError(
+        path=path,
+        message=f"a {kind} is no object of a cluster: it cannot be applied",
+        found=kind,
+        expected="a kind that nodes or pods depend on",
+        hint=hint,
+    )

@@ -1,0 +1,168 @@
+"""`--set PATH=VALUE`: a Scenario, or a manifest of its world, with one value changed.
+
+spec.settings.minimumSaving=5%
+spec.events[0].at=2h
+NodePool/default:spec.disruption.consolidationPolicy=WhenEmpty
+Deployment/shop/web:metadata.annotations["example.com/team"]=shop
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from wainwright.api.field_error import FieldPath, PathStep, did_you_mean, format_field_path
+from wainwright.errors import UsageError
+from wainwright.manifests.cluster_manifests import DEFAULT_CLASS, NAMED_BY_DEFAULT
+from wainwright.manifests.documents import ManifestDocument
+from wainwright.manifests.yaml_reader import UnreadableDocument, parse_yaml
+
+STEP: Final = re.compile(r'\.?([^.\[\]"=]+)|\[([0-9]+)\]|\["([^"]+)"\]')
+HINT: Final = (
+    "write it as spec.settings.minimumSaving=5% or "
+    "NodePool/default:spec.disruption.consolidationPolicy=WhenEmpty"
+)
+
+
+class SetChange(msgspec.Struct, frozen=True, kw_only=True):
+    """One value at one path; of a manifest where it names one."""
+
+    text: str
+    kind: str = ""
+    """Empty: the Scenario."""
+    namespace: str = ""
+    name: str = ""
+    path: FieldPath
+    value: Any
+
+    @property
+    def object(self) -> str:
+        return "/".join(part for part in (self.kind, self.namespace, self.name) if part)
+
+
+def parse_change(text: str) -> SetChange:
+    """Raises UsageError."""
+    place, equals, value = _split(text)
+    if not equals:
+        raise UsageError(f"--set {text} has no value", HINT)
+    target, colon, path = place.rpartition(":")
+    kind, namespace, name = _split_object(target) if colon else ("", "", "")
+    if colon and not (kind and name):
+        raise UsageError(f"--set {text}: {target!r} is no object", HINT)
+    return SetChange(
+        text=text,
+        kind=kind,
+        namespace=namespace,
+        name=name,
+        path=_parse_path(path, text),
+        value=_parse_value(value, text),
+    )
+
+
+def _split(text: str) -> tuple[str, str, str]:
+    """At the first equals sign that is in no quotes."""
+    quoted = False
+    for index, character in enumerate(text):
+        if character == '"':
+            quoted = not quoted
+        elif character == "=" and not quoted:
+            return text[:index], "=", text[index + 1 :]
+    return text, "", ""
+
+
+def _split_object(target: str) -> tuple[str, str, str]:
+    parts = target.split("/")
+    if len(parts) == 2:
+        return parts[0], "", parts[1]
+    return (parts[0], parts[1], parts[2]) if len(parts) == 3 else ("", "", "")
+
+
+def _parse_path(path: str, text: str) -> FieldPath:
+    steps: list[PathStep] = []
+    position = 0
+    while position < len(path):
+        match = STEP.match(path, position)
+        if match is None:
+            raise UsageError(f"--set {text}: {path!r} is no path", HINT)
+        key, index, quoted = match.groups()
+        steps.append(int(index) if index is not None else key or quoted)
+        position = match.end()
+    if not steps:
+        raise UsageError(f"--set {text} names no field", HINT)
+    return tuple(steps)
+
+
+def _parse_value(value: str, text: str) -> Any:
+    """As YAML reads it: numbers, true, null, [lists] and {mappings}; anything else is text."""
+    try:
+        documents = [document.value for document, _ in parse_yaml(value)]
+    except UnreadableDocument as error:
+        raise UsageError(f"--set {text}: {error.message}", "quote it if it is text") from None
+    return documents[0] if documents else None
+
+
+def apply_changes(
+    changes: Sequence[SetChange], scenario: ManifestDocument, manifests: Sequence[ManifestDocument]
+) -> None:
+    """Changes the values of the documents; raises UsageError for what is not there."""
+    for change in changes:
+        targets = [scenario] if not change.kind else _find(change, manifests)
+        for document in targets:
+            document.value = _replaced(document.value, change.path, change)
+
+
+def _find(change: SetChange, manifests: Sequence[ManifestDocument]) -> list[ManifestDocument]:
+    found = [each for each in manifests if _is_meant(change, each.value)]
+    if not found:
+        names = [f"{kind}/{name}" for kind, _, name in map(_identity, _objects(manifests))]
+        hint = did_you_mean(f"{change.kind}/{change.name}", names)
+        raise UsageError(f"--set {change.text}: there is no {change.object}", hint)
+    return found
+
+
+def _objects(manifests: Iterable[ManifestDocument]) -> list[dict[str, Any]]:
+    return [each.value for each in manifests if isinstance(each.value, dict)]
+
+
+def _identity(value: dict[str, Any]) -> tuple[str, str, str]:
+    metadata = value.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    kind, name = str(value.get("kind") or ""), str(metadata.get("name") or "")
+    if not name and kind in NAMED_BY_DEFAULT:
+        name = DEFAULT_CLASS
+    return kind, str(metadata.get("namespace") or "default"), name
+
+
+def _is_meant(change: SetChange, value: Any) -> bool:
+    if not isinstance(value, dict):
+        return False
+    kind, namespace, name = _identity(value)
+    is_named = (kind, name) == (change.kind, change.name)
+    return is_named and change.namespace in ("", namespace)
+
+
+def _replaced(value: Any, path: FieldPath, change: SetChange) -> Any:
+    """A copy with the value at the path; mappings that are missing are made."""
+    if not path:
+        return change.value
+    step, rest = path[0], path[1:]
+    if isinstance(step, int):
+        return _replaced_item(value, step, rest, change)
+    if value is not None and not isinstance(value, dict):
+        raise _no_such_field(change, path)
+    entries = value or {}
+    return {**entries, step: _replaced(entries.get(step), rest, change)}
+
+
+def _replaced_item(value: Any, index: int, rest: FieldPath, change: SetChange) -> Any:
+    if not isinstance(value, list) or index >= len(value):
+        raise _no_such_field(change, (index, *rest))
+    changed = _replaced(value[index], rest, change)
+    return [changed if number == index else each for number, each in enumerate(value)]
+
+
+def _no_such_field(change: SetChange, rest: FieldPath) -> UsageError:
+    missing = change.path[: len(change.path) - len(rest) + 1]
+    where = change.object or "the Scenario"
+    return UsageError(f"--set {change.text}: {where} has no {format_field_path(missing)}")

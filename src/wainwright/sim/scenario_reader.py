@@ -1,0 +1,373 @@
+"""From a file to a Scenario, with its manifests and traces; or everything that is wrong with it.
+
+Nothing runs before the whole file was found valid: a mistake in the last event of a simulated week
+is reported at once, with its file and line.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from wainwright.api.field_error import (
+    FieldError,
+    FieldPath,
+    format_value,
+    invalid_value,
+    missing_field,
+)
+from wainwright.api.kinds import is_own_group
+from wainwright.clock import EPOCH
+from wainwright.manifests.cluster_manifests import ClusterManifests, read_loaded_manifests
+from wainwright.manifests.documents import (
+    STDIN,
+    LoadedManifests,
+    ManifestDocument,
+    ProgressCallback,
+    ReadOptions,
+    load_manifests,
+    locate_error,
+    no_progress,
+)
+from wainwright.manifests.manifest_validation import SCENARIO_KIND
+from wainwright.manifests.problems import InvalidInput, Problem, ProblemReport, sort_problems
+from wainwright.sim.scenario import (
+    END,
+    Expectation,
+    InstanceBehaviour,
+    PodBehaviour,
+    Scenario,
+    ScenarioEvent,
+    SimulationSettings,
+    TotalExpectation,
+    TracePod,
+)
+from wainwright.sim.scenario_format.applied_manifests import AppliedManifests, find_file
+from wainwright.sim.scenario_format.event_format import EventReader, SelectorReader
+from wainwright.sim.scenario_format.expectation_format import ExpectationReader
+from wainwright.sim.scenario_format.field_reader import FieldReader, Fields
+from wainwright.sim.scenario_format.references import RESERVATION, CreatedObjects
+from wainwright.sim.scenario_format.set_changes import SetChange, apply_changes, parse_change
+from wainwright.sim.scenario_format.settings_format import SettingsReader
+from wainwright.sim.scenario_format.trace_csv import TraceReader
+from wainwright.translate.disruption import format_duration
+
+QUIET: Final = "quiet"
+MAX_QUIET: Final = 30 * 24 * 3600.0
+"""How long `until: quiet` may take."""
+SPEC_KEYS: Final = (
+    *("start", "duration", "until", "seed", "manifests", "settings", "machines", "pods"),
+    *("traces", "events", "expect"),
+)
+METADATA_KEYS: Final = ("name", "namespace", "labels", "annotations")
+
+
+def read_scenario(
+    file: str,
+    *,
+    changes: Sequence[str] = (),
+    seed: int | None = None,
+    progress: ProgressCallback = no_progress,
+    options: ReadOptions = ReadOptions(),  # noqa: B008 - frozen
+) -> Scenario:
+    """The Scenario of a file, with values of `--set` and `--seed` in place of its own.
+
+    Raises InvalidInput with every problem, UsageError for a change that cannot be made.
+    """
+    parsed = [parse_change(text) for text in changes]
+    loaded = load_manifests([file], progress, render=options.render)
+    document = _take_scenario(loaded, file)
+    return _ScenarioReader(document, loaded, parsed, options).read(seed)
+
+
+def _take_scenario(loaded: LoadedManifests, file: str) -> ManifestDocument:
+    """The only Scenario, which is no longer among the documents."""
+    found = [each for each in loaded.documents if _is_scenario(each.value)]
+    loaded.documents = [each for each in loaded.documents if not _is_scenario(each.value)]
+    problems = list(loaded.problems)
+    if not found and not problems:
+        problems.append(_no_scenario(file))
+    problems += [_second_scenario(found[0], each) for each in found[1:]]
+    if problems:
+        raise InvalidInput(ProblemReport(errors=problems, warnings=loaded.warnings))
+    return found[0]
+
+
+def _is_scenario(value: Any) -> bool:
+    if not isinstance(value, dict) or value.get("kind") != SCENARIO_KIND[1]:
+        return False
+    version = value.get("apiVersion")
+    return not isinstance(version, str) or is_own_group(version)
+
+
+def _no_scenario(file: str) -> Problem:
+    return Problem(
+        file="standard input" if file == STDIN else file,
+        line=1,
+        message="there is no Scenario in this file",
+        found="nothing",
+        expected=f"a document of kind Scenario ({SCENARIO_KIND[0]})",
+        hint="docs/simulate.md has the format",
+    )
+
+
+def _second_scenario(first: ManifestDocument, second: ManifestDocument) -> Problem:
+    error = FieldError(
+        path=("kind",),
+        message=f"there is another Scenario in line {first.line(())} of {first.file}",
+        found="Scenario",
+        expected="one Scenario",
+        hint="put each into a file of its own",
+    )
+    return locate_error(second, error)
+
+
+class _ScenarioReader:
+    """Reads one Scenario; every part adds to the same list of errors."""
+
+    def __init__(
+        self,
+        document: ManifestDocument,
+        loaded: LoadedManifests,
+        changes: Sequence[SetChange],
+        options: ReadOptions,
+    ) -> None:
+        self.document = document
+        self.loaded = loaded
+        self.changes = changes
+        self.options = options
+        self.folder = Path(document.file).parent if Path(document.file).exists() else Path()
+        self.reader = FieldReader()
+        self.selectors = SelectorReader(self.reader)
+        self.created = CreatedObjects()
+        self.applied = AppliedManifests(document, self.folder, self.reader)
+        self.problems: list[Problem] = []
+        self.end = END
+        """The last moment that anything may name."""
+
+    def read(self, seed: int | None) -> Scenario:
+        scenario_changes = [each for each in self.changes if not each.kind]
+        apply_changes(scenario_changes, self.document, ())
+        top = self.reader.fields(
+            self.document.value, (), ("apiVersion", "kind", "metadata", "spec")
+        )
+        self._check_version()
+        spec = top.required("spec", self._spec, _no_fields(self.reader), "what the scenario is")
+        manifests = self._read_world(spec)
+        self.end = self._read_end(spec)
+        start = spec.get("start", self.reader.timestamp, EPOCH)
+        settings = SettingsReader(self.reader)
+        traces = self._traces(spec, start)
+        events = spec.optional("events", self._events) or ()
+        expect = spec.optional("expect", self._expectations) or ()
+        scenario_seed = spec.get("seed", self.reader.integer, 0)
+        scenario = Scenario(
+            name=top.required("metadata", self._name, "", "metadata: {name: …}"),
+            file=self.document.file,
+            start=start,
+            duration=None if "until" in spec else self.end,
+            seed=scenario_seed if seed is None else seed,
+            manifests=manifests or ClusterManifests(),
+            settings=spec.get("settings", settings.settings, SimulationSettings()),
+            instances=spec.get("machines", settings.instances, InstanceBehaviour()),
+            pods=spec.get("pods", settings.pods, PodBehaviour()),
+            traces=traces,
+            events=events,
+            expect=expect,
+        )
+        if manifests is not None:
+            self._check_references(scenario)
+        self._raise_problems()
+        scenario.manifests.notes.extend(self.applied.notes)
+        scenario.manifests.other_notes.extend(self.applied.other_notes)
+        return scenario
+
+    def _check_version(self) -> None:
+        version = self.document.value.get("apiVersion")
+        if version != SCENARIO_KIND[0]:
+            path: FieldPath = ("apiVersion",)
+            self.reader.add(
+                invalid_value(path, version, SCENARIO_KIND[0])
+                if version is not None
+                else missing_field(path, SCENARIO_KIND[0])
+            )
+
+    def _spec(self, value: Any, path: FieldPath) -> Fields:
+        return self.reader.fields(value, path, SPEC_KEYS)
+
+    def _name(self, value: Any, path: FieldPath) -> str:
+        fields = self.reader.fields(value, path, METADATA_KEYS)
+        return fields.required("name", self.reader.text, "", "a name for the scenario")
+
+    # The world at the start
+
+    def _read_world(self, spec: Fields) -> ClusterManifests | None:
+        """None where something is wrong with it."""
+        for file in spec.optional("manifests", self._files) or ():
+            self.loaded.extend(load_manifests([file], render=self.options.render))
+        self.loaded.documents = [each for each in self.loaded.documents if self._is_other(each)]
+        apply_changes(
+            [each for each in self.changes if each.kind], self.document, self.loaded.documents
+        )
+        try:
+            return read_loaded_manifests(self.loaded, self.options)
+        except InvalidInput as error:
+            self.problems.extend(error.report.errors)
+            return None
+
+    def _files(self, value: Any, path: FieldPath) -> tuple[str, ...]:
+        names = self.reader.items(value, path, "a list of files and folders")
+        found = []
+        for index, name in enumerate(names):
+            where = (*path, index)
+            if not isinstance(name, str) or not name:
+                self.reader.add(invalid_value(where, name, "the name of a file or folder"))
+                continue
+            file = find_file(self.folder, name, where, self.reader)
+            found += [] if file is None else [file]
+        return tuple(found)
+
+    def _is_other(self, document: ManifestDocument) -> bool:
+        """A folder that holds the Scenario as well brings it along a second time, and maybe other
+        scenarios, which have the same manifests."""
+        is_again = document.source.source is not self.document.source.source and (
+            Path(document.file).resolve() == Path(self.document.file).resolve()
+        )
+        return not is_again and not _is_scenario(document.value)
+
+    # Time
+
+    def _read_end(self, spec: Fields) -> float:
+        form = spec.exactly_one(("duration", "until"))
+        if form == "duration":
+            return spec.get("duration", self._duration, MAX_QUIET)
+        if form == "until":
+            spec.get("until", lambda each, path: self.reader.choice(each, path, (QUIET,)), QUIET)
+        return MAX_QUIET
+
+    def _duration(self, value: Any, path: FieldPath) -> float:
+        errors = len(self.reader.errors)
+        seconds = self.reader.duration(value, path)
+        if seconds <= 0:
+            if len(self.reader.errors) == errors:
+                self.reader.add(invalid_value(path, value, "a duration of more than 0"))
+            return END
+        return seconds
+
+    def _check_moment(self, at: float, path: FieldPath, value: Any) -> None:
+        if at == END or at <= self.end:
+            return
+        end = format_duration(self.end)
+        self.reader.add(
+            FieldError(
+                path=path,
+                message=f"{format_value(value)} is after the end, which is at {end}",
+                found=format_value(value),
+                expected=f"a time of {end} or less",
+                hint="let it happen earlier, or let the simulation last longer",
+            )
+        )
+
+    # What happens, and what is expected
+
+    def _traces(self, spec: Fields, start: float) -> tuple[TracePod, ...]:
+        pods: list[TracePod] = []
+        entries = spec.optional("traces", lambda each, path: self._list(each, path, "traces"))
+        for index, each in enumerate(entries or ()):
+            path = ("spec", "traces", index)
+            fields = self.reader.fields(each, path, ("csv", "speed"))
+            name = fields.required("csv", self.reader.text, "", "the name of a CSV file")
+            speed = fields.get("speed", self._speed, 1.0)
+            file = find_file(self.folder, name, (*path, "csv"), self.reader) if name else None
+            if file is not None:
+                trace = TraceReader(file, start=start, speed=speed)
+                pods += trace.read()
+                self.problems.extend(trace.problems)
+        return tuple(sorted(pods, key=lambda pod: pod.created))
+
+    def _speed(self, value: Any, path: FieldPath) -> float:
+        speed = self.reader.number(value, path, "a number of more than 0")
+        if speed == 0 and value == 0:
+            self.reader.add(invalid_value(path, value, "a number of more than 0"))
+        return speed or 1.0
+
+    def _list(self, value: Any, path: FieldPath, what: str) -> list[Any]:
+        return self.reader.items(value, path, f"a list of {what}")
+
+    def _events(self, value: Any, path: FieldPath) -> tuple[ScenarioEvent, ...]:
+        reader = EventReader(
+            self.reader, self.selectors, self.applied, self.created, self.document.line
+        )
+        events = []
+        for index, each in enumerate(self._list(value, path, "events")):
+            where = (*path, index)
+            event = reader.read(each, where, index)
+            if event is not None:
+                self._check_moment(event.at, (*where, "at"), each.get("at"))
+                events.append(event)
+        return tuple(sorted(events, key=lambda event: event.at))
+
+    def _expectations(self, value: Any, path: FieldPath) -> tuple[Expectation, ...]:
+        reader = ExpectationReader(self.reader, self.selectors, self.document.line)
+        found = []
+        for index, each in enumerate(self._list(value, path, "expectations")):
+            expectation = reader.read(each, (*path, index))
+            if expectation is not None:
+                self._check_window(expectation, (*path, index), each)
+                found.append(expectation)
+        return tuple(found)
+
+    def _check_window(self, expectation: Expectation, path: FieldPath, value: Any) -> None:
+        if isinstance(expectation, TotalExpectation):
+            return
+        window = expectation.window
+        if "at" in value:
+            self._check_moment(window.start, (*path, "at"), value["at"])
+        elif isinstance(value.get("during"), list) and len(value["during"]) == 2:
+            for number, at in enumerate((window.start, window.end)):
+                self._check_moment(at, (*path, "during", number), value["during"][number])
+
+    # Names
+
+    def _check_references(self, scenario: Scenario) -> None:
+        manifests = scenario.manifests
+        self.created.add_objects(manifests.objects)
+        for identity in _reservation_ids(manifests):
+            self.created.add(RESERVATION, identity)
+        for pod in scenario.traces:
+            self.created.add("Pod", pod.name, pod.namespace)
+        for reference in self.selectors.references:
+            error = self.created.check(reference)
+            if error is not None:
+                self.reader.add(error)
+
+    def _raise_problems(self) -> None:
+        located = [self._locate(error) for error in self.reader.errors]
+        errors = [*located, *self.applied.errors, *self.problems]
+        if errors:
+            report = ProblemReport(errors=sort_problems(errors), warnings=[])
+            raise InvalidInput(report)
+
+    def _locate(self, error: FieldError) -> Problem:
+        problem = locate_error(self.document, error)
+        for change in self.changes:
+            if not change.kind and error.path[: len(change.path)] == change.path:
+                hint = f"this value was given by --set {change.text}"
+                text = f"{problem.hint}; {hint}" if problem.hint else hint
+                return msgspec.structs.replace(problem, hint=text)
+        return problem
+
+
+def _reservation_ids(manifests: ClusterManifests) -> list[str]:
+    found: list[str] = []
+    for cloud in [] if manifests.cloud is None else [manifests.cloud]:
+        found += [each.id for each in cloud.spec.capacityReservations or ()]
+    for catalog in [] if manifests.catalog is None else [manifests.catalog]:
+        offerings = [item for each in catalog.instanceTypes for item in each.offerings or ()]
+        found += [item.reservationID for item in offerings if item.reservationID]
+    return found
+
+
+def _no_fields(reader: FieldReader) -> Fields:
+    return Fields(reader, {}, ("spec",), is_mapping=False, is_known=False)

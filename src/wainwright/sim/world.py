@@ -1,0 +1,237 @@
+"""The world at the start of a simulation: the objects of a scenario in an API server, an emulated
+EC2 account that has everything they name, and running instances for the nodes among them.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Final
+
+import msgspec
+
+from wainwright.api.api_resources import served_resources
+from wainwright.api.catalog_documents import Catalog, Cloud, CloudPrice, CloudSpec
+from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
+from wainwright.api.karpenter.nodeclaim import NodeClaim
+from wainwright.api.kubernetes.cluster import Namespace, Node, PriorityClass
+from wainwright.api.kubernetes.workloads import Pod, PodCondition
+from wainwright.api.wire import WireStruct
+from wainwright.clock import VirtualClock
+from wainwright.emulator.emulated_account import EmulatedAwsAccount
+from wainwright.emulator.selected_resources import SelectedResources
+from wainwright.emulator.settings import EmulatorSettings
+from wainwright.errors import RequestForbiddenError
+from wainwright.manifests.auto_mode import is_auto_mode
+from wainwright.manifests.cluster_manifests import ClusterManifests
+from wainwright.model.labels import (
+    CAPACITY_TYPE,
+    ON_DEMAND,
+    SPOT,
+    ZONE,
+)
+from wainwright.offline import choose_region
+from wainwright.sim.api_server import InMemoryApiServer
+from wainwright.sim.initial_nodes import InitialNodes, timestamp
+from wainwright.sim.money import PriceBook
+
+LOADED_FIRST: Final = (Namespace, PriorityClass)
+TIMER_DELAY: Final = 2e-6
+"""Timers of the loop may fire a microsecond early; a timed event of EC2 must be due by then."""
+
+
+class World:
+    """A cluster and an account on one virtual clock."""
+
+    def __init__(self, manifests: ClusterManifests, *, start: float, seed: int = 0) -> None:
+        self.manifests = manifests
+        self.start = start
+        self.clock = VirtualClock(start)
+        self.warnings: list[str] = []
+        self.region = choose_region(manifests, None).region
+        self.cloud = self._stated_cloud()
+        self.account = EmulatedAwsAccount(
+            self.cloud, clock=self.clock, seed=seed, settings=EmulatorSettings()
+        )
+        self.warnings += [str(each) for each in self.account.remarks]
+        self.resources = SelectedResources(
+            self.account.services, self.account.zones, self.cluster_name
+        )
+        self.api = InMemoryApiServer(self.clock, seed=seed)
+        self._random = Random(f"{seed} instances of the input")
+        self._add_classes()
+        self._load_objects()
+        self.prices = PriceBook(
+            self.api,
+            self.cloud,
+            manifests.catalog,
+            self.account.region_offerings,
+            self.account.services.capacity_market,
+        )
+
+    @property
+    def cluster_name(self) -> str:
+        return self.account.account.cluster
+
+    def now(self) -> float:
+        """Seconds since the start."""
+        return self.clock.now() - self.start
+
+    # The cloud
+
+    def _stated_cloud(self) -> Cloud:
+        """The Cloud of the input; what a Catalog sells and what it costs there."""
+        cloud = self.manifests.cloud or Cloud(spec=CloudSpec(region=self.region))
+        catalog = self.manifests.catalog
+        if catalog is None:
+            return cloud
+        return self._cloud_of_catalog(catalog, cloud)
+
+    def _cloud_of_catalog(self, catalog: Catalog, cloud: Cloud) -> Cloud:
+        known = EmulatedAwsAccount.known_instance_types()
+        unknown = [each.name for each in catalog.instanceTypes if each.name not in known]
+        if unknown:
+            self.warnings.append(
+                f"the emulated EC2 does not sell {', '.join(unknown)}: only types of EC2 can be "
+                "simulated"
+            )
+        self.warnings.append(
+            "of the Catalog the simulation has the types and their prices; capacity and labels are "
+            "those of EC2"
+        )
+        spec = msgspec.structs.replace(
+            cloud.spec,
+            instanceTypes=[each.name for each in catalog.instanceTypes if each.name in known],
+            prices=[*_catalog_prices(catalog), *(cloud.spec.prices or ())],
+        )
+        return msgspec.structs.replace(cloud, spec=spec)
+
+    def _add_classes(self) -> None:
+        """Whatever the classes name exists."""
+        for node_class in self._classes():
+            self.resources.create_for(node_class)
+
+    def _classes(self) -> list[EC2NodeClass]:
+        """Those of the input, and the default ones of pools whose class is not in it."""
+        found = {each.metadata.name: each for each in self.manifests.classes}
+        for pool in self.manifests.pools:
+            name = pool.spec.template.spec.nodeClassRef.name
+            if not is_auto_mode(pool):
+                found.setdefault(name, self.manifests.class_of(pool))
+        return list(found.values())
+
+    # Objects
+
+    def _load_objects(self) -> None:
+        served, classes = served_resources(), self._classes()
+        objects = [each for each in self.manifests.objects if type(each) in served]
+        objects += [each for each in classes if each not in objects]
+        rest = [each for each in objects if not isinstance(each, (Node, NodeClaim))]
+        for obj in sorted(rest, key=lambda each: not isinstance(each, LOADED_FIRST)):
+            self._load(self._started(obj) if isinstance(obj, Pod) else obj)
+        nodes = InitialNodes(
+            self.manifests, classes, self.api, self.account, self.resources, self._random
+        )
+        nodes.load()
+        self.warnings += nodes.warnings
+
+    def _load(self, obj: WireStruct) -> None:
+        try:
+            self.api.load([obj], with_defaults=True)
+        except RequestForbiddenError as error:
+            self.warnings.append(str(error))
+            self.api.load([obj])
+
+    def _started(self, pod: Pod) -> Pod:
+        """A bound pod runs from the start."""
+        if not pod.spec.nodeName or pod.status.phase not in ("", "Pending"):
+            phase = pod.status.phase or "Pending"
+            status = msgspec.structs.replace(pod.status, phase=phase)
+            return msgspec.structs.replace(pod, status=status)
+        since = pod.metadata.creationTimestamp or timestamp(self.start)
+        conditions = [
+            PodCondition(type=kind, status="True", lastTransitionTime=since)
+            for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")
+        ]
+        status = msgspec.structs.replace(
+            pod.status, phase="Running", startTime=since, conditions=conditions
+        )
+        return msgspec.structs.replace(pod, status=status)
+
+    def close(self) -> None:
+        self.clock.close()
+
+
+class WorldChanges:
+    """Counts every change of objects, instances and reservations; implements `ChangeFeed`."""
+
+    def __init__(self, world: World) -> None:
+        self._changes = 0
+        self._callbacks: list[Callable[[], None]] = []
+        services = world.account.services
+        world.api.subscribe(lambda _: self._change())
+        services.instances.add_listener(lambda *_: self._change())
+        services.reservations.lifecycle.add_change_listener(lambda *_: self._change())
+
+    @property
+    def revision(self) -> int:
+        return self._changes
+
+    def on_change(self, callback: Callable[[], None]) -> None:
+        self._callbacks.append(callback)
+
+    def _change(self) -> None:
+        self._changes += 1
+        for callback in self._callbacks:
+            callback()
+
+
+class EmulatorPump:
+    """Lets EC2's own events happen at their time: terminations, reservations that begin and end.
+
+    Without it they would happen at the next call of the API, whenever that is.
+    """
+
+    def __init__(self, account: EmulatedAwsAccount) -> None:
+        self._account = account
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """To be called inside the loop."""
+        self._account.context.on_schedule = self._schedule
+        self._schedule_next()
+
+    def stop(self) -> None:
+        self._account.context.on_schedule = None
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _schedule(self, due: float) -> None:
+        if self._timer is not None:
+            if self._timer.when() <= due + TIMER_DELAY:
+                return
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_at(due + TIMER_DELAY, self._run)
+
+    def _run(self) -> None:
+        self._timer = None
+        self._account.context.run_due_events()
+        self._account.services.sqs.wake_waiters()
+        self._schedule_next()
+
+    def _schedule_next(self) -> None:
+        due = self._account.context.next_due()
+        if due is not None:
+            self._schedule(due)
+
+
+def _catalog_prices(catalog: Catalog) -> Iterator[CloudPrice]:
+    for each in catalog.instanceTypes:
+        for offering in each.offerings or ():
+            capacity_type = offering.labels.get(CAPACITY_TYPE, ON_DEMAND)
+            if capacity_type in (ON_DEMAND, SPOT):
+                yield CloudPrice(
+                    instanceType=each.name,
+                    capacityType=capacity_type,
+                    price=offering.price,
+                    zone=offering.labels.get(ZONE),
+                )

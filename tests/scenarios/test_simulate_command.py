@@ -1,0 +1,99 @@
+"""`wain simulate` from a file to its outputs, run as somebody at a terminal would."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from click.testing import CliRunner, Result
+from tests.support.manifest_tables import TESTS
+
+from wainwright.cli.main import wain
+
+pytest.importorskip("wainwright.sim.simulation")
+
+SCENARIO = str(TESTS / "scenarios" / "simulation" / "thin-path.yaml")
+SCHEMA = json.loads((TESTS.parent / "docs" / "simulation.schema.json").read_text())
+
+
+def run(command: str, *arguments: str) -> Result:
+    result = CliRunner().invoke(wain, [command, *arguments], standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    return result
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    result = run("simulate", SCENARIO, "-q", "-o", "json")
+    assert result.return_value == 0
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def test_real_output_is_valid_by_the_schema(document: dict[str, Any]) -> None:
+    jsonschema.validate(document, SCHEMA)
+    assert document["scenario"] == "thin-path"
+    assert (document["start"], document["finish"]) == (
+        "2026-01-01T00:00:00Z",
+        "2026-01-01T00:30:00Z",
+    )
+    assert all(each["held"] for each in [*document["expectations"], *document["laws"]])
+
+
+def test_no_path_appears_in_it(document: dict[str, Any]) -> None:
+    assert "thin-path.yaml" not in json.dumps(document)
+
+
+def test_a_failed_expectation_is_exit_code_1_and_the_output_is_complete() -> None:
+    result = run("simulate", SCENARIO, "-q", "-o", "json", "--set", "spec.expect[0].pods.running=3")
+    found = json.loads(result.stdout)
+    assert result.return_value == 1
+    assert [each["held"] for each in found["expectations"]].count(False) == 1
+    [failed] = [each for each in found["expectations"] if not each["held"]]
+    assert failed["line"] == 11
+    assert failed["found"] == {"pods": {"pending": 0, "running": 2}}
+    assert failed["message"] == "at 9m: pods.running is 2, expected 3"
+    jsonschema.validate(found, SCHEMA)
+
+
+def test_until_stops_earlier_and_the_state_is_read_by_other_commands(tmp_path: Path) -> None:
+    state, folder = tmp_path / "state.json", tmp_path / "csv"
+    options = ("--until", "10m30s", "--shell-state", str(state), "--csv", str(folder))
+    result = run("simulate", SCENARIO, "-q", *options)
+    assert result.return_value == 0
+    assert result.stdout.splitlines()[0].startswith(
+        "thin-path: the expectation held, 7 not judged · "
+    )
+    plan = json.loads(run("plan", str(state), "-o", "json").stdout)
+    assert (plan["summary"]["pods"], plan["summary"]["unschedulable"]) == (5, 0)
+    assert plan["nodeClaims"] == []  # the node for the pods that wait is on its way
+    with (folder / "expectations.csv").open() as opened:
+        assert [row["held"] for row in csv.DictReader(opened)] == ["true"] + [""] * 7
+
+
+def test_a_comparison_has_both_results_with_the_same_seed() -> None:
+    change = "Deployment/shop/web:spec.replicas=4"
+    arguments = ("--seed", "5", "-q", "-o", "json", "--compare", change)
+    found = json.loads(run("simulate", SCENARIO, *arguments).stdout)
+    assert (found["first"]["seed"], found["second"]["seed"]) == (5, 5)
+    assert found["changes"] == [change]
+    running = [found[side]["series"]["pods"]["running"] for side in ("first", "second")]
+    assert max(running[0]) == max(running[1]) == 8
+    assert 4 in running[1]
+    assert 4 not in running[0]
+    for side in ("first", "second"):
+        jsonschema.validate(found[side], SCHEMA)
+    totals = {each["total"]: each for each in found["difference"]}
+    assert totals["cost"]["first"] == found["first"]["totals"]["cost"]
+    assert totals["cost"]["second"] == found["second"]["totals"]["cost"]
+
+
+def test_the_table_is_the_answer_a_plot_and_totals() -> None:
+    lines = run("simulate", SCENARIO, "-q").stdout.splitlines()
+    assert lines[0].startswith("thin-path: all 8 expectations held · $")
+    assert any(line.startswith("nodes") and "█" in line for line in lines)
+    assert any(line.startswith("cost  ") for line in lines)
+    assert lines[-1].startswith("cr-1: 0% of 1.5 h used")
