@@ -7,7 +7,7 @@ one of its inputs has changed.
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -16,6 +16,7 @@ from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.karpenter.kubelet import KubeletConfiguration
 from wainwright.api.wire import ObjectMeta
 from wainwright.aws.cluster_config import ClusterConfig, ClusterInfo
+from wainwright.aws.instancetypes.account_offerings import AccountOfferings
 from wainwright.aws.instancetypes.live_catalog import (
     AccountOfferingsProvider,
     AccountSource,
@@ -271,6 +272,24 @@ class _CachedCatalogs(msgspec.Struct, frozen=True, kw_only=True):
     """By NodePool."""
 
 
+class _OfferedTypesKey(NamedTuple):
+    """What the offered types of a NodePool depend on."""
+
+    account_offerings: AccountOfferings
+    overrides: CatalogOverrides
+    capacity: CapacityState
+    scope: CatalogScope
+
+    def is_same(self, other: "_OfferedTypesKey") -> bool:
+        """The largest is compared by identity: it is replaced as a whole."""
+        return (
+            self.account_offerings is other.account_offerings
+            and self.overrides == other.overrides
+            and self.capacity == other.capacity
+            and self.scope == other.scope
+        )
+
+
 class LaunchContextProvider:
     """Caches the launch contexts of classes: to build a catalog takes long."""
 
@@ -279,6 +298,8 @@ class LaunchContextProvider:
         self._overrides = CatalogOverrides()
         self._cached: dict[str, _CachedCatalogs] = {}
         self._compilers: dict[str, IndexCompiler] = {}
+        self._offered: dict[str, tuple[_OfferedTypesKey, OfferedTypes]] = {}
+        """By NodePool: every claim of it is compared with the same."""
 
     def declare(self, overrides: CatalogOverrides, classes: Iterable[str]) -> None:
         """Drops the cached catalogs of all other classes."""
@@ -306,13 +327,19 @@ class LaunchContextProvider:
     ) -> OfferedTypes:
         """Of all zones: one in which the class has no subnet today is not a zone that is gone."""
         account_offerings = self._catalog_deps.offerings_provider.fetched_offerings()
+        capacity, scope = self._capacity(resolved), self._scope(node_class, pool)
+        key = _OfferedTypesKey(account_offerings, self._overrides, capacity, scope)
+        known = self._offered.get(pool)
+        if known is not None and known[0].is_same(key):
+            return known[1]
         source = AccountSource(account_offerings, tuple(account_offerings.region_types.zones))
-        builder = CatalogBuilder(self._inputs(source, self._capacity(resolved)))
-        offerings = builder.existing_offerings(self._scope(node_class, pool))
-        return {
+        builder = CatalogBuilder(self._inputs(source, capacity))
+        offered = {
             name: tuple(offering.requirements for offering in each)
-            for name, each in offerings.items()
+            for name, each in builder.existing_offerings(scope).items()
         }
+        self._offered[pool] = key, offered
+        return offered
 
     def _scope(self, node_class: EC2NodeClass, pool: str) -> CatalogScope:
         declared = self._overrides.scopes.get(pool)
@@ -324,7 +351,11 @@ class LaunchContextProvider:
     ) -> LaunchContext:
         """Without a NodePool: for the dry runs of a class that is not ready yet."""
         scope = CatalogScope(node_class=without_status(node_class))
-        builder = self._catalog_builder(node_class, resolved)
+        cached = self._cached.get(resolved.name)
+        if cached is not None and cached.builder_key == self._builder_key(node_class, resolved):
+            builder = cached.builder
+        else:
+            builder = self._catalog_builder(node_class, resolved)
         return self._launch_context(builder.build(scope), scope, resolved)
 
     def _current(self, node_class: EC2NodeClass, resolved: ResolvedNodeClass) -> _CachedCatalogs:

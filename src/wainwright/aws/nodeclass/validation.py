@@ -5,7 +5,7 @@ included: a template that cannot be written, or that EC2 rejects, appears in the
 class and not as a failed launch.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -40,6 +40,7 @@ from wainwright.catalogue.instancetypes.node_class_settings import (
 )
 from wainwright.clock import Clock
 from wainwright.errors import AwsError, InvalidInputError
+from wainwright.model.instance_type import InstanceType
 from wainwright.model.labels import ARCH, INSTANCE_ACCELERATOR_COUNT, INSTANCE_GPU_COUNT, ON_DEMAND
 from wainwright.model.node_claim import NodeClaim
 
@@ -345,20 +346,22 @@ def _dry_run_offerings(
     launch_context: LaunchContext, image: ResolvedImage
 ) -> tuple[LaunchOffering, ...]:
     """One offering for the image; of the usual dry-run type if that is offered."""
-    offerings = [
+    preferred, types = dry_run_type(image), launch_context.catalog.types
+    # All others are looked at only where the usual one is not offered: there are a thousand.
+    offerings = _bootable_offerings(
+        launch_context, image, [each for each in types if each.name == preferred]
+    ) or _bootable_offerings(launch_context, image, types)
+    ordered = sorted(offerings, key=lambda each: (each.price, each.instance_type))
+    return tuple(ordered[:1])
+
+
+def _bootable_offerings(
+    launch_context: LaunchContext, image: ResolvedImage, types: Iterable[InstanceType]
+) -> list[LaunchOffering]:
+    return [
         LaunchOffering(instance_type=instance_type.name, zone=offering.zone, price=offering.price)
-        for instance_type in launch_context.catalog.types
+        for instance_type in types
         if select_image(launch_context.resolved.images, instance_type.requirements) == image
         for offering in instance_type.offerings
         if offering.zone is not None and offering.reservation_id is None
     ]
-    preferred = dry_run_type(image)
-    ordered = sorted(
-        offerings,
-        key=lambda offering: (
-            offering.instance_type != preferred,
-            offering.price,
-            offering.instance_type,
-        ),
-    )
-    return tuple(ordered[:1])
