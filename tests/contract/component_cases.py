@@ -311,7 +311,9 @@ async def spread_counts_only_nodes_that_the_selector_admits(tested: TestedCompon
 
 
 @on_each_cluster
-async def spread_counts_tainted_nodes_unless_told_not_to(tested: TestedComponents) -> None:
+async def spread_counts_tainted_nodes_unless_its_policy_is_to_honor_taints(
+    tested: TestedComponents,
+) -> None:
     await tested.node("a", zone="z1")
     await tested.node("b", zone="z2", taints=[{"key": "team", "effect": "NoSchedule"}])
     even = {"labels": WEB, "requests": SMALL}

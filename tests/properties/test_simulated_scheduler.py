@@ -109,14 +109,12 @@ async def change_something(random: Random, cluster: SimulatedCluster, number: in
     for name in nodes:
         await cluster.api.patch_status(Node, name, READY)
     if nodes and random.random() < 0.3:
-        change = random.choice(
-            [
-                {"spec": {"unschedulable": random.random() < 0.5}},
-                {"metadata": {"labels": {"disk": random.choice(["ssd", "hdd"])}}},
-                {"metadata": {"labels": {ZONE: random.choice(["z1", "z2", "z3"])}}},
-            ]
-        )
-        await cluster.api.patch(Node, random.choice(nodes), change)
+        changes: list[dict[str, Any]] = [
+            {"spec": {"unschedulable": random.random() < 0.5}},
+            {"metadata": {"labels": {"disk": random.choice(["ssd", "hdd"])}}},
+            {"metadata": {"labels": {ZONE: random.choice(["z1", "z2", "z3"])}}},
+        ]
+        await cluster.api.patch(Node, random.choice(nodes), random.choice(changes))
     await cluster.wait(0.1)
     await delete_some(random, cluster)
     for index in range(random.randint(0, 8)):
