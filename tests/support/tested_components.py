@@ -45,6 +45,7 @@ class TestedComponents:
         self.cluster, self.namespace = cluster, namespace
         self._apply, self._sleep = apply, sleep
         self._nodes: list[str] = []
+        self._workloads: list[tuple[type[Any], str]] = []
 
     def name(self, base: str) -> str:
         return f"{base}-{self.namespace}"
@@ -68,6 +69,7 @@ class TestedComponents:
         kind = known_kinds()[manifest["apiVersion"], manifest["kind"]].type
         if resource_of(kind).is_namespaced:
             metadata["namespace"] = self.namespace
+            self._workloads.append((kind, metadata["name"]))
         await self._apply({**manifest, "metadata": metadata})
 
     async def place(self, name: str, **spec: Any) -> str:
@@ -120,7 +122,9 @@ class TestedComponents:
         await self._sleep(SETTLED_SECONDS)
 
     async def clean_up(self) -> None:
-        """A pod that is left over would take the room of the next case."""
+        """A pod or workload that is left over would take the room of the next case."""
+        for kind, name in self._workloads:
+            await _delete(self.cluster, kind, name, self.namespace)
         for each in await self.pods():
             await _delete(self.cluster, Pod, each.metadata.name, self.namespace)
         for name in self._nodes:
