@@ -209,6 +209,22 @@ def test_affinity_follows_the_labels_of_namespaces() -> None:
     on_nodes(story, node("a"))
 
 
+def test_pods_of_one_group_that_are_deleted_while_they_wait_do_not_hold_it_up() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        for number in range(6):
+            await cluster.apply(pod(f"web-{number}"))
+        await cluster.wait()
+        for number in (0, 2):
+            await cluster.api.delete(Pod, f"web-{number}", "default")
+        await ready_node(cluster, node("a", resources={"cpu": "2"}))
+        placed = {name: place for name, place in (await cluster.placements()).items() if place}
+        assert placed == {"web-1": "a", "web-3": "a"}
+        await ready_node(cluster, node("b", resources={"cpu": "8"}))
+        assert "" not in (await cluster.placements()).values()
+
+    play(story)
+
+
 def test_a_thousand_pods_that_fit_nowhere_cost_one_write_each() -> None:
     async def story(cluster: SimulatedCluster) -> None:
         for number in range(1_000):

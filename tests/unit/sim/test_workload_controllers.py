@@ -81,6 +81,33 @@ def test_of_equal_pods_the_youngest_goes_first() -> None:
     on_two_nodes(story)
 
 
+def test_the_youngest_goes_first_whatever_its_number() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        await cluster.apply(workload("Deployment", "web", 3, template=SMALL))
+        await cluster.wait(60)
+        await cluster.api.delete(Pod, "web-0", "default", grace_period=0)
+        await cluster.wait(60)
+        assert await alive(cluster) == ["web-0", "web-1", "web-2"]
+        await scale(cluster, Deployment, "web", 2)
+        assert await alive(cluster) == ["web-1", "web-2"]
+
+    on_two_nodes(story)
+
+
+def test_a_pod_on_no_node_goes_before_one_that_starts() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        await cluster.apply(workload("Deployment", "web", 2, template={"requests": {"cpu": "3"}}))
+        await cluster.wait(1)
+        await cluster.api.delete(Node, "a")
+        await cluster.wait()
+        places = await cluster.placements()
+        assert sorted(places.values()) == ["", "b"]
+        await scale(cluster, Deployment, "web", 1)
+        assert list((await cluster.placements()).values()) == ["b"]
+
+    on_two_nodes(story)
+
+
 def test_a_pod_that_is_not_ready_goes_before_one_that_is() -> None:
     async def story(cluster: SimulatedCluster) -> None:
         await cluster.apply(workload("Deployment", "web", 3, template=SMALL))
