@@ -81,7 +81,7 @@ SCORED_NODES: Final = 100
 """Of the nodes that pass, so many with the most room are compared by preferences."""
 GROUPS_LIMIT: Final = 2_000
 """Kept although none of their pods waits, so that the next pod of a template finds its nodes."""
-EXPLAINED_NODES: Final = 200
+EXPLAINED_NODES: Final = 50
 """In a larger cluster a group that already has its message keeps it."""
 PREFERENCE_WEIGHTS: Final = {"node": 2.0, "pod": 2.0, "spread": 2.0, "taint": 3.0}
 """Of scores between 0 and 100, as in the kube-scheduler's default profile."""
