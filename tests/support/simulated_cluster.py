@@ -1,10 +1,12 @@
 """A simulated cluster for tests: the API server in memory and all components, on virtual time."""
 
 import asyncio
+from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
+from tests.support.node_boot import node_config_document, node_config_message
 
 from wainwright.api.kinds import known_kinds
 from wainwright.api.kubernetes.cluster import Node
@@ -17,6 +19,7 @@ from wainwright.sim.api_server import InMemoryApiServer
 from wainwright.sim.components import ClusterComponents
 from wainwright.sim.kubelet import KubeletOptions
 
+AL2023_IMAGE = "amazon-eks-node-al2023-x86_64-standard"
 Manifest = dict[str, Any]
 Story = Callable[["SimulatedCluster"], Awaitable[None]]
 
@@ -53,6 +56,43 @@ class SimulatedCluster:
     async def placements(self, namespace: str = "default") -> dict[str, str]:
         """The node of every pod, empty where it has none."""
         return {name: pod.spec.nodeName for name, pod in (await self.pods(namespace)).items()}
+
+    def launch(self, instance_type: str = "m5.large", *, user_data: str | None = None) -> str:
+        """Starts an instance, by default one that joins the cluster; its id."""
+        images = self.account.services.images.state.images.values()
+        text = self.user_data() if user_data is None else user_data
+        answer = self.account.answer(
+            "ec2",
+            "RunInstances",
+            {
+                "ImageId": next(each.id for each in images if AL2023_IMAGE in each.name),
+                "InstanceType": instance_type,
+                "MinCount": 1,
+                "MaxCount": 1,
+                "UserData": b64encode(text.encode()).decode(),
+            },
+        )
+        return str(answer["Instances"][0]["InstanceId"])
+
+    def user_data(self, *, labels: str = "", taints: str = "") -> str:
+        eks = self.account.services.eks.state.clusters[self.account.account.cluster]
+        target = {
+            "name": self.account.account.cluster,
+            "apiServerEndpoint": eks.endpoint,
+            "certificateAuthority": eks.certificate,
+            "cidr": "10.100.0.0/16",
+        }
+        flags = [
+            f"--{flag}={value}"
+            for flag, value in (("node-labels", labels), ("register-with-taints", taints))
+            if value
+        ]
+        return node_config_message(
+            node_config_document({"cluster": target, "kubelet": {"flags": flags}})
+        )
+
+    def terminate(self, instance_id: str) -> None:
+        self.account.answer("ec2", "TerminateInstances", {"InstanceIds": [instance_id]})
 
     async def nodes(self) -> dict[str, Node]:
         found = await self.api.list(Node)

@@ -81,7 +81,7 @@ SCORED_NODES: Final = 100
 """Of the nodes that pass, so many with the most room are compared by preferences."""
 GROUPS_LIMIT: Final = 2_000
 """Kept although none of their pods waits, so that the next pod of a template finds its nodes."""
-EXPLAINED_NODES: Final = 200
+EXPLAINED_NODES: Final = 50
 """In a larger cluster a group that already has its message keeps it."""
 PREFERENCE_WEIGHTS: Final = {"node": 2.0, "pod": 2.0, "spread": 2.0, "taint": 3.0}
 """Of scores between 0 and 100, as in the kube-scheduler's default profile."""
@@ -95,7 +95,7 @@ class NodeRanking:
     """
 
     def __init__(self, needs: PlacementNeeds, cache: "SchedulerCache") -> None:
-        self._needs, self._cache = needs, cache
+        self.needs, self._cache = needs, cache
         self._heap: list[tuple[float, str, int]] = []
         self._position = -1
         self.gains = 0
@@ -119,7 +119,7 @@ class NodeRanking:
         for name, helps in self._cache.log_since(self._position):
             changed[name] = changed.get(name, False) or helps
         self._position = self._cache.log_end
-        named = self._needs.named_nodes
+        named = self.needs.named_nodes
         for name, helps in changed.items():
             info = self._cache.nodes.get(name)
             if info is None or (named is not None and name not in named):
@@ -130,7 +130,7 @@ class NodeRanking:
                 self.gains += helps
 
     def _candidates(self) -> Iterator[NodeInfo]:
-        named = self._needs.named_nodes
+        named = self.needs.named_nodes
         if named is None:
             yield from self._cache.nodes.values()
             return
@@ -144,9 +144,9 @@ class NodeRanking:
             self._heap.append(entry)
 
     def _entry(self, info: NodeInfo) -> tuple[float, str, int] | None:
-        if info.node is None or info.misfit(self._needs) is not None:
+        if info.node is None or info.misfit(self.needs) is not None:
             return None
-        return -info.least_allocated(self._needs), info.name, info.version
+        return -info.least_allocated(self.needs), info.name, info.version
 
     def take(self) -> tuple[float, NodeInfo] | None:
         """The best node that is left, and its score; it is to be given back."""
@@ -505,24 +505,34 @@ class PodOrder(NamedTuple):
 class PodGroup:
     """Pods that wait and that all filters treat alike: if one fits nowhere, none does."""
 
-    def __init__(self, needs: PlacementNeeds, ranking: NodeRanking) -> None:
-        self.needs, self.ranking = needs, ranking
+    def __init__(self, key: tuple[object, ...], ranking: NodeRanking, *, has_volumes: bool) -> None:
+        self.key, self.ranking, self.needs = key, ranking, ranking.needs
+        self.has_volumes = has_volumes
         self.pods: dict[Key, PodOrder] = {}
         self._order: list[PodOrder] = []
+        self.queued: PodOrder | None = None
+        """The pod that stands for the group in the scheduler's queue."""
         self.constraints: PodConstraints | None = None
         self.blocked_at: tuple[int, ...] | None = None
         """The state of all that could help, when a pod was found to fit nowhere."""
         self.message = ""
         self.reasons: frozenset[str] = frozenset()
-        self.marked: dict[Key, frozenset[str]] = {}
+        self.unmarked: dict[Key, None] = {}
+        """Pods that do not say yet why they wait."""
+
+    @property
+    def is_of_one_pod(self) -> bool:
+        """Whether no other pod will ever be of this group."""
+        return self.has_volumes or self.needs.named_nodes is not None
 
     def add(self, order: PodOrder) -> None:
         self.pods[order.key] = order
+        self.unmarked[order.key] = None
         heapq.heappush(self._order, order)
 
     def discard(self, key: Key) -> None:
         self.pods.pop(key, None)
-        self.marked.pop(key, None)
+        self.unmarked.pop(key, None)
 
     def head(self) -> PodOrder | None:
         while self._order:
@@ -642,11 +652,15 @@ class KubeScheduler:
             group.discard(key)
             if not group.pods:
                 self._blocked.pop(group, None)
-                group.blocked_at = None
+                if group.is_of_one_pod:
+                    self._groups.pop(group.key, None)
+                    self._rankings.pop(group.needs, None)
 
     def _push_head(self, group: PodGroup) -> None:
+        """Once for each head: what was pushed for an earlier one is passed over."""
         head = group.head()
-        if head is not None:
+        if head is not None and group.queued is not head:
+            group.queued = head
             heapq.heappush(self._heads, (head, head.arrival, group))
 
     def _find_group(self, key: Key, pod: Pod) -> PodGroup:
@@ -659,7 +673,9 @@ class KubeScheduler:
             ranking = self._rankings.get(needs)
             if ranking is None:
                 ranking = self._rankings[needs] = NodeRanking(needs, self._cache)
-            group = self._groups[group_key] = PodGroup(needs, ranking)
+            group = self._groups[group_key] = PodGroup(
+                group_key, ranking, has_volumes=uses_storage(pod.spec)
+            )
         return group
 
     def _drop_idle_groups(self) -> None:
@@ -675,9 +691,13 @@ class KubeScheduler:
         await self._release_groups()
         while self._heads:
             order, _, group = heapq.heappop(self._heads)
-            if group.head() is not order or group in self._blocked:
-                if group not in self._blocked and group.head() is not None:
-                    self._push_head(group)
+            if group.queued is not order:
+                continue
+            group.queued = None
+            if group in self._blocked:
+                continue
+            if group.head() is not order:
+                self._push_head(group)
                 continue
             try:
                 await self._schedule_head(group, order)
@@ -697,17 +717,12 @@ class KubeScheduler:
         """What a blocked group waits for: it changes when a pod of it may fit."""
         group.ranking.update()
         constraints = self._constraints(group)
-        has_volumes = any(self._storage_matters(key) for key in group.pods)
         return (
             group.ranking.gains,
             constraints.version if constraints is not None else 0,
             self._cache.topology.generation,
-            self._volume_version if has_volumes else 0,
+            self._volume_version if group.has_volumes else 0,
         )
-
-    def _storage_matters(self, key: Key) -> bool:
-        pod = self._pods.objects.get(key)
-        return pod is not None and uses_storage(pod.spec)
 
     def _constraints(self, group: PodGroup) -> PodConstraints | None:
         known = group.constraints
@@ -823,7 +838,9 @@ class KubeScheduler:
         listed = ", ".join(
             sorted(f"{number} {text}" if number else text for text, number in reasons.items())
         )
-        group.reasons = frozenset(reasons)
+        if group.reasons != reasons.keys():
+            group.reasons = frozenset(reasons)
+            group.unmarked = dict.fromkeys(group.pods)
         group.message = (
             f"0/{count} nodes are available: {listed}."
             if count
@@ -842,13 +859,12 @@ class KubeScheduler:
 
     async def _mark_pods(self, group: PodGroup) -> None:
         """Once for each pod, and again when the reasons are others; numbers do not count."""
-        for key in list(group.pods):
-            if group.marked.get(key) == group.reasons:
-                continue
-            group.marked[key] = group.reasons
+        while group.unmarked:
+            key = next(iter(group.unmarked))
             pod = self._pods.objects.get(key)
             if pod is not None:
                 await self._mark(pod, group.message)
+            group.unmarked.pop(key, None)
 
     async def _mark(self, pod: Pod, message: str) -> None:
         condition = PodCondition(

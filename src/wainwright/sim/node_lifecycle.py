@@ -36,7 +36,13 @@ TAINT_SECONDS: Final = 0.01
 """From a changed condition to the taints that follow it."""
 NOT_READY: Final = "node.kubernetes.io/not-ready"
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
-TAINT_BY_STATUS: Final = {"False": NOT_READY, "Unknown": UNREACHABLE, "True": ""}
+UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
+TAINTS_BY_STATUS: Final = {
+    "True": (),
+    "False": ((NOT_READY, NO_SCHEDULE), (NOT_READY, NO_EXECUTE)),
+    "Unknown": ((UNREACHABLE, NO_SCHEDULE), (UNREACHABLE, NO_EXECUTE)),
+}
+OWN_KEYS: Final = (NOT_READY, UNREACHABLE, UNSCHEDULABLE)
 
 
 class NodeLifecycle:
@@ -119,17 +125,22 @@ def _ready_status(node: Node) -> str:
 
 
 def wanted_taints(node: Node, now: str) -> list[Taint] | None:
-    """The node's taints with those of its Ready condition; None where it has them already."""
+    """The node's taints with those that follow from its Ready condition and from being cordoned;
+    None where it has them already.
+    """
     status = _ready_status(node)
-    if status not in TAINT_BY_STATUS:
+    if status not in TAINTS_BY_STATUS:
         return None  # a Node without conditions is one whose kubelet is played by somebody else
-    key = TAINT_BY_STATUS[status]
+    own = [*TAINTS_BY_STATUS[status]]
+    if node.spec.unschedulable:
+        own.append((UNSCHEDULABLE, NO_SCHEDULE))
     present = node.spec.taints or []
-    kept = [each for each in present if each.key not in (NOT_READY, UNREACHABLE) or each.key == key]
+    kept = [each for each in present if each.key not in OWN_KEYS or (each.key, each.effect) in own]
+    there = [(each.key, each.effect) for each in kept]
     missing = [
         Taint(key=key, effect=effect, timeAdded=now if effect == NO_EXECUTE else None)
-        for effect in (NO_SCHEDULE, NO_EXECUTE)
-        if key and not any(each.key == key and each.effect == effect for each in kept)
+        for key, effect in own
+        if (key, effect) not in there
     ]
     wanted = [*kept, *missing]
     return None if wanted == present else wanted

@@ -208,9 +208,7 @@ class NodeInfo:
         if node is None:
             return
         self.labels = node.metadata.labels or {}
-        # The node lifecycle controller adds this taint; the scheduler goes by the field at once.
-        cordoned = [UNSCHEDULABLE_TAINT] if node.spec.unschedulable else []
-        self.taints = [*(node.spec.taints or ()), *cordoned]
+        self.taints = node.spec.taints or []
         self.allocatable = amounts(node.status.allocatable or node.status.capacity)
 
     def count(self, needs: PlacementNeeds, sign: int) -> None:
@@ -237,8 +235,11 @@ class NodeInfo:
 
         In the order of its filters, cheapest differences aside: the first reason counts.
         """
-        if first_untolerated(self.taints, needs.spec.tolerations):
-            return self._taint_message(needs)
+        if self._is_cordoned(needs):
+            return "node(s) were unschedulable"
+        taint = first_untolerated(self.taints, needs.spec.tolerations)
+        if taint is not None:
+            return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
         if not matches_node_affinity(needs.spec, self.labels, self.name):
             return "node(s) didn't match Pod's node affinity/selector"
         if needs.ports and any(self._is_port_taken(port) for port in needs.ports):
@@ -254,11 +255,11 @@ class NodeInfo:
                 return f"Insufficient {name}"
         return None
 
-    def _taint_message(self, needs: PlacementNeeds) -> str:
-        taint = first_untolerated(self.taints, needs.spec.tolerations)
-        if taint is None or taint == UNSCHEDULABLE_TAINT:
-            return "node(s) were unschedulable"
-        return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
+    def _is_cordoned(self, needs: PlacementNeeds) -> bool:
+        """A pod that tolerates the taint of cordoned nodes passes, whether or not it is there."""
+        if self.node is None or not self.node.spec.unschedulable:
+            return False
+        return first_untolerated([UNSCHEDULABLE_TAINT], needs.spec.tolerations) is not None
 
     def _is_port_taken(self, wanted: HostPort) -> bool:
         protocol, port, address = wanted

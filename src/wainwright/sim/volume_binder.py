@@ -128,6 +128,8 @@ class VolumeBinder:
                 users.pop(key, None)
             else:
                 users[key] = None
+            if not users:
+                del self._users[claim]
             self._look_at_attachment(claim, pod.spec.nodeName)
 
     def _look_at_attachment(self, claim_key: Key, node: str) -> None:

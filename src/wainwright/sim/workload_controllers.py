@@ -222,6 +222,7 @@ class WorkloadControllers:
         if after is None:
             self._templates.pop(owner, None)
             self._first_revision.pop(owner, None)
+            self._drop_owner(owner)
         if before is None or after is None or before.spec is not after.spec:
             self._worker.add(_work_key(owner))
 
@@ -253,6 +254,15 @@ class WorkloadControllers:
             pods.drop(key, pod)
         if is_gone:
             self._look_at(owner, pod, None)
+            self._drop_owner(owner)
+
+    def _drop_owner(self, owner: Owner) -> None:
+        """Forgets a workload that is gone with all its pods."""
+        kind, key = owner
+        informer, pods = self._workloads.get(kind), self._owned.get(owner)
+        is_there = informer is not None and key in informer.objects
+        if pods is not None and not is_there and next(pods.all(), None) is None:
+            del self._owned[owner]
 
     def _look_at(self, owner: Owner, before: Pod | None, after: Pod | None) -> None:
         kind, key = owner
@@ -370,8 +380,7 @@ class WorkloadControllers:
         unready = [key for key in old if not self._is_ready(key)]
         room = total - (desired - unavailable) - (total - len(old) - new_ready)
         removed = unready[: max(0, room)]
-        spare = len(ready) + new_ready - (desired - unavailable)
-        removed += self._deletion_order(ready)[: max(0, min(spare, room - len(removed)))]
+        removed += self._deletion_order(ready)[: max(0, room - len(unready))]
         await self._delete_pods(removed)
 
     def _is_ready(self, key: Key) -> bool:
@@ -757,9 +766,10 @@ class DaemonPods:
             and before.spec == after.spec
             and before.metadata.labels == after.metadata.labels
         )
-        if not is_same:
-            for key in self._sets.objects:
-                self._worker.add(f"{key}{NODE_SEPARATOR}{node.metadata.name}")
+        for key in self._sets.objects if not is_same else ():
+            if after is None:
+                self._specs.pop((key, node.metadata.name), None)
+            self._worker.add(f"{key}{NODE_SEPARATOR}{node.metadata.name}")
 
     def pod_changed(self, set_key: Key, pod: Pod | None) -> None:
         if pod is None:
