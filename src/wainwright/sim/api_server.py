@@ -28,6 +28,7 @@ from wainwright.api.kubernetes.cluster import (
     PodDisruptionBudget,
     PriorityClass,
 )
+from wainwright.api.kubernetes.operations import Event
 from wainwright.api.kubernetes.workloads import Pod, PodCondition
 from wainwright.api.wire import ObjectMeta, WireStruct
 from wainwright.clock import Clock
@@ -59,6 +60,8 @@ BOOKMARK_EVERY: Final = 1_000
 simulation for nothing."""
 YIELD_EVERY: Final = 100
 """Requests of whatever tasks, after which the others get a turn."""
+EVENT_SECONDS: Final = 3600.0
+"""How long a Kubernetes Event is kept, as kube-apiserver does by default."""
 FIRST_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 PERMANENT_NAMESPACES: Final = ("default", "kube-public", "kube-system")
 SUFFIX_CHARACTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
@@ -98,6 +101,8 @@ class InMemoryApiServer:
         self._owners = OwnerIndex()
         self._garbage: deque[ObjectKey] = deque()
         self._observers: list[Callable[[WatchEvent[Any]], None]] = []
+        self._expiring: deque[tuple[float, Event]] = deque()
+        """Kubernetes Events, each as it was written, and when it is forgotten."""
         self._pods = admission.PodAdmission(self._store(PriorityClass))
         for name in FIRST_NAMESPACES:
             self._create(Namespace(metadata=ObjectMeta(name=name)))
@@ -121,6 +126,7 @@ class InMemoryApiServer:
 
     async def create(self, obj: ObjectT) -> ObjectT:
         await self._begin()
+        self._forget_events()
         stored = self._create(obj)
         self._collect_garbage()
         return stored
@@ -329,6 +335,15 @@ class InMemoryApiServer:
     def _new_uid(self) -> str:
         return str(UUID(int=self._random.getrandbits(128), version=4))
 
+    def _forget_events(self) -> None:
+        """Events go an hour after they were last written."""
+        now = self._clock.now()
+        while self._expiring and self._expiring[0][0] <= now:
+            _, event = self._expiring.popleft()
+            store, metadata = self._store(Event), event.metadata
+            if store.find(metadata.namespace, metadata.name) is event:
+                self._remove(store, event)
+
     # Changes
 
     def _patch(
@@ -481,6 +496,8 @@ class InMemoryApiServer:
         store.history.append(self._version, change)
         if store.resource.type is PriorityClass:
             self._pods.forget()
+        if isinstance(stored, Event) and event is not EventType.DELETED:
+            self._expiring.append((self._clock.now() + EVENT_SECONDS, stored))
         if self._version % self._bookmark_every == 0:
             for each in self._stores.values():
                 each.history.bookmark(self._version)

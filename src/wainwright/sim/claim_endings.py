@@ -18,8 +18,8 @@ from wainwright.sim.billed_instances import BilledInstance
 from wainwright.translate.disruption import parse_duration
 
 DISRUPTION_REASON: Final = "DisruptionReason"
-INSUFFICIENT_CAPACITY: Final = "InsufficientCapacity"
-"""The beginning of the reasons of events and conditions when EC2 would not sell."""
+OTHER_LAUNCH_ERRORS: Final = ("NodeClassNotReadyError", "InstanceNotFoundError")
+"""Reasons of events of a claim that is given up although EC2 would sell."""
 REGISTRATION_TIMEOUT: Final = 15 * 60.0
 LAUNCH_TIMEOUT: Final = 5 * 60.0
 
@@ -52,16 +52,14 @@ class ClaimEndings:
 
     def event_written(self, event: Event) -> None:
         subject = event.involvedObject
-        if subject.kind == "NodeClaim" and event.reason.startswith(INSUFFICIENT_CAPACITY):
+        is_error = event.type == "Warning" and event.reason.endswith("Error")
+        if subject.kind == "NodeClaim" and is_error and event.reason not in OTHER_LAUNCH_ERRORS:
             self.launch_failed(subject.name)
 
     def claim_changed(self, claim: NodeClaim, now: float) -> None:
         conditions = (claim.status or NodeClaimStatus()).conditions or ()
         stated = next((each for each in conditions if each.type == DISRUPTION_REASON), None)
         self._note_condition(claim, stated.reason if stated and stated.status == "True" else "")
-        for each in conditions:
-            if each.type == "Launched" and each.reason.startswith(INSUFFICIENT_CAPACITY):
-                self.launch_failed(claim.metadata.name)
         if claim.metadata.deletionTimestamp is not None:
             ending = self._ending(claim.metadata.name)
             ending.reason = ending.reason or _inferred_reason(claim, now)

@@ -19,9 +19,9 @@ from wainwright.emulator.ec2.instance.interruptions import NOTICE_SECONDS, Sched
 from wainwright.emulator.ec2.instance.launcher import LaunchFault
 from wainwright.emulator.ec2.instance.lifecycle import ON_DEMAND, Instance
 from wainwright.errors import AwsError
-from wainwright.model.labels import SPOT
+from wainwright.model.labels import RESERVED, SPOT
 from wainwright.sim.aws_calls import CallFault, SimulatedAwsCalls
-from wainwright.sim.money import PriceChange, capacity_type_of
+from wainwright.sim.money import PriceChange, capacity_type_of, is_meant_offering
 from wainwright.sim.recorder import Recorder
 from wainwright.sim.scenario import (
     ANY_OFFERING,
@@ -135,6 +135,8 @@ class CloudEvents:
 
     def begin_unavailable(self, event: ScenarioEvent) -> None:
         self._in_force.append(event)
+        if isinstance(event.action, Unavailable):
+            self._warn_of_nothing(event, event.action.offerings)
         self._set_unavailable()
 
     def _set_unavailable(self) -> None:
@@ -159,8 +161,19 @@ class CloudEvents:
         """Everything that EC2 does not sell now."""
         return list(self._services.capacity_market.state.capacity.unavailable)
 
+    def _warn_of_nothing(self, event: ScenarioEvent, pattern: OfferingPattern) -> None:
+        """A reserved offering is one of its reservation, whatever the market has."""
+        keys = self._world.account.region_offerings.offering_keys
+        if pattern.capacity_type != RESERVED and not any(
+            is_meant_offering(key, pattern) for key in keys
+        ):
+            verb = event.action.__struct_config__.tag
+            self.warn(event, f"{verb}: EC2 has no such offering")
+
     def begin_price(self, event: ScenarioEvent) -> None:
         self._in_force.append(event)
+        if isinstance(event.action, ChangePrice):
+            self._warn_of_nothing(event, event.action.offerings)
         self._set_prices()
 
     def _set_prices(self) -> None:

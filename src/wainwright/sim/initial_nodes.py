@@ -19,6 +19,7 @@ from wainwright.api.karpenter.shared_fields import ClaimRequirement
 from wainwright.api.kubernetes.cluster import Node, NodeCondition
 from wainwright.api.wire import Condition, ObjectMeta, OwnerReference
 from wainwright.catalogue.class_catalog import CatalogBuilder, NodeClassCatalog
+from wainwright.catalogue.instancetypes.instance_type_info import InstanceTypeInfo
 from wainwright.emulator.ec2.instance.launcher import InstanceLaunchRequest
 from wainwright.emulator.ec2.instance.lifecycle import OPEN, RESERVATIONS_ONLY
 from wainwright.emulator.emulated_account import EmulatedAwsAccount
@@ -74,6 +75,10 @@ class InitialNodes:
         self._resources = resources
         self._random = random
         self._start = account.clock.now()
+        self._images: dict[tuple[str, str], str | None] = {}
+        """By class and instance type: looking one up reads all published images."""
+        self._groups: dict[str, list[str]] = {}
+        self._catalogs: dict[str, NodeClassCatalog] = {}
         self.warnings: list[str] = []
 
     def load(self) -> None:
@@ -145,11 +150,12 @@ class InitialNodes:
             "allocatable": _quantities(found.allocatable),
         }
 
-    def _catalog_of(self, pool_name: str) -> NodeClassCatalog | None:
-        pool = self._pools.get(pool_name)
-        if pool is None:
-            return None
-        return self._builder.build(catalog_scope(self._manifests, pool))
+    def _catalog_of(self, name: str) -> NodeClassCatalog | None:
+        pool = self._pools.get(name)
+        if pool is not None and name not in self._catalogs:
+            scope = catalog_scope(self._manifests, pool)
+            self._catalogs[name] = self._builder.build(scope)
+        return self._catalogs.get(name)
 
     @cached_property
     def _builder(self) -> CatalogBuilder:
@@ -217,12 +223,8 @@ class InitialNodes:
         pool = self._api.peek(NodePool, paired.pool or "")
         template = pool.spec.template.spec if pool is not None else None
         wanted = {key: labels[key] for key in (INSTANCE_TYPE, ZONE, CAPACITY_TYPE) if key in labels}
-        node_class = self._manifests.class_of(pool) if pool is not None else None
-        reference = {
-            "group": EC2_CLASS_GROUP,
-            "kind": "EC2NodeClass",
-            "name": node_class.metadata.name if node_class is not None else "default",
-        }
+        named = template.nodeClassRef.name if template is not None else "default"
+        reference = {"group": EC2_CLASS_GROUP, "kind": "EC2NodeClass", "name": named}
         spec: dict[str, Any] = {
             "nodeClassRef": reference,
             "requirements": [
@@ -275,7 +277,7 @@ class InitialNodes:
         if info is None or subnet is None:
             raise AwsError("InvalidParameterValue", f"no {name} is sold in {zone}")
         stated = claim.status.imageID if claim.status is not None else ""
-        image = stated or self._resources.image_of(node_class, info)
+        image = stated or self._image_of(node_class, info)
         reservation = _label(paired, RESERVATION_ID)
         capacity_type = _label(paired, CAPACITY_TYPE) or ON_DEMAND
         reserved = self._account.services.reservations.state.reservations.get(reservation)
@@ -286,13 +288,25 @@ class InitialNodes:
             subnet=subnet,
             data={
                 "ImageId": image,
-                "SecurityGroupIds": self._resources.security_groups_of(node_class),
+                "SecurityGroupIds": self._groups_of(node_class),
             },
             lifecycle=reserved.lifecycle if is_reserved and reserved is not None else lifecycle,
             preference=RESERVATIONS_ONLY if is_reserved else OPEN,
             target=reservation if is_reserved else None,
             tags=self._instance_tags(paired, claim, node_class),
         )
+
+    def _image_of(self, node_class: EC2NodeClass, info: InstanceTypeInfo) -> str | None:
+        key = (node_class.metadata.name, info.name)
+        if key not in self._images:
+            self._images[key] = self._resources.image_of(node_class, info)
+        return self._images[key]
+
+    def _groups_of(self, node_class: EC2NodeClass) -> list[str]:
+        name = node_class.metadata.name
+        if name not in self._groups:
+            self._groups[name] = self._resources.security_groups_of(node_class)
+        return self._groups[name]
 
     def _instance_tags(
         self, paired: NodeWithClaim, claim: NodeClaim, node_class: EC2NodeClass

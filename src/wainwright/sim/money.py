@@ -24,7 +24,7 @@ from wainwright.emulator.ec2.instance.lifecycle import (
     Instance,
     LaunchSpecification,
 )
-from wainwright.emulator.ec2.region_offerings import RegionOfferings
+from wainwright.emulator.ec2.region_offerings import OfferingKey, RegionOfferings
 from wainwright.manifests.cluster_manifests import default_node_class
 from wainwright.model.labels import NODEPOOL, ON_DEMAND, RESERVED, SPOT
 from wainwright.sim.api_server import InMemoryApiServer
@@ -45,6 +45,16 @@ def capacity_type_of(instance: Instance) -> str:
     ):
         return RESERVED
     return SPOT if instance.lifecycle == SPOT else ON_DEMAND
+
+
+def is_meant_offering(key: OfferingKey, pattern: OfferingPattern) -> bool:
+    """Whether the pattern means this offering of the market."""
+    name, zone, capacity_type = key
+    return (
+        fnmatchcase(name, pattern.instance_type or "*")
+        and pattern.zone in (None, zone)
+        and pattern.capacity_type in (None, capacity_type)
+    )
 
 
 class PriceChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +81,7 @@ class PriceBook:
         self._region_offerings = region_offerings
         self._market = market
         self._stated = tuple(cloud.spec.prices or ())
-        self._first_prices: dict[tuple[str, str, str], float] = {}
+        self._first_prices: dict[OfferingKey, float] = {}
         self._layers: SharedLayers | None = None
         self._scopes: dict[str, CatalogScope] = {}
         self._known: dict[tuple[str, ...], float | None] = {}
@@ -91,7 +101,7 @@ class PriceBook:
 
     def _changed_prices(self, changes: Sequence[PriceChange]) -> list[CloudPrice]:
         """By offering: a price for one zone goes before those that the Cloud states for all."""
-        changed: dict[tuple[str, str, str], float] = {}
+        changed: dict[OfferingKey, float] = {}
         for change in changes:
             for key in self._matching(change.offerings):
                 changed[key] = self._first_price(key) * change.factor
@@ -100,17 +110,15 @@ class PriceBook:
             for (name, zone, capacity_type), price in sorted(changed.items())
         ]
 
-    def _matching(self, pattern: OfferingPattern) -> Iterable[tuple[str, str, str]]:
+    def _matching(self, pattern: OfferingPattern) -> Iterable[OfferingKey]:
         return [
             key
             for key in sorted(self._region_offerings.offering_keys)
-            if fnmatchcase(key[0], pattern.instance_type or "*")
-            and pattern.zone in (None, key[1])
-            and pattern.capacity_type in (None, key[2])
+            if is_meant_offering(key, pattern)
             and (key in self._first_prices or self._market.price(*key) is not None)
         ]
 
-    def _first_price(self, key: tuple[str, str, str]) -> float:
+    def _first_price(self, key: OfferingKey) -> float:
         """The price at the start: an offering is asked before the first change of its price."""
         if key not in self._first_prices:
             self._first_prices[key] = self._market.price(*key) or 0.0

@@ -11,6 +11,7 @@ import pytest
 from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimSpec
 from wainwright.api.karpenter.shared_fields import NodeClassRef
 from wainwright.api.kubernetes.cluster import Namespace, Node, PriorityClass
+from wainwright.api.kubernetes.operations import Event
 from wainwright.api.kubernetes.workloads import (
     Container,
     Pod,
@@ -409,6 +410,27 @@ def test_a_restarted_server_knows_no_changes_from_before(
         assert event.object.metadata.name == "b"
 
     clock.run(main())
+
+
+# Events
+
+
+def test_events_are_forgotten_an_hour_after_they_were_last_written(
+    clock: VirtualClock, server: InMemoryApiServer
+) -> None:
+    def event(name: str) -> Event:
+        return Event(metadata=ObjectMeta(name=name, namespace="default"))
+
+    async def write() -> list[str]:
+        await server.create(event("a"))
+        await server.create(event("b"))
+        await clock.sleep(1800)
+        await server.patch(Event, "b", {"count": 2}, "default")
+        await clock.sleep(1801)
+        await server.create(event("c"))
+        return [each.metadata.name for each in (await server.list(Event)).items]
+
+    assert clock.run(write()) == ["b", "c"]
 
 
 # Observers

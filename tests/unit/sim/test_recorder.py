@@ -562,6 +562,25 @@ def test_claims_that_ec2_would_not_sell_are_launch_failures() -> None:
     assert play(scenario(), script).result.totals.launchFailures == 1
 
 
+def test_an_event_tells_that_ec2_would_not_sell() -> None:
+    async def script(controller: ScriptedController) -> None:
+        for name, reason in (
+            ("default-a", "InsufficientInstanceCapacityError"),
+            ("default-b", "NodeClassNotReadyError"),
+        ):
+            await controller.create_claim(name, "")
+            event = {
+                "metadata": {"name": name, "namespace": "default"},
+                "involvedObject": {"kind": "NodeClaim", "name": name},
+                "reason": reason,
+                "type": "Warning",
+            }
+            await controller.cluster.create(msgspec.convert(event, Event))
+            await controller.delete_claim(name)
+
+    assert play(scenario(), script).result.totals.launchFailures == 1
+
+
 def test_calls_are_counted_by_operation_and_dry_runs_apart() -> None:
     async def script(controller: ScriptedController) -> None:
         call = controller.process.aws.call

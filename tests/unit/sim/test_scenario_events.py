@@ -307,6 +307,17 @@ def test_a_reservation_begins_and_ends_by_itself() -> None:
 # Stock, prices, addresses, images
 
 
+@pytest.mark.parametrize(
+    "event",
+    [{"unavailable": {"zone": "us-west-2z"}}, {"price": {"instanceType": "zz.*", "factor": 2}}],
+)
+def test_offerings_that_nobody_has_are_a_warning(event: dict[str, Any]) -> None:
+    finished = play(scenario(events=[{"at": "1m", **event}]))
+
+    (warning,) = finished.result.warnings
+    assert "EC2 has no such offering" in warning
+
+
 def test_what_is_unavailable_cannot_be_launched_until_it_is_over() -> None:
     outcomes: list[str] = []
 
