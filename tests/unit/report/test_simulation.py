@@ -66,7 +66,7 @@ def test_broken_laws_come_before_expectations() -> None:
         "✗ law limits at 2h1m: 13 nodes of 12 allowed",
         "✓ line 36: at the end: fine",
         "✗ line 38: at 2h: pods.pending is 50, expected at most 20",
-        "– line 40: not judged",
+        "– not judged, the simulation stopped before: line 40",
     ]
 
 
