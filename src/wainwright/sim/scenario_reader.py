@@ -18,6 +18,9 @@ from wainwright.api.field_error import (
     missing_field,
 )
 from wainwright.api.kinds import is_own_group
+from wainwright.catalogue.catalog_source import offline_source
+from wainwright.catalogue.diagnostics import InvalidCatalogInput
+from wainwright.catalogue.region_catalog import load_region_catalog
 from wainwright.clock import EPOCH
 from wainwright.manifests.cluster_manifests import ClusterManifests, read_loaded_manifests
 from wainwright.manifests.documents import (
@@ -178,6 +181,7 @@ class _ScenarioReader:
         )
         if manifests is not None:
             self._check_references(scenario)
+            self._check_cloud(manifests)
         self._raise_problems()
         scenario.manifests.notes.extend(self.applied.notes)
         scenario.manifests.other_notes.extend(self.applied.other_notes)
@@ -341,6 +345,20 @@ class _ScenarioReader:
             error = self.created.check(reference)
             if error is not None:
                 self.reader.add(error)
+
+    def _check_cloud(self, manifests: ClusterManifests) -> None:
+        """Whether the cloud has the region, zones and instance types that are stated."""
+        cloud, catalog = manifests.cloud, manifests.catalog
+        if cloud is None and catalog is None:
+            return
+        try:
+            load_region_catalog(offline_source(cloud=cloud, catalog=catalog), cloud)
+        except InvalidCatalogInput as error:
+            for each in error.diagnostics:  # there is one Cloud and one Catalog at most
+                document = next(
+                    item for item in self.loaded.documents if item.value.get("kind") == each.kind
+                )
+                self.problems.append(locate_error(document, each.field_error))
 
     def _raise_problems(self) -> None:
         located = [self._locate(error) for error in self.reader.errors]
