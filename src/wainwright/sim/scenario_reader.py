@@ -146,6 +146,7 @@ class _ScenarioReader:
         self.created = CreatedObjects()
         self.applied = AppliedManifests(document, self.folder, self.reader)
         self.problems: list[Problem] = []
+        self.created_reservations: list[tuple[str, FieldPath]] = []
         self.end = END
         """The last moment that anything may name."""
 
@@ -310,6 +311,7 @@ class _ScenarioReader:
             if event is not None:
                 self._check_moment(event.at, (*where, "at"), each.get("at"))
                 events.append(event)
+        self.created_reservations = reader.created_reservations
         return tuple(sorted(events, key=lambda event: event.at))
 
     def _expectations(self, value: Any, path: FieldPath) -> tuple[Expectation, ...]:
@@ -337,14 +339,24 @@ class _ScenarioReader:
     def _check_references(self, scenario: Scenario) -> None:
         manifests = scenario.manifests
         self.created.add_objects(manifests.objects)
-        for identity in _reservation_ids(manifests):
+        stated = _reservation_ids(manifests)
+        for identity in stated:
             self.created.add(RESERVATION, identity)
+        self._check_new_reservations(stated)
         for pod in scenario.traces:
             self.created.add("Pod", pod.name, pod.namespace)
         for reference in self.selectors.references:
             error = self.created.check(reference)
             if error is not None:
                 self.reader.add(error)
+
+    def _check_new_reservations(self, stated: Sequence[str]) -> None:
+        known = set(stated)
+        for identity, path in self.created_reservations:
+            if identity in known:
+                expected = "an id that no other reservation has"
+                self.reader.add(invalid_value(path, identity, expected))
+            known.add(identity)
 
     def _check_cloud(self, manifests: ClusterManifests) -> None:
         """Whether the cloud has the region, zones and instance types that are stated."""
