@@ -151,42 +151,44 @@ class _ScenarioReader:
         """The last moment that anything may name."""
 
     def read(self, seed: int | None) -> Scenario:
-        scenario_changes = [each for each in self.changes if not each.kind]
-        apply_changes(scenario_changes, self.document, ())
+        apply_changes([each for each in self.changes if not each.kind], self.document, ())
         top = self.reader.fields(
             self.document.value, (), ("apiVersion", "kind", "metadata", "spec")
         )
         self._check_version()
         spec = top.required("spec", self._spec, _no_fields(self.reader), "what the scenario is")
         manifests = self._read_world(spec)
-        self.end = self._read_end(spec)
-        start = spec.get("start", self.reader.timestamp, EPOCH)
-        settings = SettingsReader(self.reader)
-        traces = self._traces(spec, start)
-        events = spec.optional("events", self._events) or ()
-        expect = spec.optional("expect", self._expectations) or ()
-        scenario_seed = spec.get("seed", self.reader.integer, 0)
-        scenario = Scenario(
-            name=top.required("metadata", self._name, "", "metadata: {name: …}"),
-            file=self.document.file,
-            start=start,
-            duration=None if "until" in spec else self.end,
-            seed=scenario_seed if seed is None else seed,
-            manifests=manifests or ClusterManifests(),
-            settings=spec.get("settings", settings.settings, SimulationSettings()),
-            instances=spec.get("machines", settings.instances, InstanceBehaviour()),
-            pods=spec.get("pods", settings.pods, PodBehaviour()),
-            traces=traces,
-            events=events,
-            expect=expect,
-        )
+        scenario = self._read_spec(spec, manifests or ClusterManifests())
+        name = top.required("metadata", self._name, "", "metadata: {name: …}")
         if manifests is not None:
             self._check_references(scenario)
             self._check_cloud(manifests)
         self._raise_problems()
         scenario.manifests.notes.extend(self.applied.notes)
         scenario.manifests.other_notes.extend(self.applied.other_notes)
-        return scenario
+        return msgspec.structs.replace(
+            scenario, name=name, seed=scenario.seed if seed is None else seed
+        )
+
+    def _read_spec(self, spec: Fields, manifests: ClusterManifests) -> Scenario:
+        """In an order in which the end is known before what happens, and objects before names."""
+        self.end = self._read_end(spec)
+        start = spec.get("start", self.reader.timestamp, EPOCH)
+        settings = SettingsReader(self.reader)
+        return Scenario(
+            name="",
+            file=self.document.file,
+            start=start,
+            duration=None if "until" in spec else self.end,
+            seed=spec.get("seed", self.reader.integer, 0),
+            manifests=manifests,
+            settings=spec.get("settings", settings.settings, SimulationSettings()),
+            instances=spec.get("machines", settings.instances, InstanceBehaviour()),
+            pods=spec.get("pods", settings.pods, PodBehaviour()),
+            traces=self._traces(spec, start),
+            events=spec.optional("events", self._events) or (),
+            expect=spec.optional("expect", self._expectations) or (),
+        )
 
     def _check_version(self) -> None:
         version = self.document.value.get("apiVersion")
