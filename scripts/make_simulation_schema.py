@@ -1,5 +1,5 @@
-"""Writes the schemas of what `wain simulate -o json` prints, from the structs of a result; `--check`
-says whether docs/ has them.
+"""Writes the schemas of what `wain simulate -o json` prints, from the structs of a result.
+`--check` says whether docs/ has them.
 
 Every field is always there in what is printed, so all are required.
 """
