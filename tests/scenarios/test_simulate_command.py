@@ -12,8 +12,6 @@ from tests.support.manifest_tables import TESTS
 
 from wainwright.cli.main import wain
 
-pytest.importorskip("wainwright.sim.simulation")
-
 SCENARIO = str(TESTS / "scenarios" / "simulation" / "thin-path.yaml")
 DOCS = TESTS.parent / "docs"
 SCHEMA = json.loads((DOCS / "simulation.schema.json").read_text())

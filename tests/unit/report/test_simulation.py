@@ -93,8 +93,8 @@ class TestPlot:
         assert plot_lines(series)[-1].split() == ["0", "30s", "1m", "1m30s"]
 
     @given(
-        st.lists(st.tuples(st.integers(1, 400), st.integers(0, 9)), min_size=2, max_size=60),
-        st.integers(1, 30),
+        st.lists(st.tuples(st.integers(1, 400), st.integers(0, 9)), min_size=2, max_size=15),
+        st.integers(1, 12),
     )
     def test_a_column_has_the_highest_value_of_its_time(
         self, steps: list[tuple[int, int]], width: int
