@@ -1,4 +1,4 @@
-"""Scenarios that read as stories: every file of `simulation/` runs, and what it expects must hold."""
+"""Scenarios that read as stories: every file of `simulation/` runs, and what it expects holds."""
 
 from pathlib import Path
 
