@@ -1,6 +1,5 @@
 """`wain simulate`: the whole control loop on virtual time, judged by what a Scenario expects."""
 
-import importlib
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -185,17 +184,18 @@ def describe_scenario(scenario: Scenario) -> str:
 
 def _run(scenario: Scenario, arguments: SimulateArguments) -> SimulationResult:
     # Loaded here: reading and checking a scenario needs none of the controllers.
-    module = importlib.import_module("wainwright.sim.simulation")
+    from wainwright.sim.simulation import Simulation, SimulationOptions
+
     until = parse_until(arguments.until, scenario)
-    options = module.SimulationOptions(
+    options = SimulationOptions(
         until=until,
         keep_timeline=arguments.output != "table" or arguments.csv_folder is not None,
         keep_all_points=arguments.full,
     )
     with _live_progress(scenario, until) as observers:
-        simulation = module.Simulation(scenario, options=options, observers=observers)
+        simulation = Simulation(scenario, options=options, observers=observers)
         try:
-            result: SimulationResult = simulation.run()
+            result = simulation.run()
             if arguments.shell_state is not None:
                 _write_state(simulation.shell_state(), arguments.shell_state)
         finally:

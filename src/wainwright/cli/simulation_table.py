@@ -40,7 +40,7 @@ def _print_lines(lines: Iterator[Text], console: Console) -> None:
     """Lines wrap on a terminal, but not in a pipe, where a program may read them."""
     for line in lines:
         shown = wrapped_lines(line, console.width) if console.is_terminal else [line]
-        for part in shown:
+        for part in shown or [line]:  # an empty line has nothing to wrap
             console.print(part, soft_wrap=True)
 
 

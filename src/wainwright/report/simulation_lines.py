@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from wainwright.messages.formatting import format_count, format_hourly, join_with_and
+from wainwright.messages.formatting import format_count, format_hourly, join_first, join_with_and
 from wainwright.model.simulation import (
     ReservationTotals,
     Series,
@@ -94,18 +94,27 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def findings(result: SimulationResult) -> list[Finding]:
-    """Every expectation, and the laws that were broken."""
-    marks = {True: "✓", False: "✗", None: "–"}
+    """Broken laws, every expectation that was judged, and how many were not."""
+    marks = {True: "✓", False: "✗"}
     expectations = [
         Finding(f"{marks[each.held]} line {each.line}: {each.message}", each.held)
         for each in result.expectations
+        if each.held is not None
     ]
     laws = [
         Finding(f"✗ law {law.law}{_at(law.at)}: {law.message}", held=False)
         for law in result.laws
         if not law.held
     ]
-    return [*laws, *expectations]
+    return [*laws, *expectations, *_not_judged(result)]
+
+
+def _not_judged(result: SimulationResult) -> list[Finding]:
+    lines = [str(each.line) for each in result.expectations if each.held is None]
+    if not lines:
+        return []
+    where = f"line{'s' if len(lines) > 1 else ''} {join_first(lines, 8)}"
+    return [Finding(f"– not judged, the simulation stopped before: {where}", None)]
 
 
 def _at(seconds: float | None) -> str:

@@ -18,6 +18,9 @@ from wainwright.api.field_error import (
     missing_field,
 )
 from wainwright.api.kinds import is_own_group
+from wainwright.catalogue.catalog_source import offline_source
+from wainwright.catalogue.diagnostics import InvalidCatalogInput
+from wainwright.catalogue.region_catalog import load_region_catalog
 from wainwright.clock import EPOCH
 from wainwright.manifests.cluster_manifests import ClusterManifests, read_loaded_manifests
 from wainwright.manifests.documents import (
@@ -143,45 +146,49 @@ class _ScenarioReader:
         self.created = CreatedObjects()
         self.applied = AppliedManifests(document, self.folder, self.reader)
         self.problems: list[Problem] = []
+        self.created_reservations: list[tuple[str, FieldPath]] = []
         self.end = END
         """The last moment that anything may name."""
 
     def read(self, seed: int | None) -> Scenario:
-        scenario_changes = [each for each in self.changes if not each.kind]
-        apply_changes(scenario_changes, self.document, ())
+        apply_changes([each for each in self.changes if not each.kind], self.document, ())
         top = self.reader.fields(
             self.document.value, (), ("apiVersion", "kind", "metadata", "spec")
         )
         self._check_version()
         spec = top.required("spec", self._spec, _no_fields(self.reader), "what the scenario is")
         manifests = self._read_world(spec)
-        self.end = self._read_end(spec)
-        start = spec.get("start", self.reader.timestamp, EPOCH)
-        settings = SettingsReader(self.reader)
-        traces = self._traces(spec, start)
-        events = spec.optional("events", self._events) or ()
-        expect = spec.optional("expect", self._expectations) or ()
-        scenario_seed = spec.get("seed", self.reader.integer, 0)
-        scenario = Scenario(
-            name=top.required("metadata", self._name, "", "metadata: {name: …}"),
-            file=self.document.file,
-            start=start,
-            duration=None if "until" in spec else self.end,
-            seed=scenario_seed if seed is None else seed,
-            manifests=manifests or ClusterManifests(),
-            settings=spec.get("settings", settings.settings, SimulationSettings()),
-            instances=spec.get("machines", settings.instances, InstanceBehaviour()),
-            pods=spec.get("pods", settings.pods, PodBehaviour()),
-            traces=traces,
-            events=events,
-            expect=expect,
-        )
+        scenario = self._read_spec(spec, manifests or ClusterManifests())
+        name = top.required("metadata", self._name, "", "metadata: {name: …}")
         if manifests is not None:
             self._check_references(scenario)
+            self._check_cloud(manifests)
         self._raise_problems()
         scenario.manifests.notes.extend(self.applied.notes)
         scenario.manifests.other_notes.extend(self.applied.other_notes)
-        return scenario
+        return msgspec.structs.replace(
+            scenario, name=name, seed=scenario.seed if seed is None else seed
+        )
+
+    def _read_spec(self, spec: Fields, manifests: ClusterManifests) -> Scenario:
+        """In an order in which the end is known before what happens, and objects before names."""
+        self.end = self._read_end(spec)
+        start = spec.get("start", self.reader.timestamp, EPOCH)
+        settings = SettingsReader(self.reader)
+        return Scenario(
+            name="",
+            file=self.document.file,
+            start=start,
+            duration=None if "until" in spec else self.end,
+            seed=spec.get("seed", self.reader.integer, 0),
+            manifests=manifests,
+            settings=spec.get("settings", settings.settings, SimulationSettings()),
+            instances=spec.get("machines", settings.instances, InstanceBehaviour()),
+            pods=spec.get("pods", settings.pods, PodBehaviour()),
+            traces=self._traces(spec, start),
+            events=spec.optional("events", self._events) or (),
+            expect=spec.optional("expect", self._expectations) or (),
+        )
 
     def _check_version(self) -> None:
         version = self.document.value.get("apiVersion")
@@ -306,6 +313,7 @@ class _ScenarioReader:
             if event is not None:
                 self._check_moment(event.at, (*where, "at"), each.get("at"))
                 events.append(event)
+        self.created_reservations = reader.created_reservations
         return tuple(sorted(events, key=lambda event: event.at))
 
     def _expectations(self, value: Any, path: FieldPath) -> tuple[Expectation, ...]:
@@ -333,14 +341,38 @@ class _ScenarioReader:
     def _check_references(self, scenario: Scenario) -> None:
         manifests = scenario.manifests
         self.created.add_objects(manifests.objects)
-        for identity in _reservation_ids(manifests):
+        stated = _reservation_ids(manifests)
+        for identity in stated:
             self.created.add(RESERVATION, identity)
+        self._check_new_reservations(stated)
         for pod in scenario.traces:
             self.created.add("Pod", pod.name, pod.namespace)
         for reference in self.selectors.references:
             error = self.created.check(reference)
             if error is not None:
                 self.reader.add(error)
+
+    def _check_new_reservations(self, stated: Sequence[str]) -> None:
+        known = set(stated)
+        for identity, path in self.created_reservations:
+            if identity in known:
+                expected = "an id that no other reservation has"
+                self.reader.add(invalid_value(path, identity, expected))
+            known.add(identity)
+
+    def _check_cloud(self, manifests: ClusterManifests) -> None:
+        """Whether the cloud has the region, zones and instance types that are stated."""
+        cloud, catalog = manifests.cloud, manifests.catalog
+        if cloud is None and catalog is None:
+            return
+        try:
+            load_region_catalog(offline_source(cloud=cloud, catalog=catalog), cloud)
+        except InvalidCatalogInput as error:
+            for each in error.diagnostics:  # there is one Cloud and one Catalog at most
+                document = next(
+                    item for item in self.loaded.documents if item.value.get("kind") == each.kind
+                )
+                self.problems.append(locate_error(document, each.field_error))
 
     def _raise_problems(self) -> None:
         located = [self._locate(error) for error in self.reader.errors]

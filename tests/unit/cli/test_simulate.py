@@ -11,7 +11,7 @@ from tests.support.simulated_states import SimulatedState
 from tests.support.simulation_results import simulation_result
 
 from wainwright.cli.main import wain
-from wainwright.cli.simulate import print_output, progress_line
+from wainwright.cli.simulate import ProgressLine, print_output, progress_line
 from wainwright.errors import UsageError
 from wainwright.manifests.problems import InvalidInput
 from wainwright.report.simulation_comparison import compare_simulations
@@ -118,6 +118,15 @@ class TestOutput:
         as_json = json.loads(capsys.readouterr().out)
         print_output(simulation_result(), "yaml")
         assert yaml.safe_load(capsys.readouterr().out) == as_json
+
+
+def test_progress_is_shown_now_and_then() -> None:
+    shown: list[str] = []
+    line = ProgressLine("x", None, shown.append)
+    for at in range(1000):
+        line.observe(SimulatedState(at=float(at)))
+    assert shown[0] == "x: 0s · 0 nodes · 0 running, 0 pending · $0.000/h"
+    assert len(shown) < 1000
 
 
 def test_the_progress_line_says_how_far_it_is_and_what_there_is() -> None:

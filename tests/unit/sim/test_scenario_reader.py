@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 from tests.support.manifest_tables import TESTS
 
+from wainwright.api.kubernetes.operations import ConfigMap
 from wainwright.api.kubernetes.workloads import Deployment
+from wainwright.api.wire import ObjectMeta
 from wainwright.errors import UsageError
 from wainwright.manifests.cluster_manifests import read_manifests
 from wainwright.manifests.problems import InvalidInput
@@ -121,6 +123,16 @@ def test_manifests_apply_and_traces_are_looked_for_beside_the_scenario(tmp_path:
     scenario = written(tmp_path, spec, "")
     assert [pool.metadata.name for pool in scenario.manifests.pools] == ["default"]
     assert isinstance(scenario.events[0].action, ApplyObjects)
+
+
+def test_a_config_map_can_be_applied(tmp_path: Path) -> None:
+    value = "{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {pause: all}}"
+    scenario = written(tmp_path, f"duration: 1h\nevents: [{{at: 1m, apply: {value}}}]")
+    action = scenario.events[0].action
+    assert isinstance(action, ApplyObjects)
+    assert action.objects == (
+        ConfigMap(metadata=ObjectMeta(name="settings"), data={"pause": "all"}),
+    )
 
 
 def test_a_folder_that_holds_the_scenario_is_no_second_one(tmp_path: Path) -> None:

@@ -1,9 +1,11 @@
 """Manifests of an `apply`: written in the Scenario, or in files beside it."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from wainwright.api.api_resources import served_resources
+import msgspec
+
+from wainwright.api.api_resources import OPERATION_KINDS, served_resources
 from wainwright.api.field_error import FieldError, FieldPath, did_you_mean, invalid_value
 from wainwright.api.wire import WireStruct
 from wainwright.manifests.cluster_manifests import ClusterManifests, read_loaded_manifests
@@ -18,7 +20,7 @@ from wainwright.manifests.problems import InvalidInput, Problem
 from wainwright.sim.scenario_format.field_reader import FieldReader
 from wainwright.sim.scenario_format.references import resources_by_kind
 
-EXPECTED_MANIFESTS = "a manifest, a list of them, or the name of a file"
+EXPECTED_MANIFESTS: Final = "a manifest, a list of them, or the name of a file"
 
 
 class AppliedManifests:
@@ -50,14 +52,31 @@ class AppliedManifests:
         if not isinstance(value, dict):
             self._reader.add(invalid_value(path, value, EXPECTED_MANIFESTS))
             return ()
-        findings = identify_kind(value)
-        if findings.is_other_kind:
-            self._reader.add(_unknown_kind(value, path))
-            return ()
+        if identify_kind(value).is_other_kind:
+            return self._read_operation_kind(value, path)
         loaded = LoadedManifests()
         base = (*self._document.base, *path)
         loaded.documents.append(ManifestDocument(self._document.source, value, base))
         return self._read_loaded(loaded, path, ReadOptions(refuse_unknown_fields=True))
+
+    def _read_operation_kind(
+        self, value: dict[str, Any], path: FieldPath
+    ) -> tuple[WireStruct, ...]:
+        """A kind that controllers use and no plan depends on, such as a ConfigMap."""
+        struct = OPERATION_KINDS.get((value["apiVersion"], value["kind"]))
+        if struct is None:
+            self._reader.add(_unknown_kind(value, path))
+            return ()
+        names = [field.encode_name for field in msgspec.structs.fields(struct)]
+        self._reader.mapping(value, path, names, "a manifest")
+        try:
+            return (msgspec.convert(value, struct),)
+        except msgspec.ValidationError as error:
+            expected = f"a valid {value['kind']}"
+            self._reader.add(
+                FieldError(path=path, message=str(error), found=value["kind"], expected=expected)
+            )
+            return ()
 
     def _read_file(self, name: str, path: FieldPath) -> tuple[WireStruct, ...]:
         file = find_file(self._folder, name, path, self._reader)

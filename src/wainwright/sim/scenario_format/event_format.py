@@ -158,6 +158,7 @@ class EventReader:
         self.created = created
         self.line_of = line_of
         self._moment: Moment = (0.0, 0)
+        self.created_reservations: list[tuple[str, FieldPath]] = []
 
     def read(self, value: Any, path: FieldPath, index: int) -> ScenarioEvent | None:
         """The event; None where it has no verb that could be read."""
@@ -261,6 +262,7 @@ class EventReader:
         if errors:
             return None
         reservation = msgspec.convert(defaulted, CloudReservation)
+        self.created_reservations.append((reservation.id, (*path, "id")))
         self.created.add(RESERVATION, reservation.id, at=self._moment)
         return CreateReservation(reservation=reservation)
 

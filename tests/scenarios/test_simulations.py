@@ -1,0 +1,28 @@
+"""Scenarios that read as stories: every file of `simulation/` runs, and what it expects holds."""
+
+from pathlib import Path
+
+import pytest
+from tests.support.manifest_tables import TESTS
+
+from wainwright.model.simulation import SimulationResult
+from wainwright.sim.scenario_reader import read_scenario
+from wainwright.sim.simulation import SimulationOptions, simulate
+
+FOLDER = TESTS / "scenarios" / "simulation"
+FILES = sorted(FOLDER.rglob("*.yaml"))
+WITHOUT_TIMELINE = SimulationOptions(keep_timeline=False)
+
+
+def failures(result: SimulationResult) -> list[str]:
+    expectations = [
+        f"line {each.line}: {each.message}" for each in result.expectations if not each.held
+    ]
+    laws = [f"law {law.law} at {law.at}: {law.message}" for law in result.laws if not law.held]
+    return [*expectations, *laws]
+
+
+@pytest.mark.parametrize("file", FILES, ids=[str(file.relative_to(FOLDER)) for file in FILES])
+def test_what_is_expected_happens(file: Path) -> None:
+    result = simulate(read_scenario(str(file)), options=WITHOUT_TIMELINE)
+    assert failures(result) == []
