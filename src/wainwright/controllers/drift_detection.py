@@ -56,16 +56,19 @@ class DriftDetection:
                 queue.add(claim.metadata.name)
 
         def changed_pool(change: Change[NodePool]) -> None:
-            before, after = change.before, change.after
-            if before is None or after is None or before.spec is not after.spec:
+            if change.is_of_spec:
                 compare(self._by_pool.get(change.name))
+
+        def changed_override(change: Change[InstanceType] | Change[NodeOverlay]) -> None:
+            if change.is_of_spec:
+                compare(self._cache.all(NodeClaim))
 
         subscribe = self._cache.subscribe
         subscribe(NodeClaim, changed_claim)
         subscribe(NodePool, changed_pool)
         subscribe(EC2NodeClass, lambda change: compare(self._by_class.get(change.name)))
-        subscribe(InstanceType, lambda _: compare(self._cache.all(NodeClaim)))
-        subscribe(NodeOverlay, lambda _: compare(self._cache.all(NodeClaim)))
+        subscribe(InstanceType, changed_override)
+        subscribe(NodeOverlay, changed_override)
 
     async def reconcile(self, key: Key) -> Result:
         claim = self._cache.get(NodeClaim, key)
