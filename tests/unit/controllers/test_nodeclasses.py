@@ -22,7 +22,7 @@ PARTS = (
     "CapacityReservationsReady",
     "ValidationSucceeded",
 )
-NEVER = {"consolidateAfter": "Never"}
+NEVER = {"consolidateAfter": "Never", "budgets": [{"nodes": "0"}]}
 
 
 async def _class(cluster: ControlledCluster) -> EC2NodeClass:

@@ -24,7 +24,7 @@ from wainwright.metrics import NODEPOOL_LIMIT, NODEPOOL_USAGE
 FOREIGN = {"group": "karpenter.azure.com", "kind": "AKSNodeClass", "name": "default"}
 HASH, VERSION = "karpenter.sh/nodepool-hash", "karpenter.sh/nodepool-hash-version"
 EMPTY = {"cpu": "0", "memory": "0", "pods": "0", "ephemeral-storage": "0", "nodes": "0"}
-NEVER = {"consolidateAfter": "Never"}
+NEVER = {"consolidateAfter": "Never", "budgets": [{"nodes": "0"}]}
 
 
 async def _usage(cluster: ControlledCluster) -> tuple[dict[str, Any], int]:
