@@ -9,7 +9,7 @@ Node classes and overrides are specific to each cloud. Controllers pass them on 
 objects, and write back the status and annotations that they get.
 """
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
@@ -17,6 +17,7 @@ import msgspec
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import CAPACITY_TYPE, RESERVED
 from wainwright.model.node_claim import Instance, Interruption, LaunchRecord, NodeClaim
+from wainwright.model.overlays import AppliedOverlays, no_overlays
 from wainwright.model.requirements import Requirements
 from wainwright.model.snapshot import ReservationState
 
@@ -59,14 +60,26 @@ class NodeClassState(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds after which it is to be resolved again."""
 
 
+class ObjectRemark(msgspec.Struct, frozen=True, kw_only=True):
+    """Something about an object that its author should know."""
+
+    kind: str
+    name: str
+    message: str
+    void: str = ""
+    """Why the object is not in force, as the reason of a condition; empty where it is."""
+
+
 class NodePoolCatalog(msgspec.Struct, frozen=True, kw_only=True):
     """The instance types and offerings of a NodePool at this moment."""
 
     index: InstanceTypeIndex
     reservations: tuple[ReservationState, ...] = ()
     """Those that its class may use."""
-    remarks: tuple[str, ...] = ()
-    """Warnings about overrides and classes, for their authors."""
+    remarks: tuple[ObjectRemark, ...] = ()
+    """About overrides and classes."""
+    applied_overlays: Callable[[], AppliedOverlays] = no_overlays
+    """Works out which NodeOverlays apply, which only those who create claims need."""
 
 
 OfferedTypes: TypeAlias = Mapping[str, tuple[Requirements, ...]]

@@ -24,12 +24,13 @@ from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.cluster import Node, NodeCondition, NodeSpec, NodeStatus, Taint
 from wainwright.api.kubernetes.operations import Event
 from wainwright.api.kubernetes.workloads import Pod
-from wainwright.api.wire import ObjectMeta, WireStruct
+from wainwright.api.wire import Condition, ObjectMeta, WireStruct
 from wainwright.aws.api.middleware import with_middleware
 from wainwright.aws.cluster_config import ClusterConfig
 from wainwright.aws.provider import AwsCloudProvider, ProviderEnvironment, ProviderOptions
 from wainwright.clock import VirtualClock
 from wainwright.cloud import CloudProvider, LaunchLog
+from wainwright.controllers.conditions import format_timestamp
 from wainwright.controllers.manager import ControllerEnvironment, ControllerManager
 from wainwright.controllers.settings import ControllerSettings
 from wainwright.emulator.emulated_account import EmulatedAwsAccount
@@ -85,7 +86,7 @@ def pending_pod(name: str = "web-0", cpu: str = "1", memory: str = "1Gi", **more
 
 
 class ControlledCluster:
-    """`settings` and `environment` may be replaced before `start`."""
+    """`settings` and `provider_options` may be replaced before `start`."""
 
     def __init__(
         self,
@@ -103,6 +104,9 @@ class ControlledCluster:
         )
         self.metrics = MetricsRegistry()
         self.settings = settings or ControllerSettings()
+        self.provider_options = ProviderOptions(
+            cluster=ClusterConfig(name="wain", region="us-east-1"), queue="wain"
+        )
         self.manager: ControllerManager | None = None
         self._processes = 0
         self._running: asyncio.Task[None] | None = None
@@ -118,8 +122,7 @@ class ControlledCluster:
             clock=self.clock,
             metrics=self.metrics,
         )
-        cluster = ClusterConfig(name="wain", region="us-east-1")
-        return AwsCloudProvider(environment, ProviderOptions(cluster=cluster, queue="wain"))
+        return AwsCloudProvider(environment, self.provider_options)
 
     def start(self) -> None:
         """Starts a new process, without any memory of the last one."""
@@ -201,6 +204,19 @@ class ControlledCluster:
         manifest = merged(msgspec.to_builtins(obj), node)
         created = await self.api.create(msgspec.convert(manifest, Node, strict=False))
         return await self.set_ready(created.metadata.name) if ready else created
+
+    async def set_condition(self, claim: str, kind: str, status: str = "True") -> None:
+        """What some controller writes on a NodeClaim."""
+        known = ((await self.api.get(NodeClaim, claim)).status or NodeClaimStatus()).conditions
+        made = Condition(
+            type=kind,
+            status=status,
+            reason=kind,
+            lastTransitionTime=format_timestamp(self.clock.now()),
+        )
+        stated = [*(each for each in known or () if each.type != kind), made]
+        patch = {"status": {"conditions": msgspec.to_builtins(stated)}}
+        await self.api.patch_status(NodeClaim, claim, patch)
 
     async def set_ready(self, name: str, status: str = "True") -> Node:
         """What the kubelet and the node lifecycle controller write."""

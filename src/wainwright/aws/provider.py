@@ -55,6 +55,7 @@ from wainwright.aws.nodeclass.resolver import (
 from wainwright.aws.nodeclass.status import to_status
 from wainwright.aws.nodeclass.validation import LaunchDryRunTemplates
 from wainwright.aws.reservation_availability import ReservationAvailability, ReservationHolds
+from wainwright.catalogue.diagnostics import ObjectDiagnostic
 from wainwright.catalogue.instancetypes.node_class_settings import (
     CatalogOptions,
     resolve_ami_family,
@@ -71,6 +72,7 @@ from wainwright.cloud import (
     LaunchLog,
     NodeClassState,
     NodePoolCatalog,
+    ObjectRemark,
     OfferedTypes,
     RecoveredLaunches,
     ReservedNode,
@@ -184,6 +186,15 @@ def _class_labels(instance: Ec2Instance, launch_context: LaunchContext) -> dict[
     if instance.partition:
         labels[PLACEMENT_GROUP_PARTITION] = str(instance.partition)
     return labels
+
+
+def _remark(diagnostic: ObjectDiagnostic) -> ObjectRemark:
+    return ObjectRemark(
+        kind=diagnostic.kind,
+        name=diagnostic.name,
+        message=diagnostic.description,
+        void=diagnostic.void,
+    )
 
 
 class ProviderOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -360,7 +371,8 @@ class AwsCloudProvider:
                 for each in catalog.reservations
                 if each.standing is ReservationStanding.OFFERED
             ),
-            remarks=tuple(map(str, catalog.diagnostics)),
+            remarks=tuple(map(_remark, catalog.diagnostics)),
+            applied_overlays=catalog.applied_overlays,
         )
 
     def next_catalog_change(self) -> float | None:

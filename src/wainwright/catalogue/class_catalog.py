@@ -17,6 +17,7 @@ from wainwright.api.catalog_documents import InstanceType as InstanceTypeObject
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.catalogue.diagnostics import ObjectDiagnostic, object_warning
 from wainwright.catalogue.instancetypes.capacity import NodeResources, to_node_resources
+from wainwright.catalogue.instancetypes.derived_amount import DerivationRule
 from wainwright.catalogue.instancetypes.node_class_settings import (
     NO_OVERRIDE,
     AmiFamily,
@@ -46,6 +47,7 @@ from wainwright.catalogue.offerings.cloud_adjustments import disk_gib, node_fee
 from wainwright.catalogue.offerings.excluded_offerings import excluded_by
 from wainwright.catalogue.offerings.layered_offering import (
     LayeredOfferings,
+    PriceLayer,
     restore_order,
     to_offerings,
 )
@@ -64,6 +66,7 @@ from wainwright.catalogue.region_catalog import (
 from wainwright.gc_pause import gc_paused
 from wainwright.model.instance_type import InstanceType
 from wainwright.model.instance_type_index import IndexCompiler, InstanceTypeIndex
+from wainwright.model.overlays import AppliedOverlays
 from wainwright.model.resources import PODS
 
 
@@ -99,6 +102,32 @@ class NodeClassCatalog(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def by_name(self) -> Mapping[str, InstanceType]:
         return {instance_type.name: instance_type for instance_type in self.types}
+
+    def applied_overlays(self) -> AppliedOverlays:
+        """Which overlays apply; works it out of every offering when it is called first."""
+        return self._applied_overlays
+
+    @cached_property
+    def _applied_overlays(self) -> AppliedOverlays:
+        price = {
+            name: tuple(
+                offering.requirements
+                for offering in offerings
+                if any(step.layer is PriceLayer.OVERLAY for step in offering.steps)
+            )
+            for name, offerings in self.offerings.items()
+        }
+        capacity = (
+            name
+            for name, resources in self.resources.items()
+            if any(
+                amount.rule is DerivationRule.OVERLAID
+                for amount in resources.derived.capacity.values()
+            )
+        )
+        return AppliedOverlays(
+            price={name: found for name, found in price.items() if found}, capacity=tuple(capacity)
+        )
 
     @property
     def fee(self) -> float:

@@ -14,12 +14,18 @@ class ObjectDiagnostic(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     name: str
     field_error: FieldError
+    void: str = ""
+    """Why the object is not in force, as the reason of a condition; empty where it is."""
+
+    @property
+    def description(self) -> str:
+        """The field and what is to be known about it."""
+        path, message = format_field_path(self.field_error.path), self.field_error.message
+        return f"{path}: {message}" if path else message
 
     def __str__(self) -> str:
-        path = format_field_path(self.field_error.path)
-        message = self.field_error.message
         subject = " ".join(word for word in (self.kind, self.name) if word)
-        return f"{subject}: {path}: {message}" if path else f"{subject}: {message}"
+        return f"{subject}: {self.description}"
 
 
 class InvalidCatalogInput(InvalidInputError):
@@ -31,11 +37,11 @@ class InvalidCatalogInput(InvalidInputError):
 
 
 def object_warning(
-    kind: str, name: str, path: FieldPath, message: str, hint: str = ""
+    kind: str, name: str, path: FieldPath, message: str, hint: str = "", *, void: str = ""
 ) -> ObjectDiagnostic:
     """A warning about something that is probably a mistake; it does not change the exit code."""
     field_error = FieldError(path=path, message=message, hint=hint, warning=True)
-    return ObjectDiagnostic(kind=kind, name=name, field_error=field_error)
+    return ObjectDiagnostic(kind=kind, name=name, field_error=field_error, void=void)
 
 
 def object_error(

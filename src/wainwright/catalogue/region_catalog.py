@@ -421,7 +421,7 @@ class SharedLayers:
             return []
         message = "not applied: the feature gate NodeOverlay is off"
         return [
-            object_warning(item.kind, item.metadata.name, (), message)
+            object_warning(item.kind, item.metadata.name, (), message, void="FeatureGateDisabled")
             for item in self._inputs.overlays
         ]
 

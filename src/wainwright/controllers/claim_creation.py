@@ -17,7 +17,7 @@ from wainwright.core.launch.instance_type_truncation import claim_instance_types
 from wainwright.metrics import NODECLAIMS_CREATED, MetricsRegistry
 from wainwright.model.plan import PlannedNodeClaim
 from wainwright.translate.nodeclaims import (
-    MIN_VALUES_RELAXED_ANNOTATION,
+    planned_claim_annotations,
     translate_planned_claim,
 )
 from wainwright.translate.pools import translate_pool
@@ -55,10 +55,9 @@ class ClaimCreator:
     ) -> NodeClaim:
         pool = self._cache.get(NodePool, claim.pool)
         assert pool is not None
-        annotations = {**pool_hash_annotations(translate_pool(pool)), **more}
-        if claim.relaxed_min_values:
-            annotations[MIN_VALUES_RELAXED_ANNOTATION] = "true"
-        types = claim_instance_types(claim, catalog.index)
+        types, overlays = claim_instance_types(claim, catalog.index), catalog.applied_overlays()
+        planned = planned_claim_annotations(claim, overlays, types, catalog.index.keys)
+        annotations = {**pool_hash_annotations(translate_pool(pool)), **planned, **more}
         made = translate_planned_claim(claim, pool, types, annotations)
         metadata = msgspec.structs.replace(
             made.metadata,

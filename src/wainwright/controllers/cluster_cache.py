@@ -53,6 +53,15 @@ class Change(msgspec.Struct, Generic[ObjectT], frozen=True):
     def name(self) -> str:
         return metadata_of(self.object).name
 
+    @property
+    def is_of_spec(self) -> bool:
+        """Whether the object is new, gone, being deleted, or has another spec; of kinds that have
+        a generation."""
+        if self.before is None or self.after is None:
+            return True
+        before, after = metadata_of(self.before), metadata_of(self.after)
+        return before.uid != after.uid or before.generation != after.generation
+
 
 ChangeHandler: TypeAlias = Callable[[Change[ObjectT]], None]
 

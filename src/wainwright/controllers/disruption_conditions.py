@@ -83,8 +83,7 @@ class DisruptionConditions:
                 queue.add(change.name)
 
         def changed_pool(change: Change[NodePool]) -> None:
-            before, after = change.before, change.after
-            if before is None or after is None or _generation(before) != _generation(after):
+            if change.is_of_spec:
                 for claim in self._by_pool.get(change.name):
                     queue.add(claim.metadata.name)
 
@@ -127,10 +126,6 @@ class DisruptionConditions:
             return left
         conditions.set(condition.CONSOLIDATABLE, condition.TRUE)
         return None
-
-
-def _generation(pool: NodePool) -> object:
-    return pool.metadata.uid, pool.metadata.generation
 
 
 def _quiet_since(claim: NodeClaim) -> float:

@@ -6,7 +6,7 @@ of an instance is asked for every half an hour besides.
 """
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -55,17 +55,18 @@ class DriftDetection:
             for claim in claims:
                 queue.add(claim.metadata.name)
 
-        def changed_pool(change: Change[NodePool]) -> None:
-            before, after = change.before, change.after
-            if before is None or after is None or before.spec is not after.spec:
-                compare(self._by_pool.get(change.name))
-
         subscribe = self._cache.subscribe
         subscribe(NodeClaim, changed_claim)
-        subscribe(NodePool, changed_pool)
+        subscribe(NodePool, lambda each: compare(self._of_pool(each)))
         subscribe(EC2NodeClass, lambda change: compare(self._by_class.get(change.name)))
-        subscribe(InstanceType, lambda _: compare(self._cache.all(NodeClaim)))
-        subscribe(NodeOverlay, lambda _: compare(self._cache.all(NodeClaim)))
+        subscribe(InstanceType, lambda each: compare(self._of_override(each)))
+        subscribe(NodeOverlay, lambda each: compare(self._of_override(each)))
+
+    def _of_pool(self, change: Change[NodePool]) -> Iterable[NodeClaim]:
+        return self._by_pool.get(change.name) if change.is_of_spec else ()
+
+    def _of_override(self, change: Change[Any]) -> Iterable[NodeClaim]:
+        return self._cache.all(NodeClaim) if change.is_of_spec else ()
 
     async def reconcile(self, key: Key) -> Result:
         claim = self._cache.get(NodeClaim, key)

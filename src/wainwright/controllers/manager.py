@@ -33,6 +33,7 @@ from wainwright.controllers.nodeclass_status import NodeClassStatus
 from wainwright.controllers.nodepool_counter import NodePoolCounter
 from wainwright.controllers.nodepool_hash import NodePoolHash
 from wainwright.controllers.nodepool_status import NodePoolConditions
+from wainwright.controllers.override_status import OverrideStatus
 from wainwright.controllers.provisioning import Provisioner
 from wainwright.controllers.registration_health import RegistrationHealth
 from wainwright.controllers.runtime import ChangeFeed, ControllerRuntime, Reconciler
@@ -112,6 +113,7 @@ class ControllerManager:
         self._add(NodePoolConditions(context, self._health), workers=10)
         self._add(NodePoolHash(context), workers=10)
         self._add(NodePoolCounter(context), workers=10)
+        self._add(OverrideStatus(self._for(OverrideStatus.name), declared))
 
     def _add_provisioning(self) -> None:
         """Who creates NodeClaims, and who replaces them."""

@@ -2,6 +2,7 @@
 removed before the class is.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -12,12 +13,15 @@ from wainwright.controllers.cluster_cache import Change
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.declared_objects import DeclaredObjectsTracker
 from wainwright.controllers.live_state import is_ours
+from wainwright.controllers.nodepool_hash import take_over_claims
 from wainwright.controllers.runtime import DONE, Again, Key, Poll, Result, WorkQueue
 from wainwright.errors import ConflictError
 
 NODE_CLASS_FINALIZER: Final = "karpenter.k8s.aws/termination"
-FINALIZE_POLL: Final = 60.0
-"""Seconds until what a deleted class waits for is looked at again."""
+WAITING_REPEAT: Final = 600.0
+"""Seconds after which people are told again what a deleted class waits for. Each claim that goes
+has it looked at as well."""
+HASH_VERSION_ANNOTATION: Final = "karpenter.k8s.aws/ec2nodeclass-hash-version"
 
 
 class NodeClassStatus:
@@ -36,8 +40,10 @@ class NodeClassStatus:
                 queue.add(change.name)
 
         def changed_claim(change: Change[NodeClaim]) -> None:
-            if change.after is None and _class_of(change.object):
-                queue.add(_class_of(change.object))
+            name = _class_of(change.object)
+            node_class = self._cache.get(EC2NodeClass, name) if change.after is None else None
+            if node_class is not None and node_class.metadata.deletionTimestamp:
+                queue.add(name)
 
         self._cache.subscribe(EC2NodeClass, changed_class)
         self._cache.subscribe(NodeClaim, changed_claim)
@@ -61,16 +67,23 @@ class NodeClassStatus:
                 node_class, {"metadata": {"finalizers": finalizers}}, any_version=False
             )
         state = await self._cloud.resolve(node_class.metadata.name)
-        annotations = node_class.metadata.annotations or {}
-        if any(annotations.get(key) != value for key, value in state.annotations.items()):
-            node_class = await self._cache.patch(
-                node_class, {"metadata": {"annotations": dict(state.annotations)}}
-            )
+        node_class = await self._annotate(node_class, state.annotations)
         before = msgspec.to_builtins(node_class.status or EC2NodeClassStatus())
         if before != state.status:
             removed: dict[str, Any] = dict.fromkeys(before.keys() - state.status.keys())
             await self._cache.patch_status(node_class, {**removed, **state.status})
-        return Poll(state.requeue_after)
+        # What makes a class ready again may be no change in the cluster.
+        return Poll(state.requeue_after) if state.ready else Again(state.requeue_after)
+
+    async def _annotate(self, node_class: EC2NodeClass, current: Mapping[str, str]) -> EC2NodeClass:
+        known = node_class.metadata.annotations or {}
+        if all(known.get(key) == value for key, value in current.items()):
+            return node_class
+        if known.get(HASH_VERSION_ANNOTATION) != current.get(HASH_VERSION_ANNOTATION):
+            claims = self._claims.get(node_class.metadata.name)
+            await take_over_claims(self._cache, claims, current, HASH_VERSION_ANNOTATION)
+        changed = {"metadata": {"annotations": dict(current)}}
+        return await self._cache.patch(node_class, changed)
 
     async def _finalize(self, node_class: EC2NodeClass) -> Result:
         finalizers = node_class.metadata.finalizers or ()
@@ -81,7 +94,7 @@ class NodeClassStatus:
         waiting = await self._cloud.finalize_node_class(name, claims)
         if waiting:
             await self._context.events.warn(node_class, "WaitingOnNodeClaimTermination", waiting)
-            return Again(FINALIZE_POLL)
+            return Again(WAITING_REPEAT)
         kept = [each for each in finalizers if each != NODE_CLASS_FINALIZER]
         await self._cache.patch(node_class, {"metadata": {"finalizers": kept}}, any_version=False)
         return DONE

@@ -3,13 +3,10 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from wainwright.api.field_error import FieldError, format_field_path
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass, EC2NodeClassStatus
 from wainwright.api.karpenter.nodepool import NodePool, NodePoolStatus
 from wainwright.api.karpenter.shared_fields import CAPACITY_TYPES
-from wainwright.api.kinds import known_kinds
-from wainwright.api.validation.object_validation import validate_object
-from wainwright.api.wire import Condition, to_manifest
+from wainwright.api.wire import Condition
 from wainwright.controllers import conditions as condition
 from wainwright.controllers.cluster_cache import Change
 from wainwright.controllers.conditions import ConditionSet
@@ -22,6 +19,7 @@ from wainwright.controllers.registration_health import (
     pool_conditions,
 )
 from wainwright.controllers.runtime import DONE, Again, Key, Result, WorkQueue
+from wainwright.controllers.runtime_validation import validation_problems
 from wainwright.errors import ConflictError
 from wainwright.model.labels import CAPACITY_TYPE
 from wainwright.translate.pools import MAX_LABEL_VALUE
@@ -102,11 +100,7 @@ def _set_validation(conditions: ConditionSet, pool: NodePool) -> None:
 
 
 def _problems(pool: NodePool) -> Iterator[str]:
-    """What an API server with other, or older, rules may have let through."""
-    kind = known_kinds()[pool.apiVersion, pool.kind]
-    for each in validate_object(kind, _without_status(pool)):
-        if not each.is_accepted:
-            yield _sentence(each)
+    yield from validation_problems(pool)
     name = pool.metadata.name
     if len(name) > MAX_LABEL_VALUE:
         yield f"metadata.name: {len(name)} characters; nodes carry it as a label, at most 63"
@@ -116,15 +110,6 @@ def _problems(pool: NodePool) -> Iterator[str]:
         if is_choice and values and not any(each in CAPACITY_TYPES for each in values):
             known = ", ".join(CAPACITY_TYPES)
             yield f"{CAPACITY_TYPE}: none of {', '.join(values)} is one of {known}"
-
-
-def _sentence(error: FieldError) -> str:
-    found = f", found {error.found}" if error.found else ""
-    return f"{format_field_path(error.path)}: {error.message}{found}"
-
-
-def _without_status(pool: NodePool) -> dict[str, Any]:
-    return {key: value for key, value in to_manifest(pool).items() if key != "status"}
 
 
 def _set_class_readiness(conditions: ConditionSet, node_class: EC2NodeClass | None) -> None:

@@ -273,8 +273,7 @@ def _is_changed_pool(change: Change[NodePool]) -> bool:
     before, after = change.before, change.after
     if before is None or after is None:
         return True
-    is_same_spec = before.metadata.generation == after.metadata.generation
-    return not is_same_spec or _conditions(before) != _conditions(after)
+    return change.is_of_spec or _conditions(before) != _conditions(after)
 
 
 def _conditions(pool: NodePool) -> object:

@@ -2,15 +2,14 @@
 annotations for relaxed minValues and applied overlays.
 """
 
-from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
-from typing import Any, Final
+from typing import Any
 
 from wainwright.api.wire import to_manifest
 from wainwright.core.launch.instance_type_truncation import claim_instance_types
+from wainwright.model.overlays import no_overlays
 from wainwright.model.plan import Plan, PlannedNodeClaim
-from wainwright.report.plan_input import AppliedOverlays, PlanInput
-from wainwright.translate.nodeclaims import MIN_VALUES_RELAXED_ANNOTATION, translate_planned_claim
+from wainwright.report.plan_input import PlanInput
+from wainwright.translate.nodeclaims import planned_claim_annotations, translate_planned_claim
 
 
 def node_claim_manifests(given: PlanInput, plan: Plan) -> list[dict[str, Any]]:
@@ -20,34 +19,8 @@ def node_claim_manifests(given: PlanInput, plan: Plan) -> list[dict[str, Any]]:
 
 def _node_claim_manifest(claim: PlannedNodeClaim, given: PlanInput) -> dict[str, Any]:
     """One claim, with its instance types cheapest first, truncated to the maximum of a claim."""
-    index, overlays = given.indexes[claim.pool], given.overlays.get(claim.pool, NO_OVERLAYS)
+    index, overlays = given.indexes[claim.pool], given.overlays.get(claim.pool) or no_overlays()
     types = claim_instance_types(claim, index)
-    annotations = claim_annotations(claim, overlays, types, index.keys)
+    annotations = planned_claim_annotations(claim, overlays, types, index.keys)
     pool = given.node_pools[claim.pool]
     return to_manifest(translate_planned_claim(claim, pool, types, annotations))
-
-
-PRICE_OVERLAY_ANNOTATION: Final = "karpenter.sh/price-overlay-applied"
-CAPACITY_OVERLAY_ANNOTATION: Final = "karpenter.sh/capacity-overlay-applied"
-
-
-NO_OVERLAYS: Final = AppliedOverlays()
-
-
-def claim_annotations(
-    claim: PlannedNodeClaim,
-    overlays: AppliedOverlays,
-    types: Sequence[str],
-    well_known: AbstractSet[str],
-) -> dict[str, str]:
-    """The annotations that hold for a claim with these instance types."""
-    conditions = {
-        MIN_VALUES_RELAXED_ANNOTATION: bool(claim.relaxed_min_values),
-        PRICE_OVERLAY_ANNOTATION: any(
-            claim.requirements.is_compatible(offering, well_known)
-            for name in types
-            for offering in overlays.price.get(name, ())
-        ),
-        CAPACITY_OVERLAY_ANNOTATION: not set(overlays.capacity).isdisjoint(types),
-    }
-    return {key: "true" for key, holds in conditions.items() if holds}

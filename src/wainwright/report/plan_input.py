@@ -14,9 +14,6 @@ import msgspec
 
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.wire import to_manifest
-from wainwright.catalogue.class_catalog import NodeClassCatalog
-from wainwright.catalogue.instancetypes.derived_amount import DerivationRule
-from wainwright.catalogue.offerings.layered_offering import PriceLayer
 from wainwright.core.disruption.commands import DisruptionInput, DisruptionOptions
 from wainwright.core.disruption.drift import OfferedTypes
 from wainwright.core.disruption.preview import MAX_STEPS
@@ -26,8 +23,8 @@ from wainwright.messages.input_remarks import region_note
 from wainwright.model.input_remarks import RegionChoice
 from wainwright.model.instance_type import InstanceType
 from wainwright.model.instance_type_index import InstanceTypeIndex
+from wainwright.model.overlays import AppliedOverlays
 from wainwright.model.plan import PlanOptions
-from wainwright.model.requirements import Requirements
 from wainwright.model.serialization import decode_model, encode_model
 from wainwright.model.snapshot import Snapshot
 from wainwright.offline import PreparedInput
@@ -38,15 +35,6 @@ API_VERSION: Final = "wainwright.dev/v1alpha1"
 KIND: Final = "PlanInput"
 HEAD: Final = f'{{"apiVersion":"{API_VERSION}","kind":"{KIND}",'.encode()
 """How a saved file begins: nothing else is read of a file to tell whether it is one."""
-
-
-class AppliedOverlays(msgspec.Struct, frozen=True, kw_only=True):
-    """Which NodeOverlays apply to the instance types of one NodePool."""
-
-    price: dict[str, tuple[Requirements, ...]] = {}
-    """By type the offerings whose price an overlay set, as their requirements."""
-    capacity: tuple[str, ...] = ()
-    """The types whose capacity an overlay set."""
 
 
 class ClassFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,7 +152,7 @@ def plan_input(
 
 def with_overlays(given: PlanInput, prepared: PreparedInput) -> PlanInput:
     """Which overlays apply is asked of every offering, and needed for NodeClaims only."""
-    overlays = {name: applied_overlays(each) for name, each in prepared.catalogs.items()}
+    overlays = {name: each.applied_overlays() for name, each in prepared.catalogs.items()}
     return msgspec.structs.replace(given, overlays=overlays)
 
 
@@ -179,27 +167,6 @@ def with_classes(given: PlanInput, prepared: PreparedInput) -> PlanInput:
         for pool in prepared.manifests.pools
     }
     return msgspec.structs.replace(given, classes=classes)
-
-
-def applied_overlays(catalog: NodeClassCatalog) -> AppliedOverlays:
-    price = {
-        name: tuple(
-            offering.requirements
-            for offering in offerings
-            if any(step.layer is PriceLayer.OVERLAY for step in offering.steps)
-        )
-        for name, offerings in catalog.offerings.items()
-    }
-    capacity = (
-        name
-        for name, resources in catalog.resources.items()
-        if any(
-            amount.rule is DerivationRule.OVERLAID for amount in resources.derived.capacity.values()
-        )
-    )
-    return AppliedOverlays(
-        price={name: found for name, found in price.items() if found}, capacity=tuple(capacity)
-    )
 
 
 def _format_problem(problem: Problem) -> str:

@@ -5,6 +5,7 @@ record is an annotation, so that it survives the controller.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 import msgspec
@@ -24,6 +25,7 @@ from wainwright.model.labels import (
     RESERVATION_ID,
     ZONE,
 )
+from wainwright.model.overlays import AppliedOverlays
 from wainwright.model.plan import PlannedNodeClaim
 from wainwright.model.resources import Resources, format_quantity, sort_resources
 from wainwright.model.taints import Taint
@@ -33,6 +35,8 @@ from wainwright.translate.requirements import translate_requirements, translate_
 from wainwright.translate.resources import translate_requests
 
 MIN_VALUES_RELAXED_ANNOTATION: Final = "karpenter.sh/nodeclaim-min-values-relaxed"
+PRICE_OVERLAY_ANNOTATION: Final = "karpenter.sh/price-overlay-applied"
+CAPACITY_OVERLAY_ANNOTATION: Final = "karpenter.sh/capacity-overlay-applied"
 LAUNCH_RECORD_ANNOTATION: Final = "wainwright.dev/launch-record"
 RESERVATION_REQUIRED_ANNOTATION: Final = "wainwright.dev/reservation-required"
 OWN_ANNOTATIONS: Final = frozenset(
@@ -76,6 +80,21 @@ def translate_planned_claim(
             terminationGracePeriod=template.terminationGracePeriod,
         ),
     )
+
+
+def planned_claim_annotations(
+    claim: PlannedNodeClaim,
+    overlays: AppliedOverlays,
+    types: Sequence[str],
+    well_known: AbstractSet[str],
+) -> dict[str, str]:
+    """What the plan did beside the NodePool's template: minValues relaxed, overlays applied."""
+    conditions = {
+        MIN_VALUES_RELAXED_ANNOTATION: bool(claim.relaxed_min_values),
+        PRICE_OVERLAY_ANNOTATION: overlays.set_price(claim.requirements, types, well_known),
+        CAPACITY_OVERLAY_ANNOTATION: overlays.set_capacity(types),
+    }
+    return {key: "true" for key, holds in conditions.items() if holds}
 
 
 def _reservation_annotation(claim: PlannedNodeClaim) -> dict[str, str]:

@@ -4,7 +4,6 @@ import asyncio
 from itertools import pairwise
 from typing import Any
 
-import msgspec
 import pytest
 from tests.support.controlled_cluster import (
     ControlledCluster,
@@ -18,7 +17,6 @@ from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.workloads import Pod
-from wainwright.api.wire import Condition
 from wainwright.emulator.faults import FaultRule
 from wainwright.emulator.settings import EmulatorSettings
 from wainwright.metrics import NODEPOOL_LIMIT, NODEPOOL_USAGE
@@ -26,7 +24,7 @@ from wainwright.metrics import NODEPOOL_LIMIT, NODEPOOL_USAGE
 FOREIGN = {"group": "karpenter.azure.com", "kind": "AKSNodeClass", "name": "default"}
 HASH, VERSION = "karpenter.sh/nodepool-hash", "karpenter.sh/nodepool-hash-version"
 EMPTY = {"cpu": "0", "memory": "0", "pods": "0", "ephemeral-storage": "0", "nodes": "0"}
-NEVER = {"consolidateAfter": "Never"}
+NEVER = {"consolidateAfter": "Never", "budgets": [{"nodes": "0"}]}
 
 
 async def _usage(cluster: ControlledCluster) -> tuple[dict[str, Any], int]:
@@ -276,7 +274,7 @@ def test_n2_hashes_of_another_version_are_taken_over_and_drifted_claims_stay_dri
         await _annotate(cluster, old, hash="123", version="v3")
         await _annotate(cluster, drifted, hash="456", version="v3")
         await _annotate(cluster, ours, hash="789")
-        await _set_drifted(cluster, drifted)
+        await cluster.set_condition(drifted, "Drifted")
         await cluster.api.patch(
             NodePool, "web", {"metadata": {"annotations": {HASH: "123", VERSION: "v3"}}}
         )
@@ -291,21 +289,6 @@ def test_n2_hashes_of_another_version_are_taken_over_and_drifted_claims_stay_dri
         }
 
     run_cluster(story)
-
-
-async def _set_drifted(cluster: ControlledCluster, name: str) -> None:
-    claim = await cluster.api.get(NodeClaim, name)
-    assert claim.status is not None
-    drifted = Condition(
-        type="Drifted",
-        status="True",
-        reason="NodePoolDrifted",
-        lastTransitionTime="2026-01-01T00:00:00Z",
-    )
-    stated = [each for each in claim.status.conditions or () if each.type != "Drifted"]
-    await cluster.api.patch_status(
-        NodeClaim, name, {"status": {"conditions": msgspec.to_builtins([*stated, drifted])}}
-    )
 
 
 def test_n2_a_pool_of_our_version_never_touches_its_claims() -> None:

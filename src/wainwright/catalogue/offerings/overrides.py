@@ -285,7 +285,8 @@ def _conflict_warning(
         f"{later.name} is void, with everything it says"
     )
     hint = "give one of them another weight, or let them select different types"
-    return object_warning("NodeOverlay", later.name, ("spec", "weight"), message, hint)
+    path = ("spec", "weight")
+    return object_warning("NodeOverlay", later.name, path, message, hint, void="Conflict")
 
 
 def apply_overlay_prices(
