@@ -19,10 +19,12 @@ from wainwright.api.kubernetes.operations import Event
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.api.wire import ObjectMeta, WireStruct
 from wainwright.aws.api.middleware import with_middleware
+from wainwright.aws.api.services import Seam
 from wainwright.aws.cluster_config import ClusterConfig
 from wainwright.aws.provider import AwsCloudProvider, ProviderEnvironment, ProviderOptions
 from wainwright.clock import VirtualClock
 from wainwright.cloud import CloudProvider, LaunchLog
+from wainwright.cluster import Cluster
 from wainwright.controllers.manager import ControllerEnvironment, ControllerManager
 from wainwright.controllers.settings import ControllerSettings
 from wainwright.emulator.emulated_account import EmulatedAwsAccount
@@ -78,7 +80,7 @@ def pending_pod(name: str = "web-0", cpu: str = "1", memory: str = "1Gi", **more
 
 
 class ControlledCluster:
-    """`settings` and `environment` may be replaced before `start`."""
+    """`settings`, `port` and `seam` may be replaced before `start`."""
 
     def __init__(
         self,
@@ -94,6 +96,9 @@ class ControlledCluster:
         self.account = EmulatedAwsAccount(
             Cloud(spec=CloudSpec(**stated)), clock=clock, settings=emulator
         )
+        self.port: Cluster = self.api
+        """What the controllers see of the API server; `seam` the same of AWS."""
+        self.seam: Seam = self.account
         self.metrics = MetricsRegistry()
         self.settings = settings or ControllerSettings()
         self.manager: ControllerManager | None = None
@@ -103,7 +108,7 @@ class ControlledCluster:
     # The process
 
     def make_cloud(self, launch_log: LaunchLog) -> CloudProvider:
-        seam = with_middleware(self.account, self.clock, Random(0), self.metrics)
+        seam = with_middleware(self.seam, self.clock, Random(0), self.metrics)
         environment = ProviderEnvironment(
             process_id=f"process-{self._processes}",
             seam=seam,
@@ -118,7 +123,7 @@ class ControlledCluster:
         """Starts a new process, without any memory of the last one."""
         self._processes += 1
         environment = ControllerEnvironment(
-            cluster=self.api,
+            cluster=self.port,
             make_cloud=self.make_cloud,
             clock=self.clock,
             metrics=self.metrics,
@@ -218,9 +223,11 @@ def run_cluster(
 
     async def main() -> None:
         cluster = ControlledCluster(clock, *reservations, **more)
-        await story(cluster)
-        if cluster.manager is not None:
-            await cluster.kill()
+        try:
+            await story(cluster)
+        finally:
+            if cluster.manager is not None:
+                await cluster.kill()
 
     try:
         clock.run(main())

@@ -135,6 +135,8 @@ class Provisioner:
         """By name in the plan; claims that the API server refuses are planned again later."""
         planned = solved.plan.claims
         made = [self._claim_object(claim, solved, catalogs[claim.pool]) for claim in planned]
+        for claim, obj in zip(planned, made, strict=True):
+            self._state.plan_pods(obj.metadata.name, claim.pods)
         results = await asyncio.gather(
             *(self._cache.create(claim) for claim in made), return_exceptions=True
         )

@@ -10,6 +10,8 @@ from wainwright.model.plan import DEFAULT_PLAN_OPTIONS, PlanOptions
 BATCH_IDLE_SECONDS: Final = 1.0
 BATCH_MAX_SECONDS: Final = 10.0
 MIN_NOMINATION_SECONDS: Final = 10.0
+LAUNCH_TIMEOUT: Final = 300.0
+REGISTRATION_TIMEOUT: Final = 900.0
 
 
 class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,6 +21,10 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds after which a batch is planned in any case."""
     plan_options: PlanOptions = DEFAULT_PLAN_OPTIONS
     minimum_saving: MinimumSaving = NO_MINIMUM_SAVING
+    launch_timeout: float = LAUNCH_TIMEOUT
+    """Seconds after which a NodeClaim that could not be launched is deleted."""
+    registration_timeout: float = REGISTRATION_TIMEOUT
+    """Seconds after the launch by which its node must have joined."""
     node_repair: bool = False
     """The feature gate."""
 
