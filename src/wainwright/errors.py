@@ -77,6 +77,7 @@ class CloudProviderError(WainError):
     def __init__(self, message: str, hint: str = "", *, reason: str = "") -> None:
         super().__init__(message, hint)
         self.reason = reason or type(self).__name__.removesuffix("Error")
+        self.has_own_reason = bool(reason)
 
 
 class InsufficientCapacityError(CloudProviderError):

@@ -43,6 +43,10 @@ SIZE_BUCKETS: Final = (
     500.0,
     1000.0,
 )
+LIFETIME_BUCKETS: Final = tuple(
+    hours * 3600.0 for hours in (0.25, 0.5, 1, 2, 4, 8, 12, 24, 48, 72, 120, 168, 336, 720, 1440)
+)
+TERMINATION_BUCKETS: Final = (*DURATION_BUCKETS, 120.0, 300.0, 600.0, 1800.0, 3600.0, 86400.0)
 
 
 class MetricKind(Enum):
@@ -356,4 +360,68 @@ STATE_UNSYNCED_SECONDS: Final = Metric(
     name="karpenter_cluster_state_unsynced_time_seconds",
     help="For how long the state has not been in sync; 0 where it is.",
     kind=MetricKind.GAUGE,
+)
+NODECLAIMS_TERMINATION_SECONDS: Final = Metric(
+    name="karpenter_nodeclaims_termination_duration_seconds",
+    help="From the deletion of a NodeClaim to its end.",
+    kind=MetricKind.HISTOGRAM,
+    labels=("nodepool",),
+    buckets=TERMINATION_BUCKETS,
+)
+INSTANCE_TERMINATION_SECONDS: Final = Metric(
+    name="karpenter_nodeclaims_instance_termination_duration_seconds",
+    help="From the first request to terminate an instance to its end.",
+    kind=MetricKind.HISTOGRAM,
+    labels=("nodepool",),
+    buckets=TERMINATION_BUCKETS,
+)
+NODES_CREATED: Final = Metric(
+    name="karpenter_nodes_created_total",
+    help="Nodes that have joined and were registered.",
+    kind=MetricKind.COUNTER,
+    labels=("nodepool",),
+)
+NODES_TERMINATED: Final = Metric(
+    name="karpenter_nodes_terminated_total",
+    help="Nodes that were released after their drain.",
+    kind=MetricKind.COUNTER,
+    labels=("nodepool",),
+)
+NODES_DRAINED: Final = Metric(
+    name="karpenter_nodes_drained_total",
+    help="Nodes that no pod has to leave any more, once for each NodeClaim.",
+    kind=MetricKind.COUNTER,
+    labels=("nodepool",),
+)
+NODES_TERMINATION_SECONDS: Final = Metric(
+    name="karpenter_nodes_termination_duration_seconds",
+    help="From the deletion of a node to its end.",
+    kind=MetricKind.HISTOGRAM,
+    labels=("nodepool",),
+    buckets=TERMINATION_BUCKETS,
+)
+NODES_LIFETIME_SECONDS: Final = Metric(
+    name="karpenter_nodes_lifetime_duration_seconds",
+    help="From the creation of a node to its end.",
+    kind=MetricKind.HISTOGRAM,
+    labels=("nodepool",),
+    buckets=LIFETIME_BUCKETS,
+)
+PODS_DRAINED: Final = Metric(
+    name="karpenter_pods_drained_total",
+    help="Pods that were evicted or deleted by a drain, by what the drain was for.",
+    kind=MetricKind.COUNTER,
+    labels=("reason",),
+)
+EVICTION_REQUESTS: Final = Metric(
+    name="karpenter_pods_eviction_requests_total",
+    help="Evictions that were asked for, by the HTTP status of the answer.",
+    kind=MetricKind.COUNTER,
+    labels=("code",),
+)
+PODS_DISRUPTION_INITIATED: Final = Metric(
+    name="karpenter_pods_disruption_initiated_total",
+    help="Pods that need another node because theirs is disrupted, by why.",
+    kind=MetricKind.COUNTER,
+    labels=("nodepool", "reason"),
 )

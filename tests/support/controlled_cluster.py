@@ -26,10 +26,12 @@ from wainwright.api.kubernetes.operations import Event
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.api.wire import Condition, ObjectMeta, WireStruct
 from wainwright.aws.api.middleware import with_middleware
+from wainwright.aws.api.services import Seam
 from wainwright.aws.cluster_config import ClusterConfig
 from wainwright.aws.provider import AwsCloudProvider, ProviderEnvironment, ProviderOptions
 from wainwright.clock import VirtualClock
 from wainwright.cloud import CloudProvider, LaunchLog
+from wainwright.cluster import Cluster
 from wainwright.controllers.conditions import format_timestamp
 from wainwright.controllers.manager import ControllerEnvironment, ControllerManager
 from wainwright.controllers.settings import ControllerSettings
@@ -86,7 +88,7 @@ def pending_pod(name: str = "web-0", cpu: str = "1", memory: str = "1Gi", **more
 
 
 class ControlledCluster:
-    """`settings` and `provider_options` may be replaced before `start`."""
+    """`settings`, `provider_options`, `port` and `seam` may be replaced before `start`."""
 
     def __init__(
         self,
@@ -102,6 +104,9 @@ class ControlledCluster:
         self.account = EmulatedAwsAccount(
             Cloud(spec=CloudSpec(**stated)), clock=clock, settings=emulator
         )
+        self.port: Cluster = self.api
+        """What the controllers see of the API server; `seam` the same of AWS."""
+        self.seam: Seam = self.account
         self.metrics = MetricsRegistry()
         self.settings = settings or ControllerSettings()
         self.provider_options = ProviderOptions(
@@ -114,7 +119,7 @@ class ControlledCluster:
     # The process
 
     def make_cloud(self, launch_log: LaunchLog) -> CloudProvider:
-        seam = with_middleware(self.account, self.clock, Random(0), self.metrics)
+        seam = with_middleware(self.seam, self.clock, Random(0), self.metrics)
         environment = ProviderEnvironment(
             process_id=f"process-{self._processes}",
             seam=seam,
@@ -128,7 +133,7 @@ class ControlledCluster:
         """Starts a new process, without any memory of the last one."""
         self._processes += 1
         environment = ControllerEnvironment(
-            cluster=self.api,
+            cluster=self.port,
             make_cloud=self.make_cloud,
             clock=self.clock,
             metrics=self.metrics,

@@ -281,6 +281,7 @@ def to_model_instance(
         launched=instance.launched_at,
         state=instance.state,
         reservation_id=instance.reservation_id if instance.is_reserved else "",
+        subnet_id=instance.subnet_id,
         labels={**(labels or {}), **placement_labels(instance)},
         pool=instance.tags.get(NODEPOOL, ""),
         node_class=instance.tags.get(EC2NODECLASS, ""),

@@ -11,6 +11,7 @@ from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.wire import OwnerReference
 from wainwright.cloud import NodePoolCatalog
 from wainwright.controllers.cluster_cache import ClusterCache
+from wainwright.controllers.live_state import LiveState
 from wainwright.controllers.node_registration import TERMINATION_FINALIZER
 from wainwright.core.disruption.drift import pool_hash_annotations
 from wainwright.core.launch.instance_type_truncation import claim_instance_types
@@ -29,8 +30,10 @@ SUFFIX_LENGTH: Final = 5
 class ClaimCreator:
     """Creates the NodeClaims of plans and of disruption commands."""
 
-    def __init__(self, cache: ClusterCache, metrics: MetricsRegistry, random: Random) -> None:
-        self._cache, self._metrics, self._random = cache, metrics, random
+    def __init__(
+        self, cache: ClusterCache, state: LiveState, metrics: MetricsRegistry, random: Random
+    ) -> None:
+        self._cache, self._state, self._metrics, self._random = cache, state, metrics, random
 
     async def create(
         self,
@@ -41,7 +44,10 @@ class ClaimCreator:
         annotations: Mapping[str, str] | None = None,
     ) -> NodeClaim:
         """`reason` is for the metric; KubernetesError if the API server does not take it."""
-        made = await self._cache.create(self._object(claim, catalog, annotations or {}))
+        obj = self._object(claim, catalog, annotations or {})
+        # Before it is created: its launch begins at once, and may fail while others are created.
+        self._state.plan_pods(obj.metadata.name, claim.pods)
+        made = await self._cache.create(obj)
         self._metrics.add(
             NODECLAIMS_CREATED,
             reason=reason,

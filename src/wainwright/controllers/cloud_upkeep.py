@@ -3,24 +3,30 @@ that belong to no NodeClaim, NodeClaims whose instance is gone.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from typing import Final
+from typing import Final, TypeVar
 
-from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
-from wainwright.api.wire import Condition
+from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.controllers import conditions as condition
+from wainwright.controllers.claim_deletion import delete_claim
+from wainwright.controllers.conditions import claim_conditions, status_of
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.live_state import is_ours
 from wainwright.controllers.node_registration import is_ready
 from wainwright.controllers.runtime import WHOLE_CLUSTER, Again, Key, Poll, Result, WorkQueue
 from wainwright.errors import InstanceNotFoundError
-from wainwright.metrics import NODECLAIMS_DISRUPTED
-from wainwright.model.labels import CAPACITY_TYPE, NODEPOOL
+from wainwright.model.node_claim import Instance
 from wainwright.translate.nodeclaims import translate_node_claim
 
 REFRESH_PERIOD: Final = 60.0  # seconds
 GARBAGE_PERIOD: Final = 120.0
+GARBAGE_WORKERS: Final = 20
+"""Objects that are deleted at the same time."""
+ENDING_STATES: Final = ("shutting-down", "terminated")
 SYNC_POLL: Final = 1.0
+
+Subject = TypeVar("Subject")
 
 
 class CloudRefresh:
@@ -56,38 +62,50 @@ class GarbageCollection:
             return Again(SYNC_POLL)
         claims = [each for each in self._cache.all(NodeClaim) if is_ours(each.spec.nodeClassRef)]
         garbage = await self._cloud.find_garbage(map(translate_node_claim, claims))
-        await asyncio.gather(*(self._terminate(instance.id) for instance in garbage))
-        await self._delete_claims_without_instance(claims)
+        await self._for_each(self._terminate, garbage)
+        await self._for_each(self._delete_lost, await self._lost_claims(claims))
         return Poll(GARBAGE_PERIOD)
 
-    async def _terminate(self, instance: str) -> None:
+    async def _for_each(
+        self, action: Callable[[Subject], Awaitable[None]], subjects: Iterable[Subject]
+    ) -> None:
+        """All of them, a few at a time; the first error is raised once all were tried."""
+        free = asyncio.Semaphore(GARBAGE_WORKERS)
+
+        async def limited(subject: Subject) -> None:
+            async with free:
+                await action(subject)
+
+        outcomes = await asyncio.gather(*map(limited, subjects), return_exceptions=True)
+        for error in filter(None, outcomes):
+            raise error
+
+    async def _terminate(self, instance: Instance) -> None:
+        """The node goes with it: nothing will answer for it any more."""
         with suppress(InstanceNotFoundError):
-            await self._cloud.terminate(instance)
+            await self._cloud.terminate(instance.id)
+        for node in self._state.nodes_by_provider_id.get(instance.provider_id):
+            await self._cache.delete(node)
 
-    async def _delete_claims_without_instance(self, claims: list[NodeClaim]) -> None:
-        existing = {each.provider_id for each in await self._cloud.instances()}
-        for claim in claims:
-            if self._is_lost(claim) and _provider_id(claim) not in existing:
-                await self._cache.delete(claim)
-                labels = claim.metadata.labels or {}
-                self._context.metrics.add(
-                    NODECLAIMS_DISRUPTED,
-                    reason="garbage_collected",
-                    nodepool=labels.get(NODEPOOL, ""),
-                    capacity_type=labels.get(CAPACITY_TYPE, ""),
-                )
+    async def _lost_claims(self, claims: list[NodeClaim]) -> list[NodeClaim]:
+        """Those whose instance is gone, or going."""
+        existing = {
+            each.provider_id
+            for each in await self._cloud.instances()
+            if each.state not in ENDING_STATES
+        }
+        return [
+            claim
+            for claim in claims
+            if self._is_silent(claim) and status_of(claim).providerID not in existing
+        ]
 
-    def _is_lost(self, claim: NodeClaim) -> bool:
+    async def _delete_lost(self, claim: NodeClaim) -> None:
+        await delete_claim(self._context, claim, "garbage_collected")
+
+    def _is_silent(self, claim: NodeClaim) -> bool:
         """Whether nothing but the cloud could say that it is alive."""
-        stated = {each.type: each.status for each in _conditions(claim)}
-        if claim.metadata.deletionTimestamp or stated.get(condition.REGISTERED) != condition.TRUE:
+        conditions = claim_conditions(claim, self._context.clock.now())
+        if claim.metadata.deletionTimestamp or not conditions.is_true(condition.REGISTERED):
             return False
         return not any(is_ready(node) for node in self._state.nodes_of_claim(claim))
-
-
-def _provider_id(claim: NodeClaim) -> str:
-    return (claim.status or NodeClaimStatus()).providerID
-
-
-def _conditions(claim: NodeClaim) -> list[Condition]:
-    return list((claim.status or NodeClaimStatus()).conditions or ())

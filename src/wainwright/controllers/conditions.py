@@ -6,7 +6,9 @@ from typing import Any, Final
 
 import msgspec
 
+from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
 from wainwright.api.wire import Condition
+from wainwright.translate.object_metadata import parse_timestamp
 
 READY: Final = "Ready"
 TRUE: Final = "True"
@@ -23,6 +25,8 @@ VOLUMES_DETACHED: Final = "VolumesDetached"
 INSTANCE_TERMINATING: Final = "InstanceTerminating"
 CONSISTENT_STATE_FOUND: Final = "ConsistentStateFound"
 DISRUPTION_REASON: Final = "DisruptionReason"
+REBOOTING: Final = "Rebooting"
+"""Set by others; nothing here reboots a node."""
 
 VALIDATION_SUCCEEDED: Final = "ValidationSucceeded"
 NODE_CLASS_READY: Final = "NodeClassReady"
@@ -83,6 +87,26 @@ class ConditionSet:
     def clear(self, kind: str) -> None:
         self._conditions.pop(kind, None)
 
+    def since(self, kind: str) -> float | None:
+        """When the condition last changed its status; None where there is none."""
+        found = self._conditions.get(kind)
+        return None if found is None else parse_timestamp(found.lastTransitionTime)
+
+    def reason(self, kind: str) -> str:
+        found = self._conditions.get(kind)
+        return "" if found is None else found.reason
+
+    def message(self, kind: str) -> str:
+        found = self._conditions.get(kind)
+        return "" if found is None else found.message
+
+    def observe_generation(self) -> None:
+        """Every condition holds for the present generation of the object too."""
+        self._conditions = {
+            kind: msgspec.structs.replace(each, observedGeneration=self._generation)
+            for kind, each in self._conditions.items()
+        }
+
     def patch(self) -> Mapping[str, Any] | None:
         """What to write into the status; None if nothing has changed."""
         if self._readiness:
@@ -102,3 +126,21 @@ class ConditionSet:
         found = self._conditions.get(lacking[0])
         message = "" if found is None else found.message
         self.set(READY, status, f"{lacking[0]}{status}" if found is None else found.reason, message)
+
+
+def status_of(claim: NodeClaim) -> NodeClaimStatus:
+    return claim.status or NodeClaimStatus()
+
+
+def claim_conditions(claim: NodeClaim, now: float) -> ConditionSet:
+    return ConditionSet(
+        status_of(claim).conditions,
+        now=now,
+        generation=claim.metadata.generation,
+        readiness=NODE_CLAIM_READINESS,
+    )
+
+
+def instance_id(claim: NodeClaim) -> str:
+    """Empty before the launch."""
+    return status_of(claim).providerID.rpartition("/")[2]

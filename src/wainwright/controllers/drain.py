@@ -22,16 +22,10 @@ MIN_GRACE_PERIOD: Final = 1
 """Seconds: with 0 the pod would be removed from the API while it may still run."""
 
 
-class ForcedDeletion(msgspec.Struct, frozen=True):
-    pod: Pod
-    grace_period: int
-    """Whole seconds that are left to the deadline."""
-
-
 class DrainStep(msgspec.Struct, frozen=True, kw_only=True):
     evict: tuple[Pod, ...] = ()
     """Of the first tier that has any; the next tier begins when these are gone."""
-    delete: tuple[ForcedDeletion, ...] = ()
+    delete: tuple[Pod, ...] = ()
     """Their grace period no longer fits before the deadline."""
     waiting: tuple[Pod, ...] = ()
     """All pods that the drain waits for, these included."""
@@ -45,15 +39,12 @@ class DrainStep(msgspec.Struct, frozen=True, kw_only=True):
 
 def drain_step(pods: Iterable[Pod], now: float, deadline: float | None) -> DrainStep:
     waiting = [pod for pod in pods if is_drainable(pod) and not is_stuck(pod, now)]
-    overdue = [pod for pod in waiting if deadline is not None and _is_overdue(pod, now, deadline)]
+    overdue = [pod for pod in waiting if deadline is not None and is_overdue(pod, now, deadline)]
     names = {pod.metadata.uid for pod in overdue}
     evictable = [pod for pod in waiting if pod.metadata.uid not in names]
     return DrainStep(
         evict=tuple(_next_tier(evictable, now)),
-        delete=tuple(
-            ForcedDeletion(pod, max(MIN_GRACE_PERIOD, int((deadline or now) - now)))
-            for pod in overdue
-        ),
+        delete=tuple(overdue),
         waiting=tuple(waiting),
         next_due=min(
             (moment for pod in waiting for moment in _moments(pod, deadline) if moment > now),
@@ -63,11 +54,22 @@ def drain_step(pods: Iterable[Pod], now: float, deadline: float | None) -> Drain
 
 
 def is_drainable(pod: Pod) -> bool:
-    """Whether the pod has to leave: others end with the node."""
-    if is_terminal(pod) or has_owner_kind(pod.metadata, "Node"):
-        return False
+    """Whether the pod has to leave: others end with the node, or have ended."""
+    return not is_terminal(pod) and not _ends_with_node(pod)
+
+
+def is_left_alone(pod: Pod, now: float) -> bool:
+    """Whether the drain waits neither for the pod nor for its volumes. Those of a pod that has
+    finished are detached by themselves.
+    """
+    return _ends_with_node(pod) or is_stuck(pod, now)
+
+
+def _ends_with_node(pod: Pod) -> bool:
+    if has_owner_kind(pod.metadata, "Node"):
+        return True
     tolerations = translate_tolerations(pod.spec.tolerations)
-    return find_untolerated_taint([DISRUPTED_TAINT], tolerations) is not None
+    return find_untolerated_taint([DISRUPTED_TAINT], tolerations) is None
 
 
 def is_stuck(pod: Pod, now: float) -> bool:
@@ -112,12 +114,19 @@ def grace_period(pod: Pod) -> int:
     return DEFAULT_GRACE_PERIOD if own is None else own
 
 
-def _is_overdue(pod: Pod, now: float, deadline: float) -> bool:
-    """Whether it would not end by the deadline unless it is deleted now."""
-    deleted = parse_timestamp(pod.metadata.deletionTimestamp)
-    if deleted is not None:
-        return deleted > deadline
+def is_overdue(pod: Pod, now: float, deadline: float) -> bool:
+    """Whether it would not end by the deadline unless it is deleted now. Of a pod that is being
+    deleted: unless its end is brought forward, which it can be to the next second at most.
+    """
+    ends = parse_timestamp(pod.metadata.deletionTimestamp)
+    if ends is not None:
+        return ends > max(deadline, now + MIN_GRACE_PERIOD)
     return now >= deadline - grace_period(pod)
+
+
+def seconds_to(deadline: float, now: float) -> int:
+    """The grace period of a pod that has to be gone by the deadline."""
+    return max(MIN_GRACE_PERIOD, int(deadline - now))
 
 
 def _moments(pod: Pod, deadline: float | None) -> Iterable[float]:

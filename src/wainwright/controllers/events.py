@@ -1,6 +1,7 @@
 """Kubernetes Events: what was done or not done to an object, for people."""
 
 import logging
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Final
 
@@ -25,6 +26,10 @@ MAX_MESSAGE: Final = 1024
 """Characters that an Event's message may have."""
 KEPT: Final = 10_000
 """Events that are remembered at most, so that memory does not grow with the cluster's age."""
+PER_SECOND: Final = 5.0
+BURST: Final = 10.0
+"""Events of one reason about many objects at once: so many in a row, then so many a second; the
+others are dropped. What they say is the same for all."""
 NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
 
@@ -35,11 +40,26 @@ class EventRecorder:
     def __init__(self, cluster: Cluster, clock: Clock) -> None:
         self._cluster, self._clock = cluster, clock
         self._written: dict[tuple[str, ...], float] = {}
+        self._buckets: dict[str, tuple[float, float]] = {}
+        """By reason, how many events may be written, and when that was."""
 
     async def warn(
         self, about: WireStruct, reason: str, message: str, *, repeat: float = REPEAT_SECONDS
     ) -> None:
         await self._record(about, WARNING, reason, message, repeat)
+
+    async def warn_many(self, objects: Iterable[WireStruct], reason: str, message: str) -> None:
+        """The same about each of them, as far as the limit of events allows."""
+        for about in objects:
+            if self._take(reason):
+                await self.warn(about, reason, message)
+
+    def _take(self, reason: str) -> bool:
+        now = self._clock.now()
+        left, since = self._buckets.get(reason, (BURST, now))
+        left = min(BURST, left + (now - since) * PER_SECOND)
+        self._buckets[reason] = max(left - 1, 0.0) if left >= 1 else left, now
+        return left >= 1
 
     async def inform(
         self, about: WireStruct, reason: str, message: str, *, repeat: float = REPEAT_SECONDS

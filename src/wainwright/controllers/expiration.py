@@ -1,12 +1,11 @@
 """Expiration: NodeClaims that have reached their expireAfter are deleted, whatever budgets say."""
 
 from wainwright.api.karpenter.nodeclaim import NodeClaim
+from wainwright.controllers.claim_deletion import delete_claim
 from wainwright.controllers.cluster_cache import Change
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.live_state import is_ours
 from wainwright.controllers.runtime import DONE, Again, Key, Result, WorkQueue
-from wainwright.metrics import NODECLAIMS_DISRUPTED
-from wainwright.model.labels import CAPACITY_TYPE, NODEPOOL
 from wainwright.translate.disruption import parse_duration
 from wainwright.translate.object_metadata import parse_timestamp
 
@@ -37,12 +36,5 @@ class Expiration:
         left = created + age - self._context.clock.now()
         if left > 0:
             return Again(left)
-        await self._cache.delete(claim)
-        labels = claim.metadata.labels or {}
-        self._context.metrics.add(
-            NODECLAIMS_DISRUPTED,
-            reason="expired",
-            nodepool=labels.get(NODEPOOL, ""),
-            capacity_type=labels.get(CAPACITY_TYPE, ""),
-        )
+        await delete_claim(self._context, claim, "expired")
         return DONE

@@ -92,6 +92,8 @@ class LiveState:
         self._nominated: dict[str, float] = {}
         """By name of node or claim, until when it is kept for the pods planned onto it."""
         self._keeping_pods: set[str] = set()
+        self._planned_pods: dict[str, tuple[str, ...]] = {}
+        """By name of a claim that is not launched yet, the pods that it was made for."""
         self.nodes_by_provider_id = cache.index(Node, lambda node: node.spec.providerID)
         self.claims_by_provider_id = cache.index(NodeClaim, _provider_id)
         self.pods_by_node = cache.index(Pod, lambda pod: pod.spec.nodeName)
@@ -125,6 +127,8 @@ class LiveState:
             self._unresolved[change.name] = None
         else:
             self._unresolved.pop(change.name, None)
+        if claim is None or _provider_id(claim):
+            self._planned_pods.pop(change.name, None)
 
     @property
     def is_synced(self) -> bool:
@@ -180,6 +184,15 @@ class LiveState:
         return [claim.spec.volumeName for claim in claims if claim and claim.spec.volumeName]
 
     # Nominations
+
+    def plan_pods(self, claim: str, pods: Iterable[str]) -> None:
+        """Remembers whom a claim is about to be created for, by namespace/name, until it is
+        launched or gone: if it cannot be launched, they are told.
+        """
+        self._planned_pods[claim] = tuple(pods)
+
+    def planned_pods(self, claim: str) -> tuple[str, ...]:
+        return self._planned_pods.get(claim, ())
 
     def nominate(self, name: str, seconds: float) -> None:
         """Keeps the node, or the claim of this name, from being removed for a while."""

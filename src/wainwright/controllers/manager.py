@@ -118,7 +118,9 @@ class ControllerManager:
     def _add_provisioning(self) -> None:
         """Who creates NodeClaims, and who replaces them."""
         context, declared = self._context, self._declared
-        creator = ClaimCreator(context.cache, context.metrics, Random(f"{self._seed} names"))
+        creator = ClaimCreator(
+            context.cache, context.state, context.metrics, Random(f"{self._seed} names")
+        )
         queue = DisruptionQueue(context, creator)
         self._add(Provisioner(context, declared, creator))
         self._add(queue)

@@ -5,61 +5,68 @@ is followed by the next one at once; otherwise the claim is looked at again when
 or when a time-out is due.
 """
 
-from typing import Any, Final
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Final
 
-from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
+from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.controllers import conditions as condition
+from wainwright.controllers.claim_deletion import delete_claim
 from wainwright.controllers.cluster_cache import Change
-from wainwright.controllers.conditions import ConditionSet, format_timestamp
+from wainwright.controllers.conditions import ConditionSet, claim_conditions
 from wainwright.controllers.context import ControllerContext
-from wainwright.controllers.events import truncate
 from wainwright.controllers.live_state import is_ours
+from wainwright.controllers.liveness import (
+    NODE_NOT_FOUND,
+    describe_launch_timeout,
+    describe_registration_timeout,
+)
 from wainwright.controllers.node_registration import (
     TERMINATION_FINALIZER,
+    HookResult,
+    RegistrationHook,
+    RegistrationOutcomes,
     initialization_problem,
+    is_synced,
+    is_unregistered,
     registration_patch,
 )
-from wainwright.controllers.registration_health import RegistrationHealth
+from wainwright.controllers.nodeclaim_deletion import NodeClaimDeletion
+from wainwright.controllers.nodeclaim_launch import LaunchAttempt, NodeClaimLaunch
 from wainwright.controllers.runtime import DONE, Again, Backoff, Key, Result, WorkQueue
-from wainwright.errors import (
-    CloudProviderError,
-    ConflictError,
-    InstanceNotFoundError,
-    InsufficientCapacityError,
-    NodeClassNotReadyError,
-    TemporarilyUnavailableError,
-)
-from wainwright.metrics import NODECLAIMS_DISRUPTED, NODECLAIMS_TERMINATED
-from wainwright.model.labels import CAPACITY_TYPE, INITIALIZED, NODEPOOL, ZONE
+from wainwright.errors import CloudProviderError, ConflictError, InstanceNotFoundError
+from wainwright.metrics import NODES_CREATED
+from wainwright.model.labels import INITIALIZED, NODEPOOL, node_class_labels
 from wainwright.model.node_claim import Instance
-from wainwright.model.resources import Resources, format_quantity
-from wainwright.translate.disruption import parse_duration
-from wainwright.translate.nodeclaims import launch_record_of, translate_node_claim
 from wainwright.translate.object_metadata import parse_timestamp
 
-LAUNCH_TIMEOUT: Final = 300.0  # seconds since the last change of Launched
-REGISTRATION_TIMEOUT: Final = 900.0
-TERMINATION_POLL: Final = 5.0
-"""Seconds between two looks at an instance that is being terminated."""
-MAX_CONDITION_MESSAGE: Final = 1024
-FIRST_LAUNCH_RETRY: Final = 1.0
-MAX_LAUNCH_RETRY: Final = 60.0
-TERMINATION_TIMESTAMP_ANNOTATION: Final = "karpenter.sh/nodeclaim-termination-timestamp"
+LOG: Final = logging.getLogger(__name__)
+
+CONFLICT_RETRY: Final = 1.0
+"""Seconds until a write that others came before is repeated, if the watch does not show theirs."""
 
 
 class NodeClaimLifecycle:
     name = "nodeclaim.lifecycle"
 
-    def __init__(self, context: ControllerContext, health: RegistrationHealth) -> None:
-        self._context, self._health = context, health
+    def __init__(
+        self,
+        context: ControllerContext,
+        outcomes: RegistrationOutcomes | None = None,
+        hooks: Sequence[RegistrationHook] = (),
+    ) -> None:
+        self._context, self._outcomes, self._hooks = context, outcomes, tuple(hooks)
         self._cache, self._state, self._cloud = context.cache, context.state, context.cloud
-        self._launch_backoff = Backoff(
-            f"{self.name} launch", first=FIRST_LAUNCH_RETRY, most=MAX_LAUNCH_RETRY
-        )
+        self._launches = NodeClaimLaunch(context)
+        self._deletion = NodeClaimDeletion(context, self._launches)
+        self._hook_backoff = Backoff(f"{self.name} hooks")
 
     def watch(self, queue: WorkQueue) -> None:
         def changed_claim(change: Change[NodeClaim]) -> None:
+            if change.after is None:
+                self._launches.forget(change.object)
             queue.add(change.name)
 
         def changed_node(change: Change[Node]) -> None:
@@ -76,20 +83,24 @@ class NodeClaimLifecycle:
         try:
             return await self._step(claim)
         except ConflictError:
-            return Again(0.0)  # others wrote the claim or its node; the cache will show what
+            return Again(CONFLICT_RETRY)
 
     async def _step(self, claim: NodeClaim) -> Result:
         if claim.metadata.deletionTimestamp:
-            return await self._finalize(claim)
+            return await self._deletion.step(claim)
         if TERMINATION_FINALIZER not in (claim.metadata.finalizers or ()):
             claim = await self._add_finalizer(claim)
         conditions = self._conditions(claim)
         if not conditions.is_true(condition.LAUNCHED):
             return await self._launch(claim)
+        claim = await self._hydrate(claim)
         if not conditions.is_true(condition.REGISTERED):
             return await self._register(claim)
         if not conditions.is_true(condition.INITIALIZED):
             return await self._initialize(claim)
+        conditions = self._conditions(claim)
+        conditions.observe_generation()
+        await self._write(claim, conditions)
         return DONE
 
     async def _add_finalizer(self, claim: NodeClaim) -> NodeClaim:
@@ -98,113 +109,128 @@ class NodeClaimLifecycle:
             claim, {"metadata": {"finalizers": finalizers}}, any_version=False
         )
 
+    async def _hydrate(self, claim: NodeClaim) -> NodeClaim:
+        """Adds the label of the class where an older version, or somebody, left it out."""
+        labels = node_class_labels(claim.spec.nodeClassRef.name)
+        patch = {"metadata": {"labels": labels}}
+        for node in self._state.nodes_of_claim(claim):
+            if is_synced(node) and not labels.items() <= (node.metadata.labels or {}).items():
+                await self._cache.patch(node, patch)
+        if labels.items() <= (claim.metadata.labels or {}).items():
+            return claim
+        return await self._cache.patch(claim, patch)
+
     def _conditions(self, claim: NodeClaim) -> ConditionSet:
-        return ConditionSet(
-            _status(claim).conditions,
-            now=self._context.clock.now(),
-            generation=claim.metadata.generation,
-            readiness=condition.NODE_CLAIM_READINESS,
-        )
+        return claim_conditions(claim, self._context.clock.now())
 
     # Launch
 
     async def _launch(self, claim: NodeClaim) -> Result:
-        overdue = self._seconds_left(claim, condition.LAUNCHED, LAUNCH_TIMEOUT)
-        if overdue <= 0:
-            await self._health.failed(claim)
-            return await self._give_up(claim, "launch_timeout")
-        try:
-            instance = await self._cloud.launch(translate_node_claim(claim))
-        except (InsufficientCapacityError, NodeClassNotReadyError, InstanceNotFoundError) as error:
-            return await self._launch_impossible(claim, error)
-        except CloudProviderError as error:
-            return await self._launch_failed(claim, error, overdue)
-        self._launch_backoff.succeeded(claim.metadata.uid)
-        claim = await self._record_launch(claim.metadata.name, instance)
-        return await self._register(claim)
+        timeout = self._context.settings.launch_timeout
+        left = self._seconds_left(claim, condition.LAUNCHED, timeout)
+        if left <= 0:
+            message = describe_launch_timeout(claim, timeout)
+            return await self._time_out(claim, "launch_timeout", "LaunchTimeout", message)
+        launched = await self._launches.attempt(claim)
+        if isinstance(launched, LaunchAttempt):
+            return DONE if launched.again is None else Again(min(launched.again, left))
+        return await self._register(launched)
 
-    async def _launch_impossible(self, claim: NodeClaim, error: CloudProviderError) -> Result:
-        """Deletes the claim, so that its pods are planned anew with what is left."""
-        await self._context.events.warn(claim, f"{error.reason}Error", str(error))
-        reasons = {
-            InsufficientCapacityError: "insufficient_capacity",
-            NodeClassNotReadyError: "nodeclass_not_ready",
-        }
-        return await self._give_up(claim, reasons.get(type(error), "garbage_collected"))
-
-    async def _launch_failed(
-        self, claim: NodeClaim, error: CloudProviderError, seconds_left: float
-    ) -> Result:
-        claim = self._cache.get(NodeClaim, claim.metadata.name) or claim
-        conditions = self._conditions(claim)
-        message = truncate(str(error), MAX_CONDITION_MESSAGE)
-        conditions.set(condition.LAUNCHED, condition.UNKNOWN, error.reason, message)
-        await self._write(claim, conditions)
-        wait = self._launch_backoff.failed(claim.metadata.uid)
-        if isinstance(error, TemporarilyUnavailableError):
-            wait = error.retry_after or wait
-        return Again(min(wait, seconds_left))
-
-    async def _record_launch(self, name: str, instance: Instance) -> NodeClaim:
-        """Writes down what was launched, only while the claim's launch record is that of the
-        instance: another process may have taken the launch for lost and repeated it.
-        """
-        claim = self._cache.get(NodeClaim, name)
-        record = None if claim is None else launch_record_of(claim)
-        if claim is None or record is None or (instance.batch and record.batch != instance.batch):
-            raise ConflictError(f"the NodeClaim {name} is being launched by others")
-        claim = await self._cache.patch(
-            claim,
-            {
-                "metadata": {
-                    "labels": {**instance.labels, **(claim.metadata.labels or {})},
-                    "annotations": dict(instance.annotations),
-                }
-            },
-            any_version=False,
-        )
-        conditions = self._conditions(claim)
-        conditions.set(condition.LAUNCHED, condition.TRUE)
-        conditions.set(condition.REGISTERED, condition.UNKNOWN, "NodeNotFound")
-        launched = {
-            "providerID": instance.provider_id,
-            "imageID": instance.image_id,
-            "capacity": _quantities(instance.capacity),
-            "allocatable": _quantities(instance.allocatable),
-        }
-        return await self._cache.patch_status(claim, {**launched, **(conditions.patch() or {})})
-
-    # Registration and initialization
+    # Registration
 
     async def _register(self, claim: NodeClaim) -> Result:
         nodes = self._state.nodes_of_claim(claim)
-        conditions = self._conditions(claim)
         if len(nodes) != 1:
-            status = condition.FALSE if nodes else condition.UNKNOWN
-            reason = "MultipleNodesFound" if nodes else "NodeNotFound"
-            conditions.set(condition.REGISTERED, status, reason)
-            await self._write(claim, conditions)
-            return await self._await_registration(claim)
-        node = await self._sync_node(claim, nodes[0])
+            return await self._await_one_node(claim, nodes)
+        node = nodes[0]
+        if not is_synced(node) and not is_unregistered(node):
+            message = f"{node.metadata.name} joined without the taint karpenter.sh/unregistered"
+            await self._context.events.warn(claim, "UnregisteredTaintMissing", message)
+        waiting = await self._pass_hooks(claim, node) if self._hooks else None
+        if waiting is not None:
+            return waiting
+        return await self._complete_registration(claim)
+
+    async def _await_one_node(self, claim: NodeClaim, nodes: Sequence[Node]) -> Result:
+        conditions = self._conditions(claim)
+        if nodes:
+            names = ", ".join(node.metadata.name for node in nodes)
+            message = f"several nodes have its providerID: {names}"
+            conditions.set(condition.REGISTERED, condition.FALSE, "MultipleNodesFound", message)
+        else:
+            conditions.set(condition.REGISTERED, condition.UNKNOWN, "NodeNotFound", NODE_NOT_FOUND)
+        return await self._await_registration(await self._write(claim, conditions))
+
+    async def _complete_registration(self, claim: NodeClaim) -> Result:
+        claim = self._cache.get(NodeClaim, claim.metadata.name) or claim
+        (node,) = self._state.nodes_of_claim(claim)
+        await self._sync_node(claim, node, is_complete=True)
+        conditions = self._conditions(claim)
         conditions.set(condition.REGISTERED, condition.TRUE)
         conditions.set(condition.INITIALIZED, condition.UNKNOWN, "NodeNotReady")
         changes = {"nodeName": node.metadata.name, **(conditions.patch() or {})}
         claim = await self._cache.patch_status(claim, changes)
-        await self._health.succeeded(claim)
+        pool = (claim.metadata.labels or {}).get(NODEPOOL, "")
+        self._context.metrics.add(NODES_CREATED, nodepool=pool)
+        if self._outcomes is not None:
+            await self._outcomes.succeeded(claim)
         return await self._initialize(claim)
 
-    async def _sync_node(self, claim: NodeClaim, node: Node) -> Node:
-        patch = registration_patch(claim, node)
-        if patch is None:
-            return node
-        return await self._cache.patch(node, patch, any_version=False)
+    async def _sync_node(self, claim: NodeClaim, node: Node, *, is_complete: bool) -> None:
+        patch = registration_patch(claim, node, is_complete=is_complete)
+        if patch is not None:
+            await self._cache.patch(node, patch, any_version=False)
 
-    async def _await_registration(self, claim: NodeClaim) -> Result:
-        left = self._seconds_left(claim, condition.REGISTERED, REGISTRATION_TIMEOUT)
-        if left <= 0:
-            await self._health.failed(claim)
-            return await self._give_up(claim, "registration_timeout")
-        return Again(left)
+    async def _pass_hooks(self, claim: NodeClaim, node: Node) -> Result | None:
+        """What to wait for; None once all hooks have passed."""
+        await self._sync_node(claim, node, is_complete=False)
+        results = await asyncio.gather(*(self._check(hook, claim, node) for hook in self._hooks))
+        labels = {key: value for result in results for key, value in result.labels.items()}
+        if not labels.items() <= (claim.metadata.labels or {}).items():
+            claim = await self._cache.patch(claim, {"metadata": {"labels": labels}})
+        pending = [
+            (hook.name, result)
+            for hook, result in zip(self._hooks, results, strict=True)
+            if not result.passed
+        ]
+        if not pending:
+            return None
+        conditions = self._conditions(claim)
+        names = ", ".join(name for name, _ in pending)
+        conditions.set(condition.REGISTERED, condition.UNKNOWN, "RegistrationHookPending", names)
+        claim = await self._write(claim, conditions)
+        wishes = [result.again for _, result in pending if result.again is not None]
+        return await self._await_registration(claim, min(wishes, default=None))
+
+    async def _check(self, hook: RegistrationHook, claim: NodeClaim, node: Node) -> HookResult:
+        key = f"{hook.name} {claim.metadata.uid}"
+        try:
+            result = await hook.check(claim, node)
+        except Exception:  # whatever a hook raises, the others are still asked
+            LOG.exception("registration hook %s of %s failed", hook.name, claim.metadata.name)
+            return HookResult(passed=False, again=self._hook_backoff.failed(key))
+        self._hook_backoff.succeeded(key)
+        return result
+
+    async def _await_registration(self, claim: NodeClaim, wish: float | None = None) -> Result:
+        timeout = self._context.settings.registration_timeout
+        left = self._seconds_left(claim, condition.REGISTERED, timeout)
+        if left > 0:
+            return Again(left if wish is None else min(wish, left))
+        nodes = self._state.nodes_of_claim(claim)
+        message = describe_registration_timeout(claim, await self._find(claim), nodes, timeout)
+        return await self._time_out(claim, "registration_timeout", "RegistrationTimeout", message)
+
+    async def _find(self, claim: NodeClaim) -> Instance | CloudProviderError | None:
+        """The claim's instance, None if it is gone, or why that is not known."""
+        try:
+            return await self._cloud.instance(condition.instance_id(claim))
+        except InstanceNotFoundError:
+            return None
+        except CloudProviderError as error:
+            return error
+
+    # Initialization
 
     async def _initialize(self, claim: NodeClaim) -> Result:
         nodes = self._state.nodes_of_claim(claim)
@@ -215,112 +241,30 @@ class NodeClaimLifecycle:
                 condition.INITIALIZED, condition.UNKNOWN, problem.reason, problem.message
             )
             await self._write(claim, conditions)
-            return DONE  # a change of the node is what it waits for
+            return DONE  # a change of the node, or of the claim, is what it waits for
         await self._cache.patch(nodes[0], {"metadata": {"labels": {INITIALIZED: "true"}}})
         conditions.set(condition.INITIALIZED, condition.TRUE)
         await self._write(claim, conditions)
         return DONE
 
+    # Liveness
+
     def _seconds_left(self, claim: NodeClaim, kind: str, timeout: float) -> float:
         """Counted from the last change of the condition, or from the creation of the claim."""
-        stated = {each.type: each for each in _status(claim).conditions or ()}
-        since = parse_timestamp(
-            stated[kind].lastTransitionTime if kind in stated else claim.metadata.creationTimestamp
-        )
         now = self._context.clock.now()
+        since = self._conditions(claim).since(kind)
+        if since is None:
+            since = parse_timestamp(claim.metadata.creationTimestamp)
         return timeout - (now - (now if since is None else since))
 
-    async def _give_up(self, claim: NodeClaim, reason: str) -> Result:
-        await self._cache.delete(claim)
-        self._count_disrupted(claim, reason)
+    async def _time_out(self, claim: NodeClaim, counted: str, reason: str, message: str) -> Result:
+        """The event outlives the claim: it is where people read why no node came of it."""
+        await self._context.events.warn(claim, reason, message)
+        if self._outcomes is not None:
+            await self._outcomes.failed(claim)
+        await delete_claim(self._context, claim, counted)
         return DONE
-
-    def _count_disrupted(self, claim: NodeClaim, reason: str) -> None:
-        labels = claim.metadata.labels or {}
-        self._context.metrics.add(
-            NODECLAIMS_DISRUPTED,
-            reason=reason,
-            nodepool=labels.get(NODEPOOL, ""),
-            capacity_type=labels.get(CAPACITY_TYPE, ""),
-        )
-
-    # The end
-
-    async def _finalize(self, claim: NodeClaim) -> Result:
-        if TERMINATION_FINALIZER not in (claim.metadata.finalizers or ()):
-            return DONE
-        claim = await self._set_deadline(claim)
-        if self._conditions(claim).is_true(condition.REGISTERED):
-            nodes = self._state.nodes_of_claim(claim)
-            for node in nodes:
-                if not node.metadata.deletionTimestamp:
-                    await self._cache.delete(node)
-            if nodes:
-                return DONE  # looked at again when the last of them is gone
-        return await self._terminate(claim)
-
-    async def _set_deadline(self, claim: NodeClaim) -> NodeClaim:
-        """Until when its node may be drained; one that is there is kept as it is."""
-        grace_period = parse_duration(claim.spec.terminationGracePeriod)
-        annotations = claim.metadata.annotations or {}
-        deleted = parse_timestamp(claim.metadata.deletionTimestamp)
-        if (
-            grace_period is None
-            or deleted is None
-            or TERMINATION_TIMESTAMP_ANNOTATION in annotations
-        ):
-            return claim
-        deadline = format_timestamp(deleted + grace_period)
-        await self._context.events.warn(
-            claim, "TerminationGracePeriodExpiring", f"All pods will be deleted by {deadline}"
-        )
-        added = {TERMINATION_TIMESTAMP_ANNOTATION: deadline}
-        return await self._cache.patch(claim, {"metadata": {"annotations": added}})
-
-    async def _terminate(self, claim: NodeClaim) -> Result:
-        try:
-            instance = await self._instance_of(claim)
-            if instance:
-                await self._cloud.terminate(instance)
-                conditions = self._conditions(claim)
-                conditions.set(condition.INSTANCE_TERMINATING, condition.TRUE)
-                await self._write(claim, conditions)
-                return Again(TERMINATION_POLL)
-        except InstanceNotFoundError:
-            pass
-        kept = [each for each in claim.metadata.finalizers or () if each != TERMINATION_FINALIZER]
-        await self._cache.patch(claim, {"metadata": {"finalizers": kept}}, any_version=False)
-        self._count_terminated(claim)
-        return DONE
-
-    async def _instance_of(self, claim: NodeClaim) -> str:
-        """Its instance, also one whose launch was recorded and whose answer was lost."""
-        known = translate_node_claim(claim)
-        if known.instance or known.launch_record is None:
-            return known.instance
-        recovered = await self._cloud.recover([known])
-        if known.uid in recovered.unclear:
-            raise TemporarilyUnavailableError(f"it is not known yet whether {known.name} launched")
-        found = recovered.instances.get(known.uid)
-        return "" if found is None else found.id
-
-    def _count_terminated(self, claim: NodeClaim) -> None:
-        labels = claim.metadata.labels or {}
-        self._context.metrics.add(
-            NODECLAIMS_TERMINATED,
-            nodepool=labels.get(NODEPOOL, ""),
-            capacity_type=labels.get(CAPACITY_TYPE, ""),
-            zone=labels.get(ZONE, ""),
-        )
 
     async def _write(self, claim: NodeClaim, conditions: ConditionSet) -> NodeClaim:
         patch = conditions.patch()
         return claim if patch is None else await self._cache.patch_status(claim, patch)
-
-
-def _status(claim: NodeClaim) -> NodeClaimStatus:
-    return claim.status or NodeClaimStatus()
-
-
-def _quantities(resources: Resources) -> dict[str, Any]:
-    return {name: format_quantity(name, amount) for name, amount in resources.items()}

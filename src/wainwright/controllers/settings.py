@@ -12,6 +12,8 @@ from wainwright.model.snapshot import Pool
 BATCH_IDLE_SECONDS: Final = 1.0
 BATCH_MAX_SECONDS: Final = 10.0
 MIN_NOMINATION_SECONDS: Final = 10.0
+LAUNCH_TIMEOUT: Final = 300.0
+REGISTRATION_TIMEOUT: Final = 900.0
 
 
 PAUSE_ANNOTATION: Final = "wainwright.dev/pause"
@@ -38,6 +40,10 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     plan_options: PlanOptions = DEFAULT_PLAN_OPTIONS
     disruption_options: DisruptionOptions = DEFAULT_DISRUPTION_OPTIONS
     """Its options of planning are replaced by those above."""
+    launch_timeout: float = LAUNCH_TIMEOUT
+    """Seconds after which a NodeClaim that could not be launched is deleted."""
+    registration_timeout: float = REGISTRATION_TIMEOUT
+    """Seconds after the launch by which its node must have joined."""
     node_repair: bool = False
     """The feature gate."""
 

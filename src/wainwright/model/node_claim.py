@@ -83,6 +83,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds since 1970."""
     state: str = "pending"
     reservation_id: str = ""
+    subnet_id: str = ""
     price: float | None = None
     """USD per hour; None where it is not known."""
     labels: Mapping[str, str] = {}
