@@ -31,6 +31,7 @@ from wainwright.aws.provider import AwsCloudProvider, ProviderEnvironment, Provi
 from wainwright.clock import VirtualClock
 from wainwright.cloud import CloudProvider, LaunchLog
 from wainwright.controllers.manager import ControllerEnvironment, ControllerManager
+from wainwright.controllers.runtime import ChangeFeed
 from wainwright.controllers.settings import ControllerSettings
 from wainwright.emulator.emulated_account import EmulatedAwsAccount
 from wainwright.emulator.settings import EmulatorSettings
@@ -85,7 +86,7 @@ def pending_pod(name: str = "web-0", cpu: str = "1", memory: str = "1Gi", **more
 
 
 class ControlledCluster:
-    """`settings` and `environment` may be replaced before `start`."""
+    """`settings` and `feed` may be replaced before `start`."""
 
     def __init__(
         self,
@@ -103,6 +104,7 @@ class ControlledCluster:
         )
         self.metrics = MetricsRegistry()
         self.settings = settings or ControllerSettings()
+        self.feed: ChangeFeed | None = None
         self.manager: ControllerManager | None = None
         self._processes = 0
         self._running: asyncio.Task[None] | None = None
@@ -130,6 +132,7 @@ class ControlledCluster:
             clock=self.clock,
             metrics=self.metrics,
             seed=f"process {self._processes}",
+            feed=self.feed,
         )
         self.manager = ControllerManager(environment, self.settings)
         self._running = asyncio.create_task(self.manager.run())
@@ -252,11 +255,20 @@ def run_cluster(
             await story(cluster)
         finally:
             await cluster.kill()
+            await _end_tasks()
 
     try:
         clock.run(main())
     finally:
         clock.close()
+
+
+async def _end_tasks() -> None:
+    """What a killed process leaves behind, such as lookups that several callers wait for."""
+    others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
 
 
 def conditions(

@@ -14,19 +14,30 @@ from wainwright.api.wire import WireStruct
 from wainwright.clock import Clock
 from wainwright.cloud import CloudProvider, LaunchLog
 from wainwright.cluster import Cluster
+from wainwright.controllers.capacity_reservations import (
+    CapacityBlockExpiration,
+    CapacityReservationLabels,
+)
 from wainwright.controllers.claim_creation import ClaimCreator
 from wainwright.controllers.cloud_upkeep import CloudRefresh, GarbageCollection
 from wainwright.controllers.cluster_cache import ClusterCache
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.declared_objects import DeclaredObjectsTracker
+from wainwright.controllers.discovered_capacity import DiscoveredCapacity
 from wainwright.controllers.disruption import Disruption
 from wainwright.controllers.disruption_conditions import DisruptionConditions, PodEvents
 from wainwright.controllers.disruption_queue import DisruptionQueue
 from wainwright.controllers.drift_detection import DriftDetection
 from wainwright.controllers.events import EventRecorder
 from wainwright.controllers.expiration import Expiration
+from wainwright.controllers.interruption import (
+    InstanceStatusChecks,
+    InterruptionHandler,
+    InterruptionQueueReader,
+)
 from wainwright.controllers.launch_log import NodeClaimLaunchLog
 from wainwright.controllers.live_state import SNAPSHOT_KINDS, LiveState
+from wainwright.controllers.node_repair import NodeRepair
 from wainwright.controllers.node_termination import NodeTermination, PodEviction
 from wainwright.controllers.nodeclaim_lifecycle import NodeClaimLifecycle
 from wainwright.controllers.nodeclass_status import NodeClassStatus
@@ -37,6 +48,8 @@ from wainwright.controllers.provisioning import Provisioner
 from wainwright.controllers.registration_health import RegistrationHealth
 from wainwright.controllers.runtime import ChangeFeed, ControllerRuntime, Reconciler
 from wainwright.controllers.settings import ControllerSettings
+from wainwright.controllers.tagging import InstanceTagging
+from wainwright.controllers.unused_cloud_resources import UnusedCloudResources
 from wainwright.metered_cloud import MeteredCloudProvider
 from wainwright.metrics import MetricsRegistry
 
@@ -84,20 +97,24 @@ class ControllerManager:
         self._seed = environment.seed
         self._declared = DeclaredObjectsTracker(self._cache, self._cloud)
         self._health = RegistrationHealth(self._cache, clock)
+        self._interruption = InterruptionHandler(self._context)
         self.runtime = ControllerRuntime(clock, metrics, seed=self._seed, feed=environment.feed)
 
     async def run(self) -> None:
         """Until it is cancelled, or the runtime is stopped."""
-        watches = asyncio.create_task(self._cache.run(), name="watches")
+        background = [asyncio.create_task(self._cache.run(), name="watches")]
         try:
             await self._cache.wait_until_listed()
             self._declared.apply()
             await self._cloud.refresh()
             self._add_controllers()
+            reader = InterruptionQueueReader(self._context, self._interruption)
+            background.append(asyncio.create_task(reader.run(), name=reader.name))
             await self.runtime.run()
         finally:
-            watches.cancel()
-            await asyncio.gather(watches, return_exceptions=True)
+            for task in background:
+                task.cancel()
+            await asyncio.gather(*background, return_exceptions=True)
 
     def _add_controllers(self) -> None:
         self._add_pool_controllers()
@@ -134,11 +151,20 @@ class ControllerManager:
         self._add(DisruptionConditions(context), workers=10)
         self._add(DriftDetection(self._for(DriftDetection.name), self._declared), workers=10)
         self._add(Expiration(context))
+        if context.settings.node_repair:
+            self._add(NodeRepair(context))
 
     def _add_cloud_controllers(self) -> None:
         """What is looked after in the cloud."""
+        context, declared = self._context, self._declared
         self._add(CloudRefresh(self._for(CloudRefresh.name)))
         self._add(GarbageCollection(self._for(GarbageCollection.name)))
+        self._add(CapacityReservationLabels(context))
+        self._add(CapacityBlockExpiration(context))
+        self._add(InstanceStatusChecks(context, self._interruption))
+        self._add(InstanceTagging(context))
+        self._add(DiscoveredCapacity(context))
+        self._add(UnusedCloudResources(context, declared))
 
     def _add(self, reconciler: Reconciler, *, workers: int = 1) -> None:
         self.runtime.add(reconciler, workers=workers)

@@ -39,7 +39,9 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     disruption_options: DisruptionOptions = DEFAULT_DISRUPTION_OPTIONS
     """Its options of planning are replaced by those above."""
     node_repair: bool = False
-    """The feature gate."""
+    """The feature gate NodeRepair."""
+    capacity_buffer: bool = False
+    """The feature gate CapacityBuffer."""
 
     @property
     def nomination_seconds(self) -> float:
