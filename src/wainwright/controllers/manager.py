@@ -14,6 +14,12 @@ from wainwright.api.wire import WireStruct
 from wainwright.clock import Clock
 from wainwright.cloud import CloudProvider, LaunchLog
 from wainwright.cluster import Cluster
+from wainwright.controllers.capacity_buffers import (
+    BUFFER_KINDS,
+    CapacityBufferProvisioning,
+    CapacityBuffers,
+    VirtualPods,
+)
 from wainwright.controllers.capacity_reservations import (
     CapacityBlockExpiration,
     CapacityReservationLabels,
@@ -83,7 +89,8 @@ class ControllerEnvironment(msgspec.Struct, frozen=True, kw_only=True):
 class ControllerManager:
     def __init__(self, environment: ControllerEnvironment, settings: ControllerSettings) -> None:
         cluster, clock, metrics = environment.cluster, environment.clock, environment.metrics
-        self._cache = ClusterCache(cluster, clock, WATCHED_KINDS)
+        kinds = (*WATCHED_KINDS, *(BUFFER_KINDS if settings.capacity_buffer else ()))
+        self._cache = ClusterCache(cluster, clock, kinds)
         self._cloud = environment.make_cloud(NodeClaimLaunchLog(cluster, self._cache))
         self._context = ControllerContext(
             cache=self._cache,
@@ -136,6 +143,13 @@ class ControllerManager:
         creator = ClaimCreator(context.cache, context.metrics, Random(f"{self._seed} names"))
         queue = DisruptionQueue(context, creator)
         self._add(Provisioner(context, declared, creator))
+        if context.settings.capacity_buffer:
+            virtual = VirtualPods(context.cache)
+            buffers = CapacityBuffers(context, virtual)
+            self._add(buffers)
+            self._add(
+                CapacityBufferProvisioning(context, declared, creator, virtual, buffers.look_at)
+            )
         self._add(queue)
         self._add(Disruption(context, declared, queue))
 
