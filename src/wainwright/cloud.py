@@ -9,7 +9,7 @@ Node classes and overrides are specific to each cloud. Controllers pass them on 
 objects, and write back the status and annotations that they get.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
@@ -110,6 +110,15 @@ class LabelChange(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     change: dict[str, str]
     remove: tuple[str, ...] = ()
+
+
+class RepairPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """A condition of nodes that shows that the instance is broken."""
+
+    condition: str
+    status: str
+    toleration: float
+    """Seconds for which it may last before the node is replaced."""
 
 
 class LaunchLogEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -248,16 +257,27 @@ class CloudProvider(Protocol):
         """Excludes the offering from launches for a while: its capacity was just reclaimed."""
         ...
 
-    def interruptions(self) -> AsyncIterator[Interruption]:
+    def interruptions(self) -> AsyncGenerator[Interruption, None]:
         """Interruptions as they arrive; never ends.
 
-        Fetching the next one acknowledges the one before; one that was not acknowledged is
-        delivered again.
+        Fetching the next one acknowledges the one before; one that was not acknowledged, because
+        the generator was closed instead, is delivered again.
         """
         ...
 
     async def unhealthy_instances(self) -> Sequence[Interruption]:
         """Instances that now fail checks or have scheduled events. To be called every minute."""
+        ...
+
+    @property
+    def next_unhealthy(self) -> float | None:
+        """When an instance whose checks failed at the last look will count as unhealthy, if they go
+        on failing; None if no other check failed.
+        """
+        ...
+
+    def repair_policies(self) -> Sequence[RepairPolicy]:
+        """Conditions of nodes that no restart of a daemon repairs."""
         ...
 
     async def garbage_collect(self, claims: Iterable[NodeClaim]) -> None:

@@ -5,7 +5,7 @@ cloud provider (Create, Delete, Get, List, GetInstanceTypes, IsDrifted). Methods
 provider does not have are passed on without a metric.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Iterable, Sequence
 from typing import Final, TypeVar
 
 from wainwright.clock import Clock
@@ -17,6 +17,7 @@ from wainwright.cloud import (
     NodePoolCatalog,
     OfferedTypes,
     RecoveredLaunches,
+    RepairPolicy,
     ReservedNode,
 )
 from wainwright.errors import CloudProviderError
@@ -119,11 +120,18 @@ class MeteredCloudProvider:
     def mark_unavailable(self, instance_type: str, zone: str, capacity_type: str) -> None:
         self._provider.mark_unavailable(instance_type, zone, capacity_type)
 
-    def interruptions(self) -> AsyncIterator[Interruption]:
+    def interruptions(self) -> AsyncGenerator[Interruption, None]:
         return self._provider.interruptions()
 
     async def unhealthy_instances(self) -> Sequence[Interruption]:
         return await self._provider.unhealthy_instances()
+
+    @property
+    def next_unhealthy(self) -> float | None:
+        return self._provider.next_unhealthy
+
+    def repair_policies(self) -> Sequence[RepairPolicy]:
+        return self._provider.repair_policies()
 
     async def garbage_collect(self, claims: Iterable[NodeClaim]) -> None:
         await self._provider.garbage_collect(claims)

@@ -328,6 +328,12 @@ DISRUPTION_QUEUE_FAILURES: Final = Metric(
     kind=MetricKind.COUNTER,
     labels=("consolidation_type",),
 )
+NODECLAIMS_UNHEALTHY: Final = Metric(
+    name="karpenter_nodeclaims_unhealthy_disrupted_total",
+    help="NodeClaims that were deleted because of a condition of their node.",
+    kind=MetricKind.COUNTER,
+    labels=("condition", "nodepool", "capacity_type", "image_id"),
+)
 NODECLAIMS_DISRUPTED: Final = Metric(
     name="karpenter_nodeclaims_disrupted_total",
     help="NodeClaims that were deleted, by why.",

@@ -26,6 +26,7 @@ from wainwright.api.karpenter.shared_fields import NodeClassRef
 from wainwright.api.kubernetes.cluster import Namespace, Node, PodDisruptionBudget
 from wainwright.api.kubernetes.meta import ObjectReference
 from wainwright.api.kubernetes.operations import (
+    CapacityBuffer,
     ConfigMap,
     Event,
     Lease,
@@ -756,7 +757,7 @@ async def a_volume_attachment_comes_and_goes(tested: TestedCluster) -> None:
 
 @on_each_cluster
 async def every_kind_can_be_listed(tested: TestedCluster) -> None:
-    for kind in served_resources():
+    for kind in served_resources().keys() - {CapacityBuffer}:  # its CRD is not ours to install
         assert int((await tested.cluster.list(kind)).resource_version) > 0
 
 

@@ -34,6 +34,7 @@ from wainwright.cloud import CloudProvider, LaunchLog
 from wainwright.cluster import Cluster
 from wainwright.controllers.conditions import format_timestamp
 from wainwright.controllers.manager import ControllerEnvironment, ControllerManager
+from wainwright.controllers.runtime import ChangeFeed
 from wainwright.controllers.settings import ControllerSettings
 from wainwright.emulator.emulated_account import EmulatedAwsAccount
 from wainwright.emulator.settings import EmulatorSettings
@@ -88,7 +89,7 @@ def pending_pod(name: str = "web-0", cpu: str = "1", memory: str = "1Gi", **more
 
 
 class ControlledCluster:
-    """`settings`, `provider_options`, `port` and `seam` may be replaced before `start`."""
+    """`settings`, `provider_options`, `port`, `seam`, `feed` may be replaced before `start`."""
 
     def __init__(
         self,
@@ -112,6 +113,7 @@ class ControlledCluster:
         self.provider_options = ProviderOptions(
             cluster=ClusterConfig(name="wain", region="us-east-1"), queue="wain"
         )
+        self.feed: ChangeFeed | None = None
         self.manager: ControllerManager | None = None
         self._processes = 0
         self._running: asyncio.Task[None] | None = None
@@ -138,6 +140,7 @@ class ControlledCluster:
             clock=self.clock,
             metrics=self.metrics,
             seed=f"process {self._processes}",
+            feed=self.feed,
         )
         self.manager = ControllerManager(environment, self.settings)
         self._running = asyncio.create_task(self.manager.run())
@@ -273,11 +276,20 @@ def run_cluster(
             await story(cluster)
         finally:
             await cluster.kill()
+            await _end_tasks()
 
     try:
         clock.run(main())
     finally:
         clock.close()
+
+
+async def _end_tasks() -> None:
+    """What a killed process leaves behind, such as lookups that several callers wait for."""
+    others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
 
 
 def conditions(

@@ -8,7 +8,14 @@ import msgspec
 from wainwright.api.kinds import CUSTOM_RESOURCES
 from wainwright.api.kubernetes.label_validation import CLUSTER_SCOPED_KINDS
 from wainwright.api.kubernetes.object_reader import KUBERNETES_KINDS
-from wainwright.api.kubernetes.operations import ConfigMap, Event, Lease, VolumeAttachment
+from wainwright.api.kubernetes.operations import (
+    CapacityBuffer,
+    ConfigMap,
+    Event,
+    Lease,
+    PodTemplate,
+    VolumeAttachment,
+)
 from wainwright.api.wire import WireStruct
 
 KINDS_WITHOUT_GENERATION: Final = frozenset(
@@ -28,13 +35,24 @@ KINDS_WITHOUT_GENERATION: Final = frozenset(
     }
 )
 KINDS_WITHOUT_STATUS: Final = frozenset(
-    {"CSINode", "ConfigMap", "Event", "Lease", "PriorityClass", "RuntimeClass", "StorageClass"}
+    {
+        "CSINode",
+        "ConfigMap",
+        "Event",
+        "Lease",
+        "PodTemplate",
+        "PriorityClass",
+        "RuntimeClass",
+        "StorageClass",
+    }
 )
 OPERATION_KINDS: Final[dict[tuple[str, str], type[WireStruct]]] = {
     ("v1", "ConfigMap"): ConfigMap,
     ("v1", "Event"): Event,
     ("coordination.k8s.io/v1", "Lease"): Lease,
     ("storage.k8s.io/v1", "VolumeAttachment"): VolumeAttachment,
+    ("v1", "PodTemplate"): PodTemplate,
+    ("autoscaling.x-k8s.io/v1beta1", "CapacityBuffer"): CapacityBuffer,
 }
 """Kinds that controllers use and no manifest of a plan holds."""
 

@@ -12,7 +12,7 @@ skipped.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
@@ -174,8 +174,10 @@ class InterruptionQueue:
         self._logged: dict[str, None] = {}
         """Ids of messages that were logged; one that cannot be deleted is delivered again."""
 
-    async def events(self) -> AsyncIterator[Interruption]:
-        """Fetching the next interruption acknowledges the one before."""
+    async def events(self) -> AsyncGenerator[Interruption, None]:
+        """Fetching the next interruption acknowledges the one before; closing the generator does
+        not.
+        """
         while True:
             for message in await self._receive():
                 for event in self._parse_message(message):
@@ -251,12 +253,16 @@ class InstanceStatusProvider:
         self._clock = clock
         self._metrics = metrics
         self._counted: set[tuple[InterruptionKind, str]] = set()
+        self.next_unhealthy: float | None = None
+        """When a check that has not failed for long at the last look will have."""
 
     async def list_unhealthy(self) -> list[Interruption]:
         """Current problems, each instance once per kind. To be called every minute."""
         responses = await asyncio.gather(*map(self._describe_status, STATUS_FILTERS))
         rows = [row for response in responses for row in response]
         now = self._clock.now()
+        ends = (since + IMPAIRED_TOLERANCE for row in rows for _, since in _impairments(row))
+        self.next_unhealthy = min((end for end in ends if end > now), default=None)
         all_interruptions = [
             each for row in rows for each in (*failed_checks(row, now), *scheduled_events(row, now))
         ]
@@ -278,13 +284,18 @@ class InstanceStatusProvider:
 
 def failed_checks(row: Row, now: float) -> Iterator[Interruption]:
     """Checks that have failed for longer than the tolerance."""
+    for check, since in _impairments(row):
+        if now - since >= IMPAIRED_TOLERANCE:
+            yield _status_interruption(row, InterruptionKind.UNHEALTHY, now, check)
+
+
+def _impairments(row: Row) -> Iterator[tuple[str, float]]:
+    """The checks that fail now, and since when."""
     for check in STATUS_CHECKS:
         for detail in (row.get(check) or {}).get("Details") or ():
             since = detail.get("ImpairedSince")
-            if since is not None and now - since.timestamp() >= IMPAIRED_TOLERANCE:
-                yield _status_interruption(
-                    row, InterruptionKind.UNHEALTHY, now, f"{check} {detail.get('Name', '')}"
-                )
+            if since is not None:
+                yield f"{check} {detail.get('Name', '')}", since.timestamp()
 
 
 def scheduled_events(row: Row, now: float) -> Iterator[Interruption]:

@@ -4,7 +4,7 @@ Errors of AWS are converted here: only the subclasses of CloudProviderError in `
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from secrets import token_hex
 from typing import Final
@@ -75,6 +75,7 @@ from wainwright.cloud import (
     ObjectRemark,
     OfferedTypes,
     RecoveredLaunches,
+    RepairPolicy,
     ReservedNode,
 )
 from wainwright.errors import (
@@ -98,6 +99,19 @@ from wainwright.model.snapshot import ReservationState
 
 INSTANCE_PROFILE_ANNOTATION: Final = "karpenter.k8s.aws/instance-profile-name"
 MAX_SUBSTITUTIONS: Final = 5  # reservations that are tried in place of one that is full
+REPAIR_POLICIES: Final = tuple(
+    RepairPolicy(condition=condition, status=status, toleration=minutes * 60.0)
+    for condition, status, minutes in (
+        ("Ready", "False", 30),
+        ("Ready", "Unknown", 30),
+        ("StorageReady", "False", 30),
+        ("NetworkingReady", "False", 30),
+        ("KernelReady", "False", 30),
+        ("ContainerRuntimeReady", "False", 30),
+        ("AcceleratedHardwareReady", "False", 10),
+    )
+)
+"""What the kubelet and the node monitoring agent of EKS report."""
 PINNED_LABELS: Final = frozenset({RESERVATION_ID})
 """An instance may be in another reservation than the one that its claim is pinned to."""
 
@@ -600,12 +614,19 @@ class AwsCloudProvider:
     def mark_unavailable(self, instance_type: str, zone: str, capacity_type: str) -> None:
         self._components.unavailable_offerings.mark(instance_type, zone, capacity_type)
 
-    def interruptions(self) -> AsyncIterator[Interruption]:
+    def interruptions(self) -> AsyncGenerator[Interruption, None]:
         return self._components.interruption_queue.events()
 
     async def unhealthy_instances(self) -> Sequence[Interruption]:
         with _error_context("looking at the status of instances"):
             return await self._components.instance_statuses.list_unhealthy()
+
+    @property
+    def next_unhealthy(self) -> float | None:
+        return self._components.instance_statuses.next_unhealthy
+
+    def repair_policies(self) -> Sequence[RepairPolicy]:
+        return REPAIR_POLICIES
 
     # Garbage collection
 

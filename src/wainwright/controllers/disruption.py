@@ -75,7 +75,7 @@ class Disruption:
 
     async def _pass(self, options: DisruptionOptions) -> DisruptionPass:
         self._catalogs = catalogs = await self._declared.catalogs()
-        snapshot = self._state.snapshot(catalogs.values())
+        snapshot = self._state.with_virtual_pods(self._state.snapshot(catalogs.values()))
         pools = tuple(
             pool
             for pool in snapshot.pools

@@ -56,6 +56,10 @@ class LaunchBackoff:
             launches = self._by_pod.setdefault(uid, {}).setdefault(pool, _Launches())
             launches.claims.add(claim.metadata.uid)
 
+    def forget(self, uid: str) -> None:
+        """The pod has found room; what was launched for it no longer counts."""
+        self._by_pod.pop(uid, None)
+
     def blocked_pools(self, uid: str, now: float) -> list[str]:
         """The pools that may launch no node for the pod now."""
         pools = self._by_pod.get(uid, {})

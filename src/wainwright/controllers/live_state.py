@@ -4,7 +4,7 @@ It is what the planner sees, and what only this process knows: the nodes that po
 onto. Nothing may act before it is in sync.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -42,6 +42,8 @@ from wainwright.clock import Clock
 from wainwright.cloud import NodePoolCatalog
 from wainwright.controllers.cluster_cache import Change, ClusterCache
 from wainwright.controllers.conditions import LAUNCHED, UNKNOWN
+from wainwright.model.pod import Pod as ModelPod
+from wainwright.model.snapshot import Node as ModelNode
 from wainwright.model.snapshot import Snapshot
 from wainwright.translate.cluster_state import ClusterState
 from wainwright.translate.topology import DefaultConstraints
@@ -94,6 +96,10 @@ class LiveState:
         self._keeping_pods: set[str] = set()
         self._planned_pods: dict[str, tuple[str, ...]] = {}
         """By name of a claim that is not launched yet, the pods that it was made for."""
+        self.virtual_pods: Mapping[str, tuple[ModelPod, ...]] = {}
+        """Of capacity buffers: by name of node or claim the pods that it has to have room for."""
+        self._nodes_with_virtual_pods: dict[str, tuple[ModelNode, ModelNode]] = {}
+        """By name the node without them and with them: the same object as long as both are."""
         self.nodes_by_provider_id = cache.index(Node, lambda node: node.spec.providerID)
         self.claims_by_provider_id = cache.index(NodeClaim, _provider_id)
         self.pods_by_node = cache.index(Pod, lambda pod: pod.spec.nodeName)
@@ -169,6 +175,26 @@ class LiveState:
             yield
         finally:
             self._keeping_pods.difference_update(names)
+
+    def with_virtual_pods(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot as disruption sees it: nodes of capacity buffers are not empty, and what
+        takes their place must have the same room.
+        """
+        if not self.virtual_pods:
+            return snapshot
+        nodes = tuple(
+            self._with_virtual_pods(node) if node.name in self.virtual_pods else node
+            for node in snapshot.nodes
+        )
+        return msgspec.structs.replace(snapshot, nodes=nodes)
+
+    def _with_virtual_pods(self, node: ModelNode) -> ModelNode:
+        pods = (*node.pods, *self.virtual_pods[node.name])
+        known, joined = self._nodes_with_virtual_pods.get(node.name, (None, node))
+        if known is not node or joined.pods != pods:
+            joined = msgspec.structs.replace(node, pods=pods)
+            self._nodes_with_virtual_pods[node.name] = node, joined
+        return joined
 
     def claims_of_node(self, node: Node) -> list[NodeClaim]:
         return self.claims_by_provider_id.get(node.spec.providerID)

@@ -14,19 +14,36 @@ from wainwright.api.wire import WireStruct
 from wainwright.clock import Clock
 from wainwright.cloud import CloudProvider, LaunchLog
 from wainwright.cluster import Cluster
+from wainwright.controllers.capacity_buffers import (
+    BUFFER_KINDS,
+    CapacityBufferProvisioning,
+    CapacityBuffers,
+    VirtualPods,
+)
+from wainwright.controllers.capacity_reservations import (
+    CapacityBlockExpiration,
+    CapacityReservationLabels,
+)
 from wainwright.controllers.claim_creation import ClaimCreator
 from wainwright.controllers.cloud_upkeep import CloudRefresh, GarbageCollection
 from wainwright.controllers.cluster_cache import ClusterCache
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.declared_objects import DeclaredObjectsTracker
+from wainwright.controllers.discovered_capacity import DiscoveredCapacity
 from wainwright.controllers.disruption import Disruption
 from wainwright.controllers.disruption_conditions import DisruptionConditions, PodEvents
 from wainwright.controllers.disruption_queue import DisruptionQueue
 from wainwright.controllers.drift_detection import DriftDetection
 from wainwright.controllers.events import EventRecorder
 from wainwright.controllers.expiration import Expiration
+from wainwright.controllers.interruption import (
+    InstanceStatusChecks,
+    InterruptionHandler,
+    InterruptionQueueReader,
+)
 from wainwright.controllers.launch_log import NodeClaimLaunchLog
 from wainwright.controllers.live_state import SNAPSHOT_KINDS, LiveState
+from wainwright.controllers.node_repair import NodeRepair
 from wainwright.controllers.node_termination import NodeTermination, PodEviction
 from wainwright.controllers.nodeclaim_lifecycle import NodeClaimLifecycle
 from wainwright.controllers.nodeclass_status import NodeClassStatus
@@ -38,6 +55,8 @@ from wainwright.controllers.provisioning import Provisioner
 from wainwright.controllers.registration_health import RegistrationHealth
 from wainwright.controllers.runtime import ChangeFeed, ControllerRuntime, Reconciler
 from wainwright.controllers.settings import ControllerSettings
+from wainwright.controllers.tagging import InstanceTagging
+from wainwright.controllers.unused_cloud_resources import UnusedCloudResources
 from wainwright.metered_cloud import MeteredCloudProvider
 from wainwright.metrics import MetricsRegistry
 
@@ -71,7 +90,8 @@ class ControllerEnvironment(msgspec.Struct, frozen=True, kw_only=True):
 class ControllerManager:
     def __init__(self, environment: ControllerEnvironment, settings: ControllerSettings) -> None:
         cluster, clock, metrics = environment.cluster, environment.clock, environment.metrics
-        self._cache = ClusterCache(cluster, clock, WATCHED_KINDS)
+        kinds = (*WATCHED_KINDS, *(BUFFER_KINDS if settings.capacity_buffer else ()))
+        self._cache = ClusterCache(cluster, clock, kinds)
         self._cloud = environment.make_cloud(NodeClaimLaunchLog(cluster, self._cache))
         self._context = ControllerContext(
             cache=self._cache,
@@ -85,20 +105,24 @@ class ControllerManager:
         self._seed = environment.seed
         self._declared = DeclaredObjectsTracker(self._cache, self._cloud)
         self._health = RegistrationHealth(self._cache, clock)
+        self._interruption = InterruptionHandler(self._context)
         self.runtime = ControllerRuntime(clock, metrics, seed=self._seed, feed=environment.feed)
 
     async def run(self) -> None:
         """Until it is cancelled, or the runtime is stopped."""
-        watches = asyncio.create_task(self._cache.run(), name="watches")
+        background = [asyncio.create_task(self._cache.run(), name="watches")]
         try:
             await self._cache.wait_until_listed()
             self._declared.apply()
             await self._cloud.refresh()
             self._add_controllers()
+            reader = InterruptionQueueReader(self._context, self._interruption)
+            background.append(asyncio.create_task(reader.run(), name=reader.name))
             await self.runtime.run()
         finally:
-            watches.cancel()
-            await asyncio.gather(watches, return_exceptions=True)
+            for task in background:
+                task.cancel()
+            await asyncio.gather(*background, return_exceptions=True)
 
     def _add_controllers(self) -> None:
         self._add_pool_controllers()
@@ -123,6 +147,13 @@ class ControllerManager:
         )
         queue = DisruptionQueue(context, creator)
         self._add(Provisioner(context, declared, creator))
+        if context.settings.capacity_buffer:
+            virtual = VirtualPods(context.cache)
+            buffers = CapacityBuffers(context, virtual)
+            self._add(buffers)
+            self._add(
+                CapacityBufferProvisioning(context, declared, creator, virtual, buffers.look_at)
+            )
         self._add(queue)
         self._add(Disruption(context, declared, queue))
 
@@ -138,11 +169,20 @@ class ControllerManager:
         self._add(DisruptionConditions(context), workers=10)
         self._add(DriftDetection(self._for(DriftDetection.name), self._declared), workers=10)
         self._add(Expiration(context))
+        if context.settings.node_repair:
+            self._add(NodeRepair(context))
 
     def _add_cloud_controllers(self) -> None:
         """What is looked after in the cloud."""
+        context, declared = self._context, self._declared
         self._add(CloudRefresh(self._for(CloudRefresh.name)))
         self._add(GarbageCollection(self._for(GarbageCollection.name)))
+        self._add(CapacityReservationLabels(context))
+        self._add(CapacityBlockExpiration(context))
+        self._add(InstanceStatusChecks(context, self._interruption))
+        self._add(InstanceTagging(context))
+        self._add(DiscoveredCapacity(context))
+        self._add(UnusedCloudResources(context, declared))
 
     def _add(self, reconciler: Reconciler, *, workers: int = 1) -> None:
         self.runtime.add(reconciler, workers=workers)

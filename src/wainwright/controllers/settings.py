@@ -45,7 +45,9 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     registration_timeout: float = REGISTRATION_TIMEOUT
     """Seconds after the launch by which its node must have joined."""
     node_repair: bool = False
-    """The feature gate."""
+    """The feature gate NodeRepair."""
+    capacity_buffer: bool = False
+    """The feature gate CapacityBuffer."""
 
     @property
     def nomination_seconds(self) -> float:

@@ -1,9 +1,8 @@
 """Rows of docs/aws-rows.md on what happens to instances after their launch, and on prices (ANC)."""
 
 import asyncio
-from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import pytest
@@ -106,7 +105,7 @@ def test_anc_6_a_name_tag_of_the_class_stays_and_tagging_is_limited_to_one_per_s
 
 async def next_event(scene: ProviderScene, *kinds: InterruptionKind) -> Interruption:
     """The next interruption of one of these kinds."""
-    stream = cast(AsyncGenerator[Interruption, None], scene.cloud.interruptions())
+    stream = scene.cloud.interruptions()
     async with aclosing(stream):
         async for each in stream:
             if each.kind in kinds:

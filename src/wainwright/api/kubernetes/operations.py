@@ -1,7 +1,10 @@
-"""Kinds that only running controllers read and write: Event, Lease, ConfigMap, VolumeAttachment."""
+"""Kinds that only running controllers read and write: Event, Lease, ConfigMap, VolumeAttachment,
+CapacityBuffer with PodTemplate.
+"""
 
-from wainwright.api.kubernetes.meta import KubernetesStruct, ObjectReference
-from wainwright.api.wire import ObjectMeta
+from wainwright.api.kubernetes.meta import KubernetesStruct, ObjectReference, ResourceList
+from wainwright.api.kubernetes.workloads import PodTemplateSpec
+from wainwright.api.wire import Condition, ObjectMeta
 
 
 class EventSource(KubernetesStruct, frozen=True, kw_only=True):
@@ -72,3 +75,53 @@ class VolumeAttachment(KubernetesStruct, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: VolumeAttachmentSpec = VolumeAttachmentSpec()
     status: VolumeAttachmentStatus = VolumeAttachmentStatus()
+
+
+class PodTemplate(KubernetesStruct, frozen=True, kw_only=True):
+    apiVersion: str = "v1"
+    kind: str = "PodTemplate"
+    metadata: ObjectMeta = ObjectMeta()
+    template: PodTemplateSpec = PodTemplateSpec()
+
+
+class LocalObjectReference(KubernetesStruct, frozen=True, kw_only=True):
+    """An object in the same namespace."""
+
+    name: str = ""
+
+
+class ScalableReference(KubernetesStruct, frozen=True, kw_only=True):
+    """A workload in the same namespace."""
+
+    apiGroup: str = ""
+    kind: str = ""
+    name: str = ""
+
+
+class CapacityBufferSpec(KubernetesStruct, frozen=True, kw_only=True):
+    provisioningStrategy: str = ""
+    """Empty means buffer.x-k8s.io/active-capacity."""
+    podTemplateRef: LocalObjectReference | None = None
+    scalableRef: ScalableReference | None = None
+    replicas: int | None = None
+    percentage: int | None = None
+    """Of the replicas of the workload."""
+    limits: ResourceList | None = None
+
+
+class CapacityBufferStatus(KubernetesStruct, frozen=True, kw_only=True):
+    podTemplateRef: LocalObjectReference | None = None
+    podTemplateGeneration: int | None = None
+    replicas: int | None = None
+    provisioningStrategy: str = ""
+    conditions: list[Condition] | None = None
+
+
+class CapacityBuffer(KubernetesStruct, frozen=True, kw_only=True):
+    """Room that is kept free for pods which may come. Its CRD is SIG Autoscaling's, not ours."""
+
+    apiVersion: str = "autoscaling.x-k8s.io/v1beta1"
+    kind: str = "CapacityBuffer"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: CapacityBufferSpec = CapacityBufferSpec()
+    status: CapacityBufferStatus | None = None

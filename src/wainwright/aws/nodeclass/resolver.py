@@ -6,7 +6,7 @@ request, the condition has the error.
 """
 
 import asyncio
-from collections.abc import Awaitable, Collection, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from typing import Any, TypeVar
 
 import msgspec
@@ -98,20 +98,16 @@ class NodeClassResolver:
 
     async def resolve(self, node_class: EC2NodeClass) -> ResolvedNodeClass:
         images, reservations, placement, subnets, groups, profile = await asyncio.gather(
-            self._resolve_part(node_class, AMIS_READY, self._images.find(node_class), ()),
+            self._resolve_part(node_class, AMIS_READY, self._images.find, tuple),
             self._resolve_part(
-                node_class, CAPACITY_RESERVATIONS_READY, self._reservations.find(node_class), ()
+                node_class, CAPACITY_RESERVATIONS_READY, self._reservations.find, tuple
             ),
             self._resolve_part(
-                node_class, PLACEMENT_GROUP_READY, self._placement.find(node_class), None
+                node_class, PLACEMENT_GROUP_READY, self._placement.find, lambda: None
             ),
-            self._resolve_part(node_class, SUBNETS_READY, self._subnets.find(node_class), ()),
-            self._resolve_part(
-                node_class, SECURITY_GROUPS_READY, self._groups.find(node_class), ()
-            ),
-            self._resolve_part(
-                node_class, INSTANCE_PROFILE_READY, self.profiles.find(node_class), ""
-            ),
+            self._resolve_part(node_class, SUBNETS_READY, self._subnets.find, tuple),
+            self._resolve_part(node_class, SECURITY_GROUPS_READY, self._groups.find, tuple),
+            self._resolve_part(node_class, INSTANCE_PROFILE_READY, self.profiles.find, str),
         )
         parts: list[ResolvedPart[Any]] = [images, subnets, groups, profile, reservations, placement]
         resolved = ResolvedNodeClass(
@@ -133,8 +129,12 @@ class NodeClassResolver:
     ) -> ResolvedNodeClass:
         """The resolved class with its conditions."""
         conditions = [part.condition for part in parts]
-        validation = self._validation.find(node_class, resolved, conditions)
-        validated = await self._resolve_part(node_class, VALIDATION_SUCCEEDED, validation, None)
+        validated = await self._resolve_part(
+            node_class,
+            VALIDATION_SUCCEEDED,
+            lambda each: self._validation.find(each, resolved, conditions),
+            lambda: None,
+        )
         conditions = [*conditions, validated.condition, *deprecation_conditions(resolved.images)]
         before = (node_class.status.conditions if node_class.status else None) or ()
         return msgspec.structs.replace(
@@ -152,19 +152,19 @@ class NodeClassResolver:
         self,
         node_class: EC2NodeClass,
         condition_type: str,
-        lookup: Awaitable[ResolvedPart[Value]],
-        default: Value,
+        find: Callable[[EC2NodeClass], Coroutine[Any, Any, ResolvedPart[Value]]],
+        empty: Callable[[], Value],
     ) -> ResolvedPart[Value]:
         """The result of the lookup; after a transient error the last one for the same spec."""
         key = (node_class.metadata.uid or node_class.metadata.name, condition_type)
         spec = msgspec.json.encode(node_class.spec, order="deterministic")
         try:
-            part = await lookup
+            part = await find(node_class)
         except AwsError as error:
             last_spec, last = self._last.get(key, (b"", None))
             known = last if last_spec == spec and is_transient(error) else None
             return known or ResolvedPart(
-                value=default,
+                value=empty(),
                 condition=_lookup_failed(condition_type, error),
                 requeue_after=ERROR_REQUEUE_SECONDS,
             )
