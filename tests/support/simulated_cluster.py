@@ -57,7 +57,9 @@ class SimulatedCluster:
         """The node of every pod, empty where it has none."""
         return {name: pod.spec.nodeName for name, pod in (await self.pods(namespace)).items()}
 
-    def launch(self, instance_type: str = "m5.large", *, user_data: str | None = None) -> str:
+    def launch(
+        self, instance_type: str = "m5.large", *, user_data: str | None = None, claim: str = ""
+    ) -> str:
         """Starts an instance, by default one that joins the cluster; its id."""
         images = self.account.services.images.state.images.values()
         text = self.user_data() if user_data is None else user_data
@@ -70,6 +72,12 @@ class SimulatedCluster:
                 "MinCount": 1,
                 "MaxCount": 1,
                 "UserData": b64encode(text.encode()).decode(),
+                "TagSpecifications": [
+                    {
+                        "ResourceType": "instance",
+                        "Tags": [{"Key": "karpenter.sh/nodeclaim", "Value": claim}],
+                    }
+                ],
             },
         )
         return str(answer["Instances"][0]["InstanceId"])

@@ -58,6 +58,7 @@ from wainwright.translate.object_metadata import parse_timestamp
 
 RUNS_FOR_ANNOTATION: Final = "wainwright.dev/runs-for"
 """How long a pod runs before it succeeds, unless its restartPolicy is Always."""
+CLAIM_TAG: Final = "karpenter.sh/nodeclaim"
 EBS_DRIVER: Final = "ebs.csi.aws.com"
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 PLAIN_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage", "pods")
@@ -106,9 +107,12 @@ class Kubelets:
         seed: int = 0,
         resources_of: ResourcesOfInstance | None = None,
     ) -> None:
+        """`resources_of`: what an instance offers; None, or where it answers None: as its NodeClaim
+        says, and without one as its user data do.
+        """
         self._cluster, self._clock = informers.cluster, informers.clock
         self._instances = account.services.instances
-        self._boots = NodeBoots(account, options, seed, resources_of)
+        self._boots = NodeBoots(account, options, seed, resources_of or self._claimed_resources)
         self._options = options
         self._nodes = informers.of(Node)
         self._claims = informers.of(NodeClaim)
@@ -168,6 +172,14 @@ class Kubelets:
     def silent_since(self, node: str) -> float | None:
         identity = self._identity(node)
         return earliest(self._silent.get(identity), self._ended.get(identity))
+
+    def _claimed_resources(self, instance: Instance) -> NodeResources | None:
+        """What the catalogue says of the instance, as our controllers wrote it onto its claim."""
+        claim = self._claims.objects.get(instance.tags.get(CLAIM_TAG, ""))
+        status = claim.status if claim is not None else None
+        if status is None or status.capacity is None or status.allocatable is None:
+            return None
+        return {**status.capacity}, {**status.allocatable}
 
     def boot_failure(self, instance_id: str) -> BootFailure | None:
         """Why the instance never registers, where its user data are the reason."""
@@ -355,7 +367,7 @@ class NodeBoots:
         account: EmulatedAwsAccount,
         options: KubeletOptions,
         seed: int,
-        resources_of: ResourcesOfInstance | None,
+        resources_of: ResourcesOfInstance,
     ) -> None:
         services = account.services
         self._types: Mapping[str, InstanceTypeInfo] = built_in_instance_types()
@@ -428,7 +440,7 @@ class NodeBoots:
         )
 
     def _resources(self, instance: Instance, booted: BootedNode) -> NodeResources:
-        given = self._resources_of(instance) if self._resources_of is not None else None
+        given = self._resources_of(instance)
         if given is None:
             devices = _devices(self._types[instance.type])
             given = (

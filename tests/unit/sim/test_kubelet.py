@@ -175,6 +175,23 @@ def test_devices_appear_when_the_node_is_ready() -> None:
     play(story)
 
 
+def test_an_instance_offers_what_its_claim_says() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        instance = cluster.launch(claim="claim")
+        made = claim("us-east-1a", instance, [])
+        resources = {"cpu": "2", "memory": "7000Mi", "pods": "29", "vpc.amazonaws.com/pod-eni": "9"}
+        made["status"] |= {"capacity": resources, "allocatable": {**resources, "cpu": "1930m"}}
+        cluster.load(made)
+        await cluster.wait(42)
+        expected = {name: resources[name] for name in ("cpu", "memory", "pods")}
+        assert (await only_node(cluster)).status.capacity == expected
+        await cluster.wait(10)
+        assert (await only_node(cluster)).status.capacity == resources
+        assert ((await only_node(cluster)).status.allocatable or {})["cpu"] == "1930m"
+
+    play(story)
+
+
 def test_every_instance_offers_less_where_that_is_said() -> None:
     memory: list[int] = []
 
