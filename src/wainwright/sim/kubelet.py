@@ -121,6 +121,7 @@ class Kubelets:
         """Lost instances (or nodes without one), and since when they do not answer."""
         self._ended: dict[str, float] = {}
         self._node_of: dict[str, str] = {}
+        self._waiting_for_name: dict[str, str] = {}
         self._silence_handlers: list[SilenceHandler] = []
         self._worker = KeyedWorker(self._clock, self._work_on_instance)
         self._taint_worker = KeyedWorker(self._clock, self._remove_startup_taints)
@@ -214,6 +215,9 @@ class Kubelets:
         identity = node.spec.providerID.rpartition("/")[2] or node.metadata.name
         if after is None:
             self._node_of.pop(identity, None)
+            waiting = self._waiting_for_name.pop(node.metadata.name, None)
+            if waiting is not None:
+                self._worker.add(waiting)
             return
         if before is None or before.spec.providerID != after.spec.providerID:
             self._node_of[identity] = node.metadata.name
@@ -248,8 +252,8 @@ class Kubelets:
 
     async def _join(self, instance: Instance) -> None:
         moment = self._boots.joins_at(instance)
-        if moment is None:
-            return
+        if moment is None or self._boots.has_joined(instance.id):
+            return  # a kubelet registers once, when it starts
         if moment > self._clock.now():
             self._worker.add_at(instance.id, moment)
             return
@@ -259,6 +263,8 @@ class Kubelets:
         try:
             self._nodes.observe(await self._cluster.create(registered))
         except AlreadyExistsError:
+            # The Node of an earlier instance with this address: the name is free when it is gone.
+            self._waiting_for_name[registered.metadata.name] = instance.id
             return
         self._boots.joined(instance, self._clock.now())
         self._worker.add_at(instance.id, self._boots.ready_at(instance.id))
@@ -403,6 +409,9 @@ class NodeBoots:
     def joined(self, instance: Instance, now: float) -> None:
         random = Random(f"{self._seed} ready {instance.number}")
         self._ready_at[instance.id] = now + random.uniform(*self._options.ready)
+
+    def has_joined(self, identity: str) -> bool:
+        return identity in self._ready_at
 
     def ready_at(self, identity: str) -> float:
         return self._ready_at.get(identity, 0.0)

@@ -220,6 +220,36 @@ def test_csi_nodes_have_the_limit_of_attachments() -> None:
     play(story, options=KubeletOptions(volumes=7))
 
 
+def test_an_instance_waits_for_the_name_of_an_earlier_one() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        instance = cluster.launch()
+        address = cluster.account.services.instances.state.instances[instance].address
+        name = f"ip-{address.replace('.', '-')}.ec2.internal"
+        cluster.load(node(name))
+        await cluster.wait(60)
+        assert not (await only_node(cluster)).spec.providerID
+        await cluster.api.delete(Node, name)
+        await cluster.wait(6)
+        joined = await only_node(cluster)
+        assert joined.spec.providerID.endswith(instance)
+        assert ready(joined) == "True"
+
+    play(story)
+
+
+def test_an_instance_does_not_register_again_when_its_node_is_deleted() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        instance = cluster.launch()
+        await cluster.wait(60)
+        cluster.components.lose(instance)
+        await cluster.api.delete(Node, (await only_node(cluster)).metadata.name)
+        cluster.components.recover(instance)
+        await cluster.wait(60)
+        assert await cluster.nodes() == {}
+
+    play(story)
+
+
 # Pods
 
 
