@@ -10,7 +10,7 @@ from tests.support.simulated_cluster import Manifest, pod, workload
 from tests.support.tested_components import ComponentCase, TestedComponents
 
 from wainwright.api.kubernetes.cluster import Node, PodDisruptionBudget, PodDisruptionBudgetStatus
-from wainwright.api.kubernetes.workloads import Deployment, Pod, ReplicaSet
+from wainwright.api.kubernetes.workloads import Deployment, Job, Pod, ReplicaSet
 
 CASES: dict[str, ComponentCase] = {}
 """By name, which is a sentence."""
@@ -355,6 +355,118 @@ async def preferred_anti_affinity_goes_before_room(tested: TestedComponents) -> 
     assert await tested.place("apart", affinity=affinity, requests=even) == "small"
 
 
+@on_each_cluster
+async def spread_does_not_count_pods_that_are_being_deleted(tested: TestedComponents) -> None:
+    await two_zones(tested)
+    even = {"labels": WEB, "requests": SMALL, **spread()}
+    first = await tested.place("web-0", **even)
+    await tested.cluster.delete(Pod, "web-0", tested.namespace, grace_period=30)
+    await tested.settle()
+    second = await tested.place("web-1", **even)
+    third = await tested.place("web-2", **even)
+    assert {second, third} == {"a", "b"}, f"the one being deleted is on {first}"
+
+
+@on_each_cluster
+async def nodes_without_all_keys_do_not_take_part_in_a_spread(tested: TestedComponents) -> None:
+    await tested.node("a", zone="z1", labels={"rack": "r1"})
+    await tested.node("b", zone="z2")
+    constraints = [*spread()["topologySpreadConstraints"]]
+    constraints += spread("rack", maxSkew=5)["topologySpreadConstraints"]
+    both = {"labels": WEB, "requests": SMALL, "topologySpreadConstraints": constraints}
+    assert await tested.place("web-0", **both) == "a"
+    assert await tested.place("web-1", **both) == "a", "the other zone has no rack"
+
+
+@on_each_cluster
+async def anti_affinity_can_be_limited_to_other_values_of_a_label(
+    tested: TestedComponents,
+) -> None:
+    await tested.node("a")
+
+    def of_team(name: str) -> dict[str, Any]:
+        others = pod_affinity("podAntiAffinity", HOSTNAME, mismatchLabelKeys=["team"])
+        return {"labels": {**WEB, "team": name}, "requests": SMALL, **others}
+
+    assert await tested.place("red-0", **of_team("red")) == "a"
+    assert await tested.place("red-1", **of_team("red")) == "a"
+    assert await tested.place("blue-0", **of_team("blue")) == ""
+
+
+@on_each_cluster
+async def two_terms_of_an_affinity_want_the_same_pod(tested: TestedComponents) -> None:
+    await two_zones(tested)
+    labels = {"app": "web", "tier": "front"}
+    assert await tested.place("web", labels={"app": "web"}, nodeSelector={ZONE: "z1"}) == "a"
+    assert await tested.place("front", labels={"tier": "front"}, nodeSelector={ZONE: "z1"}) == "a"
+    terms = [
+        {"topologyKey": ZONE, "labelSelector": {"matchLabels": {key: value}}}
+        for key, value in labels.items()
+    ]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+    assert await tested.place("both", affinity={"podAffinity": required}) == ""
+    assert await tested.place("whole", labels=labels, nodeSelector={ZONE: "z2"}) == "b"
+    await bound(tested, "both", "b")
+
+
+async def bound(tested: TestedComponents, name: str, base: str) -> None:
+    async def is_so() -> bool:
+        return (await tested.pod(name)).spec.nodeName == tested.name(base)
+
+    await tested.until(is_so)
+
+
+# Taints
+
+
+@on_each_cluster
+async def a_cordoned_node_is_tainted(tested: TestedComponents) -> None:
+    await tested.node("a")
+    await tested.cluster.patch(Node, tested.name("a"), {"spec": {"unschedulable": True}})
+
+    async def is_tainted() -> bool:
+        found = await tested.cluster.get(Node, tested.name("a"))
+        keys = [(each.key, each.effect) for each in found.spec.taints or ()]
+        return keys == [("node.kubernetes.io/unschedulable", "NoSchedule")]
+
+    await tested.until(is_tainted)
+
+
+@on_each_cluster
+async def a_node_that_is_not_ready_is_tainted_twice(tested: TestedComponents) -> None:
+    await tested.node("a")
+    await tested.node("b")  # where no node is left at all, a real controller evicts nobody
+    condition = {"type": "Ready", "status": "False", "reason": "KubeletNotReady"}
+    status = {"status": {"conditions": [condition]}}
+    await tested.cluster.patch_status(Node, tested.name("a"), status)
+
+    async def is_tainted() -> bool:
+        found = await tested.cluster.get(Node, tested.name("a"))
+        keys = sorted((each.key, each.effect) for each in found.spec.taints or ())
+        key = "node.kubernetes.io/not-ready"
+        return keys == [(key, "NoExecute"), (key, "NoSchedule")]
+
+    await tested.until(is_tainted)
+
+
+@on_each_cluster
+async def a_no_execute_taint_drives_pods_away(tested: TestedComponents) -> None:
+    await tested.node("a")
+    lasting = [{"key": "maintenance", "operator": "Exists", "effect": "NoExecute"}]
+    assert await tested.place("plain", requests=SMALL) == "a"
+    assert await tested.place("lasting", requests=SMALL, tolerations=lasting) == "a"
+    taint = {"key": "maintenance", "effect": "NoExecute"}
+    await tested.cluster.patch(Node, tested.name("a"), {"spec": {"taints": [taint]}})
+
+    async def is_leaving() -> bool:
+        return (await tested.pod("plain")).metadata.deletionTimestamp is not None
+
+    await tested.until(is_leaving)
+    reasons = [each.reason for each in (await tested.pod("plain")).status.conditions or ()]
+    assert "DeletionByTaintManager" in reasons
+    assert (await tested.pod("lasting")).metadata.deletionTimestamp is None
+
+
 # Workloads
 
 
@@ -463,6 +575,92 @@ async def ready(tested: TestedComponents, number: int) -> None:
 
 
 @on_each_cluster
+async def recreate_waits_until_the_old_pods_are_gone(tested: TestedComponents) -> None:
+    await tested.node("a")
+    await tested.apply(workload("Deployment", "web", 1, strategy={"type": "Recreate"}, template={}))
+    await count_pods(tested, 1)
+    await ready(tested, 1)
+    old = (await tested.pods())[0].metadata
+    template = {"spec": {"template": {"metadata": {"annotations": {"version": "2"}}}}}
+    await tested.cluster.patch(Deployment, "web", template, tested.namespace)
+    await tested.settle()
+    assert [each.metadata.uid for each in await tested.pods()] == [old.uid]
+    assert (await tested.pods())[0].metadata.deletionTimestamp is not None
+    await tested.cluster.delete(Pod, old.name, tested.namespace, grace_period=0)
+    await count_pods(tested, 1)
+    assert "pod-template-hash" in ((await tested.pods())[0].metadata.labels or {})
+
+
+@on_each_cluster
+async def ordinals_of_a_stateful_set_come_in_order(tested: TestedComponents) -> None:
+    await tested.node("a")
+    await tested.apply(workload("StatefulSet", "db", 2, template={"requests": SMALL}))
+    await count_pods(tested, 1)
+    await tested.settle()
+    (first,) = await tested.pods()
+    assert first.metadata.name == "db-0"
+    await ready(tested, 1)
+    await count_pods(tested, 2)
+    names = [each.metadata.name for each in await tested.pods()]
+    assert names == ["db-0", "db-1"]
+    labels = first.metadata.labels or {}
+    assert labels["statefulset.kubernetes.io/pod-name"] == "db-0"
+    assert labels["apps.kubernetes.io/pod-index"] == "0"
+
+
+@on_each_cluster
+async def a_job_runs_its_completions_so_many_at_a_time(tested: TestedComponents) -> None:
+    await tested.node("a")
+    template = {"requests": SMALL, "restartPolicy": "Never"}
+    await tested.apply(workload("Job", "sum", template=template, parallelism=2, completions=3))
+    await count_pods(tested, 2)
+    for done in (1, 2, 3):
+        await ready(tested, min(2, 4 - done))
+        running = next(each for each in await tested.pods() if each.status.phase == "Running")
+        status = {"status": {"phase": "Succeeded"}}
+        await tested.cluster.patch_status(Pod, running.metadata.name, status, tested.namespace)
+        await job_has(tested, succeeded=done, active=min(2, 3 - done))
+    assert len(await tested.pods()) == 3
+    found = await tested.cluster.get(Job, "sum", tested.namespace)
+    assert "Complete" in [each.type for each in found.status.conditions or ()]
+
+
+async def job_has(tested: TestedComponents, *, succeeded: int, active: int) -> None:
+    async def is_so() -> bool:
+        found = await tested.cluster.get(Job, "sum", tested.namespace)
+        return (found.status.succeeded, found.status.active) == (succeeded, active)
+
+    await tested.until(is_so)
+
+
+@on_each_cluster
+async def a_daemon_names_its_node_and_tolerates_what_ails_it(tested: TestedComponents) -> None:
+    await tested.node("a")
+    await tested.apply(workload("DaemonSet", "agent", template={"requests": SMALL}))
+    await count_pods(tested, 1)
+    (found,) = await tested.pods()
+    tolerated = {
+        each.key.removeprefix("node.kubernetes.io/") for each in found.spec.tolerations or ()
+    }
+    assert tolerated == {
+        "not-ready",
+        "unreachable",
+        "disk-pressure",
+        "memory-pressure",
+        "pid-pressure",
+        "unschedulable",
+    }
+    affinity = found.spec.affinity
+    assert affinity is not None
+    assert affinity.nodeAffinity is not None
+    required = affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution
+    assert required is not None
+    (term,) = required.nodeSelectorTerms or []
+    (field,) = term.matchFields or []
+    assert (field.key, field.values) == ("metadata.name", [tested.name("a")])
+
+
+@on_each_cluster
 async def a_daemon_runs_on_each_node_that_fits(tested: TestedComponents) -> None:
     await tested.node("a", labels={"disk": "ssd"})
     await tested.node("b", labels={"disk": "ssd"})
@@ -536,6 +734,25 @@ async def a_budget_follows_the_replicas_of_its_workload(tested: TestedComponents
     patch = {"spec": {"replicas": 4}}
     await tested.cluster.patch(Deployment, "web", patch, tested.namespace)
     await status_is(tested, desiredHealthy=2, expectedPods=4)
+
+
+@on_each_cluster
+async def a_share_of_pods_that_nobody_scales_allows_nothing(tested: TestedComponents) -> None:
+    await tested.node("a")
+    assert await tested.place("lone", labels=WEB) == "a"
+    await ready(tested, 1)
+    await tested.apply(budget(maxUnavailable=1))
+    await status_is(tested, observedGeneration=1, disruptionsAllowed=0, expectedPods=0)
+
+
+@on_each_cluster
+async def a_number_of_pods_that_nobody_scales_is_counted(tested: TestedComponents) -> None:
+    await tested.node("a")
+    for name in ("lone", "other"):
+        assert await tested.place(name, labels=WEB, requests=SMALL) == "a"
+    await ready(tested, 2)
+    await tested.apply(budget(minAvailable=1))
+    await status_is(tested, disruptionsAllowed=1, expectedPods=2, currentHealthy=2)
 
 
 @on_each_cluster
