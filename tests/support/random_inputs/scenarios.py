@@ -27,16 +27,19 @@ def random_scenario(seed: int) -> Scenario:
     names = [f"web-{number}" for number in range(random.randint(1, 3))]
     events = [_fault(random) for _ in range(random.randint(1, 4))]
     events += [_change(random, names) for _ in range(random.randint(1, 4))]
+    spec: dict[str, Any] = {
+        "until": "quiet",
+        "seed": seed,
+        "events": events,
+        "machines": {"boot": ["20s", "60s"], "neverJoin": random.choice([0, 0, 0.1])},
+    }
     return scenario(
         CLASS,
         _pool(random),
         *(_deployment(random, name) for name in names),
         *_budgets(random, names),
         cloud(capacityReservations=[_reservation(random, number) for number in range(2)]),
-        until="quiet",
-        seed=seed,
-        events=events,
-        machines={"boot": ["20s", "60s"], "neverJoin": random.choice([0, 0, 0.1])},
+        **spec,
     )
 
 
