@@ -103,29 +103,25 @@ def _fault(random: Random) -> dict[str, Any]:
     operation = random.choice(["*", "CreateFleet", "Describe*", "TerminateInstances"])
     share = random.choice([0.1, 0.5, 1])
     kind = random.choice(["before", "after", "lost"])
-    fault = random.choice(
-        [
-            {"for": "10m", "fail": {"operation": operation, "share": share, "kind": kind}},
-            {"for": "10m", "throttle": {"operation": operation, "share": share}},
-            {"for": "2m", "down": "apiserver"},
-            {"restart": "controller"},
-            {"for": "10m", "fail": {"operation": "CreateFleet", "share": 1, "zone": A}},
-        ]
-    )
-    return {"at": f"{random.randint(0, 2400)}s", **fault}
+    faults: list[dict[str, Any]] = [
+        {"for": "10m", "fail": {"operation": operation, "share": share, "kind": kind}},
+        {"for": "10m", "throttle": {"operation": operation, "share": share}},
+        {"for": "2m", "down": "apiserver"},
+        {"restart": "controller"},
+        {"for": "10m", "fail": {"operation": "CreateFleet", "share": 1, "zone": A}},
+    ]
+    return {"at": f"{random.randint(0, 2400)}s", **random.choice(faults)}
 
 
 def _change(random: Random, names: list[str]) -> dict[str, Any]:
     name = random.choice(names)
-    change = random.choice(
-        [
-            {"scale": {"name": name, "namespace": "shop", "replicas": random.randint(0, 6)}},
-            {"kill": {"node": "*"}},
-            {"interrupt": {"share": 0.5}},
-            {"for": "10m", "unavailable": {"zone": random.choice(ZONES)}},
-            {"for": "10m", "outage": {"zone": random.choice(ZONES)}},
-            {"reservation": {"cancel": "cr-0"}},
-            {"delete": {"kind": "Deployment", "namespace": "shop", "name": name}},
-        ]
-    )
-    return {"at": f"{random.randint(0, 2400)}s", **change}
+    changes: list[dict[str, Any]] = [
+        {"scale": {"name": name, "namespace": "shop", "replicas": random.randint(0, 6)}},
+        {"kill": {"node": "*"}},
+        {"interrupt": {"share": 0.5}},
+        {"for": "10m", "unavailable": {"zone": random.choice(ZONES)}},
+        {"for": "10m", "outage": {"zone": random.choice(ZONES)}},
+        {"reservation": {"cancel": "cr-0"}},
+        {"delete": {"kind": "Deployment", "namespace": "shop", "name": name}},
+    ]
+    return {"at": f"{random.randint(0, 2400)}s", **random.choice(changes)}
