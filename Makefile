@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 export GOTOOLCHAIN = auto
 export PYTHONHASHSEED ?= random
 
-.PHONY: demo test test-all check format bench bench-karpenter oracle oracle-disruption disruption-clusters karpenter-crds mutants faults two-processes crds awscli lock clean
+.PHONY: demo test test-all check format bench bench-karpenter oracle oracle-disruption disruption-clusters karpenter-crds mutants faults two-processes simulated-worlds crds awscli lock clean
 
 ## demo: a reservation that fills up and falls back, one pod explained, and a manifest with mistakes
 demo: $(VENV)/.run
@@ -79,6 +79,10 @@ faults: $(VENV)/.dev
 ## two-processes: 2,000 schedules of two processes that launch the same claims; ten minutes: SEEDS=100
 two-processes: $(VENV)/.dev
 	TWO_PROCESS_SEEDS=$(or $(SEEDS),2000) $(BIN)/python -m pytest tests/properties/test_two_processes.py $(ARGS)
+
+## simulated-worlds: 200 random scenarios with faults, restarts and outages, held to the laws; four minutes: WORLDS=1000
+simulated-worlds: $(VENV)/.dev
+	SIMULATED_WORLDS=$(or $(WORLDS),200) $(BIN)/python -m pytest tests/properties/test_simulated_worlds.py $(ARGS)
 
 ## crds: write deploy/crds anew from the wire types
 crds: $(VENV)/.run

@@ -139,6 +139,7 @@ class Simulation:
         self._cloud = CloudEvents(world, self.calls, self.recorder, seed=self.seed)
         self._expectations = Expectations(scenario.expect)
         self._quiet_changes: list[str] = []
+        self._is_disturbed = False
         self._feed = WorldChanges(world)
         self.recorder.add_observer(self._laws)
         self.recorder.add_observer(self._expectations)
@@ -309,12 +310,18 @@ class Simulation:
         self._laws.judge_quiet(self._placeable_pods())
         if self._scenario.duration is None:
             self.world.api.subscribe(self._note_change)
+            lifecycle = self.world.account.services.reservations.lifecycle
+            lifecycle.add_change_listener(self._note_reservation)
             await self._while_running(tasks, self.world.clock.sleep(QUIET_SECONDS))
             self._laws.judge_stillness(self._quiet_changes)
 
     def _note_change(self, change: Any) -> None:
-        if not isinstance(change.object, LEFT_OUT):
+        if not self._is_disturbed and not isinstance(change.object, LEFT_OUT):
             self._quiet_changes.append(object_name(change.object))
+
+    def _note_reservation(self, *_: object) -> None:
+        """A reservation ends when its time has come: what follows is no change by itself."""
+        self._is_disturbed = True
 
     def _placeable_pods(self) -> list[str]:
         """Pods that wait although a plan could place them."""

@@ -273,6 +273,20 @@ def test_a_world_that_moves_again_by_itself() -> None:
     assert "Pod/default/a changed after nothing had for ten minutes" in found.message
 
 
+def test_the_end_of_a_reservation_disturbs_a_quiet_world() -> None:
+    async def script(controller: ScriptedController) -> None:
+        await controller.wait_until(1001)
+        await controller.cluster.patch(Pod, "a", {"metadata": {"labels": {"b": "c"}}}, "default")
+
+    ending = reservation(endTime="2026-01-01T00:16:40Z")
+    manifests = (managed_node("n1"), pod("a", nodeName="n1"))
+    finished = play(
+        scenario(*manifests, cloud(capacityReservations=[ending]), until="quiet"), script
+    )
+
+    assert broken(finished) == []
+
+
 def test_nothing_is_said_of_a_world_whose_calls_fail() -> None:
     async def script(controller: ScriptedController) -> None:
         await controller.launch("default-a", create_claim=False, zone=A)
