@@ -2,6 +2,9 @@
 
 import csv
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +44,21 @@ def test_real_output_is_valid_by_the_schema(document: dict[str, Any]) -> None:
         "2026-01-01T00:30:00Z",
     )
     assert all(each["held"] for each in [*document["expectations"], *document["laws"]])
+
+
+def test_the_same_scenario_and_seed_give_the_same_bytes() -> None:
+    program = "from wainwright.cli.main import main; main()"
+    arguments = [sys.executable, "-c", program, "simulate", SCENARIO, "-q", "-o", "json"]
+    outputs = [
+        subprocess.run(
+            arguments,
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    ]
+    assert outputs[0] == outputs[1]
 
 
 def test_no_path_appears_in_it(document: dict[str, Any]) -> None:

@@ -79,7 +79,12 @@ def simulation_result(**changes: Any) -> SimulationResult:
             apiCalls={"CreateFleet": 9, "DescribeInstances": 40, "CreateTags": 9},
             reservations=[
                 ReservationTotals(
-                    id="cr-1", slotHours=72.0, usedHours=24.0, idleHours=48.0, idleCost=4.08
+                    id="cr-1",
+                    slotHours=72.0,
+                    usedHours=24.0,
+                    idleHours=48.0,
+                    idleCost=4.08,
+                    usedValue=2.04,
                 ),
                 ReservationTotals(
                     id="cr-2",
@@ -90,7 +95,12 @@ def simulation_result(**changes: Any) -> SimulationResult:
                     usedValue=0.85,
                 ),
                 ReservationTotals(
-                    id="cr-3", slotHours=0.0, usedHours=0.0, idleHours=0.0, idleCost=0.0
+                    id="cr-3",
+                    slotHours=0.0,
+                    usedHours=0.0,
+                    idleHours=0.0,
+                    idleCost=0.0,
+                    usedValue=0.0,
                 ),
             ],
         ),

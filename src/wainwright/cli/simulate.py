@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
@@ -25,6 +25,9 @@ from wainwright.sim.observed_state import ObservedState
 from wainwright.sim.scenario import Scenario
 from wainwright.sim.scenario_format.field_reader import duration_seconds
 from wainwright.sim.scenario_reader import read_scenario
+
+if TYPE_CHECKING:
+    from wainwright.sim.simulation import SimulationOptions
 
 OUTPUTS: Final = click.Choice(["table", "json", "yaml"])
 HELD, FAILED = 0, 1
@@ -184,15 +187,11 @@ def describe_scenario(scenario: Scenario) -> str:
 
 def _run(scenario: Scenario, arguments: SimulateArguments) -> SimulationResult:
     # Loaded here: reading and checking a scenario needs none of the controllers.
-    from wainwright.sim.simulation import Simulation, SimulationOptions
+    from wainwright.sim.simulation import Simulation
 
     until = parse_until(arguments.until, scenario)
-    options = SimulationOptions(
-        until=until,
-        keep_timeline=arguments.output != "table" or arguments.csv_folder is not None,
-        keep_all_points=arguments.full,
-    )
     with _live_progress(scenario, until) as observers:
+        options = simulation_options(arguments, until)
         simulation = Simulation(scenario, options=options, observers=observers)
         try:
             result = simulation.run()
@@ -201,6 +200,17 @@ def _run(scenario: Scenario, arguments: SimulateArguments) -> SimulationResult:
         finally:
             simulation.close()
     return result
+
+
+def simulation_options(arguments: SimulateArguments, until: float | None) -> "SimulationOptions":
+    """The timeline is kept only where somebody will see it."""
+    from wainwright.sim.simulation import SimulationOptions
+
+    return SimulationOptions(
+        until=until,
+        keep_timeline=arguments.output != "table" or arguments.csv_folder is not None,
+        keep_all_points=arguments.full,
+    )
 
 
 class ProgressLine:

@@ -193,8 +193,8 @@ class ReservationTotals(msgspec.Struct, frozen=True, kw_only=True):
     idleHours: float
     idleCost: float
     """On-demand price of the idle hours."""
-    usedValue: float | None = None
-    """On-demand price of the used hours; None where it is not known."""
+    usedValue: float
+    """On-demand price of the used hours: what the reservation was worth."""
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):

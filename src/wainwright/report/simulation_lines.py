@@ -305,19 +305,10 @@ def reservation_worth(reservation: ReservationTotals) -> str:
         return "never active"
     share = reservation.usedHours / reservation.slotHours
     text = f"{share:.0%} of {reservation.slotHours:,.1f} h used"
-    worth = _used_value(reservation)
-    if worth is not None:
-        text += f", worth {format_dollars(worth)} on demand"
+    text += f", worth {format_dollars(reservation.usedValue)} on demand"
     if reservation.idleHours > 0:
         text += f"; {format_dollars(reservation.idleCost)} idle"
     return text
-
-
-def _used_value(reservation: ReservationTotals) -> float | None:
-    """As stated, or by what an idle hour costs."""
-    if reservation.usedValue is not None or reservation.idleHours <= 0:
-        return reservation.usedValue
-    return reservation.usedHours * reservation.idleCost / reservation.idleHours
 
 
 def end_line(result: SimulationResult) -> str:

@@ -8,6 +8,7 @@ from wainwright.aws.api.middleware import with_middleware
 from wainwright.aws.cluster_config import ClusterConfig
 from wainwright.aws.provider import AwsCloudProvider, ProviderEnvironment, ProviderOptions
 from wainwright.cloud import CloudProvider, LaunchLog
+from wainwright.controllers.expiration import Expiration
 from wainwright.controllers.manager import ControllerEnvironment, ControllerManager
 from wainwright.controllers.settings import ControllerSettings
 from wainwright.core.disruption.commands import DisruptionOptions
@@ -93,7 +94,9 @@ class AwsControllers:
 
     @property
     def next_due(self) -> float | None:
-        return self._manager.runtime.next_due
+        """Expiry is not waited for: a cluster whose nodes expire in a month is quiet."""
+        queues = [each.queue for each in self._manager.runtime if each.name != Expiration.name]
+        return min((each.next_due for each in queues if each.next_due is not None), default=None)
 
     async def run(self) -> None:
         await self._manager.run()

@@ -1,5 +1,5 @@
-"""How capacity reservations were used in a simulation: reserved, used and idle hours, and what the
-idle ones would have cost on demand.
+"""How capacity reservations were used in a simulation: reserved, used and idle hours, and what used
+and idle ones would have cost on demand.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,6 +28,7 @@ class _Use(msgspec.Struct, kw_only=True):
     used_hours: float = 0.0
     idle_hours: float = 0.0
     idle_cost: float = 0.0
+    used_value: float = 0.0
 
 
 class ReservationUse:
@@ -59,6 +60,7 @@ class ReservationUse:
                 usedHours=round(use.used_hours, 9),
                 idleHours=round(use.idle_hours, 9),
                 idleCost=round(use.idle_cost, 9),
+                usedValue=round(use.used_value, 9),
             )
             for identity, use in sorted(self._uses.items())
         ]
@@ -85,4 +87,5 @@ def _add_up(use: _Use, at: float) -> None:
     use.used_hours += use.used * hours
     use.idle_hours += use.idle * hours
     use.idle_cost += use.idle * use.price * hours
+    use.used_value += use.used * use.price * hours
     use.since = at

@@ -11,7 +11,13 @@ from tests.support.simulated_states import SimulatedState
 from tests.support.simulation_results import simulation_result
 
 from wainwright.cli.main import wain
-from wainwright.cli.simulate import ProgressLine, print_output, progress_line
+from wainwright.cli.simulate import (
+    ProgressLine,
+    SimulateArguments,
+    print_output,
+    progress_line,
+    simulation_options,
+)
 from wainwright.errors import UsageError
 from wainwright.manifests.problems import InvalidInput
 from wainwright.report.simulation_comparison import compare_simulations
@@ -64,6 +70,8 @@ class TestCheck:
         assert [line.split()[0] for line in result.stdout.splitlines()] == ["sale-day:", "other:"]
         changed = run(EVERY_FIELD, "--check", "--compare", "spec.duration=48h")
         assert [line.split(" · ")[1] for line in changed.stdout.splitlines()] == ["1d", "2d"]
+        same = run(EVERY_FIELD, "--check", "--set", "spec.duration=30h", "--compare", "spec.seed=3")
+        assert [line.split(" · ")[1] for line in same.stdout.splitlines()] == ["1d6h", "1d6h"]
         beside = run(EVERY_FIELD, "--check", "--compare", "--set", "spec.duration=30h")
         assert [line.split(" · ")[1] for line in beside.stdout.splitlines()] == ["1d", "1d6h"]
 
@@ -87,6 +95,17 @@ class TestOptions:
         error = run("nowhere.yaml", "--check").exception
         assert isinstance(error, InvalidInput)
         assert error.report.errors[0].where == "nowhere.yaml"
+
+
+def test_options_of_the_run_are_those_of_the_command_line() -> None:
+    table = simulation_options(SimulateArguments(scenario="x"), None)
+    assert not table.keep_timeline  # nobody asked for it
+    assert not table.keep_all_points
+    as_json = simulation_options(SimulateArguments(scenario="x", output="json", full=True), 60.0)
+    assert as_json.keep_timeline
+    assert as_json.keep_all_points
+    assert as_json.until == 60.0
+    assert simulation_options(SimulateArguments(scenario="x", csv_folder="y"), None).keep_timeline
 
 
 class TestOutput:

@@ -168,7 +168,9 @@ class TestTotals:
         pendingSeconds=PendingSeconds(p95=61.0),
         apiCalls={"CreateFleet": 5},
         reservations=[
-            ReservationTotals(id="cr-1", slotHours=72, usedHours=60, idleHours=12, idleCost=1.02)
+            ReservationTotals(
+                id="cr-1", slotHours=72, usedHours=60, idleHours=12, idleCost=1.02, usedValue=5.1
+            )
         ],
     )
 

@@ -110,8 +110,8 @@ def test_manifests_of_apply_are_complete_objects() -> None:
 def test_a_curve_is_linear_and_rounded_half_up() -> None:
     actions = [event.action for event in read_scenario(EVERY_FIELD).events]
     curve = next(each for each in actions if isinstance(each, ScaleWorkload) and each.curve[1:])
-    steps = [0, 60, 1800, 1860, 14400, 99999]
-    assert [curve.replicas_at(second) for second in steps] == [20, 26, 200, 199, 40, 40]
+    steps = [0, 5, 60, 1800, 1860, 14400, 99999]
+    assert [curve.replicas_at(second) for second in steps] == [20, 21, 26, 200, 199, 40, 40]
 
 
 def test_manifests_apply_and_traces_are_looked_for_beside_the_scenario(tmp_path: Path) -> None:
@@ -140,6 +140,13 @@ def test_a_folder_that_holds_the_scenario_is_no_second_one(tmp_path: Path) -> No
     scenario = written(tmp_path, "duration: 1h\nmanifests: [.]")
     assert scenario.duration == 3600
     assert len(scenario.manifests.pools) == 1
+
+
+def test_the_gate_of_reservations_has_two_names(tmp_path: Path) -> None:
+    spec = "duration: 1h\nsettings: {featureGates: {ReservedCapacity: false}}"
+    gates = written(tmp_path, spec).settings.feature_gates
+    assert not gates["ReservedCapacity"]
+    assert not gates["CapacityReservations"]
 
 
 def test_a_scenario_that_runs_until_quiet_has_no_duration(tmp_path: Path) -> None:
@@ -203,6 +210,8 @@ class TestSet:
             ("spec.duration.x=1", "--set spec.duration.x=1: the Scenario has no spec.duration.x"),
             ("NodePool/defalt:spec.weight=1", "--set NodePool/defalt:spec.weight=1: there is no "
                                               "NodePool/defalt"),
+            ("NodePool/shop/default:spec.weight=1", "--set NodePool/shop/default:spec.weight=1: "
+                                                    "there is no NodePool/shop/default"),
             ("NodePool:spec.weight=1", "--set NodePool:spec.weight=1: 'NodePool' is no object"),
             ("spec.seed={", "--set spec.seed={: not YAML: did not find expected node content"),
         ],

@@ -93,7 +93,7 @@ class CreatedObjects:
         if known:
             return _listed(known)
         if reference.kind == "Pod":
-            owners = [name for kind, _, name in self._created if kind in WORKLOADS]
+            owners = [f"{place}/{name}" for kind, place, name in self._created if kind in WORKLOADS]
             return f"pods are named after their workload: {owners[0]}-0" if owners else ""
         return f"there is no {reference.kind}"
 
