@@ -206,6 +206,7 @@ def _disruption_options(arguments: DisruptionArguments, plan: PlanOptions) -> Di
         allow_split=arguments.allow_split,
         ignore_budgets=arguments.ignore_budgets,
         terminate_first_drift=gates.get("TerminateFirstDrift", False),
+        managed_deletion_cost=gates.get("PodDeletionCostManagement", False),
     )
 
 

@@ -79,6 +79,8 @@ class DisruptionOptions(msgspec.Struct, frozen=True, kw_only=True):
     ignore_budgets: bool = False
     terminate_first_drift: bool = False
     """Whether a drifted node may go before its replacement, if that needs its reservation."""
+    managed_deletion_cost: bool = False
+    """Whether a controller writes the deletion costs of pods, so that they do not count here."""
     balanced_k: float = BALANCED_K
     look_ahead: int = LOOK_AHEAD_NODES
     """How many nodes may be looked at to compare whole sequences of commands, a node once for each

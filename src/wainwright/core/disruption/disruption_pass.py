@@ -77,6 +77,7 @@ class DisruptionPass:
             offered=given.offered,
             nominated=frozenset(each.node for each in pending.placements),
             static_capacity=options.plan.static_capacity,
+            managed_deletion_cost=options.managed_deletion_cost,
         )
         alike = previous if previous is not None and self._is_alike(previous) else None
         known: Sequence[Candidate] = alike.candidates if alike is not None else ()
@@ -179,6 +180,14 @@ class DisruptionPass:
     def outcome(self, candidate: Candidate) -> Command | Outcome:
         """What removing the node alone comes to, whatever blocks it."""
         return self._removals.single(candidate)
+
+    def drift_outcome(self, candidate: Candidate) -> Command | Outcome | None:
+        """What replacing a drifted node comes to, whatever it costs; None where it has not drifted
+        or may not be disrupted for it.
+        """
+        if candidate.drift is None or candidate.blockers_of_drift():
+            return None
+        return self._removals.replace_drifted(candidate)
 
     def saving_without_blockers(self, candidate: Candidate) -> float | None:
         """What removing the node alone would save if nothing blocked it; None where nothing."""

@@ -198,7 +198,7 @@ def _code_of_kept(candidate: Candidate, last: DisruptionPass) -> str:
         return BlockerCode.STATIC_POOL.text
     if candidate.is_empty:
         return DisruptionReason.EMPTY.lower()
-    outcome = last.outcome(candidate)
+    outcome = last.drift_outcome(candidate) or last.outcome(candidate)
     if isinstance(outcome, Outcome):
         return outcome.value
     return outcome.reason.lower()
