@@ -7,6 +7,7 @@ decides; and the cluster comes to rest.
 import os
 from random import Random
 
+import msgspec
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -15,12 +16,18 @@ from tests.support.disruption_checker import (
     CheckedCommand,
     CheckedRules,
     check_sequence,
+    count_moves,
 )
 from tests.support.random_inputs.disruptable import DisruptableCluster, random_disruptable_cluster
 from tests.support.random_inputs.unconstrained import PlannerInput
 
-from wainwright.core.disruption.commands import DisruptionInput, DisruptionOptions
+from wainwright.core.disruption.commands import (
+    LOOK_AHEAD_NODES,
+    DisruptionInput,
+    DisruptionOptions,
+)
 from wainwright.core.disruption.disruption_pass import DisruptionPass
+from wainwright.core.disruption.lookahead import find_next_command
 from wainwright.core.disruption.preview import DisruptionPreview, preview_disruption
 from wainwright.core.disruption.replacement import ReplacementRules
 from wainwright.model.disruption import MinimumSaving
@@ -44,6 +51,7 @@ def options_for(seed: int, cluster: PlannerInput) -> DisruptionOptions:
         ignore_budgets=rng.random() < 0.2,
         allow_split=rng.random() < 0.3,
         terminate_first_drift=rng.random() < 0.3,
+        look_ahead=rng.choice((0, 0, 100, LOOK_AHEAD_NODES)),
     )
 
 
@@ -91,6 +99,48 @@ def test_what_a_command_says_of_itself_is_so(seed: int) -> None:
         for (pod, _), source in moves.items():
             assert pod in {each.key for each in cluster.nodes[source].pods}
         cluster = cluster.after(checked)
+
+
+@settings(max_examples=CLUSTERS // 5, phases=UNSHRUNK)
+@given(seed=SEEDS)
+def test_deciding_anew_after_every_command_leads_nowhere_twice_and_comes_to_rest(seed: int) -> None:
+    """As a control loop does it, which remembers no sequence."""
+    made = random_disruptable_cluster(seed)
+    options = options_for(seed, made.cluster)
+    start = CheckedCluster.start(made.cluster, CheckedRules.of(options), made.offered)
+    if start.nominated:  # of a later look nobody would know for whom a node was launched
+        return
+    cluster, commands = start, list[CheckedCommand]()
+    for _ in range(STEPS):
+        found = find_next_command(DisruptionPass(disruption_input(made, cluster.cluster), options))
+        if found is None:
+            break
+        commands.append(CheckedCommand.of(found))
+        assert cluster.complaints(commands[-1]) == []
+        cluster = cluster.after(commands[-1])
+    assert len(commands) < STEPS
+    assert check_sequence(start, commands)[0] == []
+
+
+@settings(max_examples=CLUSTERS // 5, phases=UNSHRUNK)
+@given(seed=SEEDS)
+def test_looking_ahead_never_moves_more_pods_for_less(seed: int) -> None:
+    made = random_disruptable_cluster(seed)
+    options = options_for(seed, made.cluster)
+    ahead, one_by_one = (
+        preview_disruption(
+            disruption_input(made, made.cluster), msgspec.structs.replace(options, look_ahead=nodes)
+        )
+        for nodes in (LOOK_AHEAD_NODES, 0)
+    )
+    moves, others = (
+        count_moves(map(CheckedCommand.of, each.commands)) for each in (ahead, one_by_one)
+    )
+    repeated, of_others = moves.total() - len(moves), others.total() - len(others)
+    assert (
+        ahead.price_after <= one_by_one.price_after + 1e-9
+        or moves.total() + repeated < others.total() + of_others
+    )
 
 
 @settings(max_examples=CLUSTERS // 5, phases=UNSHRUNK)

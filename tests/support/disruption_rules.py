@@ -235,12 +235,14 @@ def free_instances(cluster: PlannerInput) -> dict[str, int]:
     return free
 
 
+def stated_cost(pod: Pod) -> float:
+    own = pod.eviction.disruption_cost
+    return pod.eviction.deletion_cost if own is None else own
+
+
 def disruption_cost(node: Node, now: float | None) -> float:
     """Of the node and its pods; with a time less for the part of its lifetime that is over."""
-    costs = (
-        1.0 + pod.eviction.deletion_cost / 2**27 + pod.priority / 2**25
-        for pod in evicted_pods(node)
-    )
+    costs = (1.0 + stated_cost(pod) / 2**27 + pod.priority / 2**25 for pod in evicted_pods(node))
     pods = sum(max(0.0, min(10.0, cost)) for cost in costs)
     claim = node.claim
     if now is None or claim is None or claim.created is None or not claim.expire_after:

@@ -18,6 +18,7 @@ from wainwright.cli.plan_run import PlanArguments, Timings, prepare_run, write_s
 from wainwright.cli.printing import print_notes, print_problems
 from wainwright.core.disruption.cluster_bound import cluster_lower_bound
 from wainwright.core.disruption.commands import (
+    LOOK_AHEAD_NODES,
     MAX_NODES_PER_COMMAND,
     Command,
     DisruptionOptions,
@@ -85,6 +86,13 @@ DISRUPTION_OPTIONS: Final = (
         help="How many nodes one command may take.",
     ),
     click.option(
+        "--look-ahead",
+        type=click.IntRange(0),
+        default=LOOK_AHEAD_NODES,
+        show_default=True,
+        help="How many nodes to look at, each once in a pass, to compare sequences of commands.",
+    ),
+    click.option(
         "--ignore-budgets", is_flag=True, help="As if the budgets of NodePools allowed every node."
     ),
 )
@@ -99,6 +107,7 @@ class DisruptionArguments(PlanArguments, frozen=True, kw_only=True):
     spot_to_spot_types: int = SPOT_TO_SPOT_TYPES
     allow_split: bool = False
     max_nodes: int = MAX_NODES_PER_COMMAND
+    look_ahead: int = LOOK_AHEAD_NODES
     ignore_budgets: bool = False
 
 
@@ -192,10 +201,12 @@ def _disruption_options(arguments: DisruptionArguments, plan: PlanOptions) -> Di
         ),
         methods=_methods(arguments.methods),
         max_nodes=arguments.max_nodes,
+        look_ahead=arguments.look_ahead,
         minimum_saving=_minimum_saving(arguments.min_saving),
         allow_split=arguments.allow_split,
         ignore_budgets=arguments.ignore_budgets,
         terminate_first_drift=gates.get("TerminateFirstDrift", False),
+        managed_deletion_cost=gates.get("PodDeletionCostManagement", False),
     )
 
 

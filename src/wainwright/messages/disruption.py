@@ -75,6 +75,8 @@ def format_moment(seconds: float) -> str:
 def describe_verdict(facts: VerdictFacts) -> str:
     """Why the node goes or stays; where something holds it back, what to do and what it saves."""
     reason = describe_reason(facts)
+    if facts.drift and facts.verdict in ("kept", "blocked") and facts.code not in GONE_REASONS:
+        reason = f"it has drifted ({facts.drift}), but {reason}"
     others = len({each.code for each in facts.blockers} - {facts.code})
     more = f", and {format_count(others, 'more thing')} besides" if others else ""
     if not facts.saving or facts.verdict != "blocked":
@@ -90,7 +92,17 @@ def describe_reason(facts: VerdictFacts) -> str:
     """The sentence of the code alone."""
     if facts.code in GONE_REASONS:
         return _describe_removal(facts)
+    held = _own_reservation(facts)
+    if held is not None:
+        return f"its replacement would need its own instance of capacity reservation {held}"
     return REASONS[facts.code].format(**_values(facts))
+
+
+def _own_reservation(facts: VerdictFacts) -> str | None:
+    """The reservation in which there is room only once the node is gone."""
+    is_pending = facts.code == "pods-would-be-pending"
+    found = (each.name for each in facts.blockers if each.kind == "reservation")
+    return next(found, None) if is_pending else None
 
 
 def _describe_removal(facts: VerdictFacts) -> str:
@@ -117,6 +129,8 @@ def suggest_change(facts: VerdictFacts) -> str | None:
         return f"wait until {format_moment(until)}"
     if facts.code == "policy" and facts.consolidate_after is None:
         return f"set consolidateAfter of NodePool {facts.pool} to a duration"
+    if _own_reservation(facts) is not None:
+        return "let it go first with --feature-gate TerminateFirstDrift=true"
     template = CHANGES.get(facts.code)
     return None if template is None else template.format(**_values(facts))
 

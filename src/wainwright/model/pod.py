@@ -203,6 +203,8 @@ class EvictionFacts(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
     """The annotation do-not-disrupt; a number limits it to these seconds from the pod's start."""
     deletion_cost: float = 0.0
     """The annotation pod-deletion-cost: of equal nodes those with cheaper pods go first."""
+    disruption_cost: float | None = None
+    """The annotation karpenter.sh/disruption-cost, which counts before it."""
     ready: bool = True
     """False only where its status says so."""
     started: float | None = None

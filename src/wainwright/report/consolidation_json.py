@@ -197,6 +197,7 @@ def _summary(preview: DisruptionPreview, lower_bound: float | None) -> Document:
         "savingsPerHour": preview.price_before - preview.price_after,
         "evictions": preview.evictions,
         "settled": preview.settled,
+        "lookedAhead": preview.looked_ahead,
         "lowerBoundPerHour": bound,
     }
 

@@ -35,7 +35,9 @@ def _is_taken(node: Document) -> bool:
 
 
 def answer_notes(document: Document) -> list[str]:
-    """What else the answer depends on: expired nodes, and commands that are not all."""
+    """What else the answer depends on: expired nodes, commands that are not all, or that were not
+    compared with others.
+    """
     expired = sum(node["reason"] == "expired" for node in document["nodes"])
     has = "1 node has" if expired == 1 else f"{expired:,} nodes have"
     goes = "goes" if expired == 1 else "go"
@@ -43,6 +45,10 @@ def answer_notes(document: Document) -> list[str]:
     if not document["summary"]["settled"]:
         steps = format_count(len(document["commands"]), "command")
         notes.append(f"after {steps} there is still something to do")
+    if not document["summary"]["lookedAhead"]:
+        notes.append(
+            "too many nodes to compare all sequences of commands; --look-ahead allows more"
+        )
     return notes
 
 

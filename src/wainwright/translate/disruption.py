@@ -183,7 +183,8 @@ class EvictionFactsTranslator:
             static=has_owner_kind(pod.metadata, "Node"),
             recreated=bool(pod.metadata.deletionTimestamp) and self._is_recreated(pod),
             do_not_disrupt=_do_not_disrupt(annotations),
-            deletion_cost=_deletion_cost(annotations),
+            deletion_cost=_cost(annotations, DELETION_COST_ANNOTATION) or 0.0,
+            disruption_cost=_cost(annotations, DISRUPTION_COST_ANNOTATION),
             ready=not _is_unready(pod),
             started=parse_timestamp(pod.status.startTime),
         )
@@ -206,13 +207,10 @@ def _do_not_disrupt(annotations: Mapping[str, str]) -> bool | float:
     return value == "true" or parse_duration(value) or False
 
 
-def _deletion_cost(annotations: Mapping[str, str]) -> float:
+def _cost(annotations: Mapping[str, str], key: str) -> float | None:
     """What is no number counts as if it were not there, as in Kubernetes."""
-    for key in (DISRUPTION_COST_ANNOTATION, DELETION_COST_ANNOTATION):
-        text = annotations.get(key, "")
-        if text.removeprefix("-").isdecimal():
-            return float(text)
-    return 0.0
+    text = annotations.get(key, "")
+    return float(text) if text.removeprefix("-").isdecimal() else None
 
 
 def _is_unready(pod: Pod) -> bool:

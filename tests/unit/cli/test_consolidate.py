@@ -136,6 +136,15 @@ def test_a_command_takes_no_more_nodes_than_allowed() -> None:
     assert max(len(command["candidates"]) for command in document["commands"]) == 2
 
 
+def test_where_not_all_sequences_are_compared_it_says_so() -> None:
+    assert consolidated(EXAMPLE)["summary"]["lookedAhead"]
+    assert "--look-ahead" not in run(EXAMPLE).stdout
+    document = consolidated(EXAMPLE, "--look-ahead", "0")
+    assert not document["summary"]["lookedAhead"]
+    assert document["summary"]["settled"]
+    assert "--look-ahead allows more" in run(EXAMPLE, "--look-ahead", "0").stdout
+
+
 def test_budgets_can_be_ignored(write: Any) -> None:
     nodes = [node(name, "m5.large") for name in ("a", "b")]
     pool = node_pool(budgets=[{"nodes": "0"}])

@@ -44,6 +44,7 @@ def document(commands: int = 1, nodes: int = 1, *, settled: bool = True) -> dict
             "savingsPerHour": 1.0,
             "evictions": 7 * commands,
             "settled": settled,
+            "lookedAhead": True,
             "lowerBoundPerHour": 30.0,
         },
     }

@@ -34,7 +34,7 @@ def facts(code: str, verdict: str = "blocked", **more: Any) -> VerdictFacts:
         "pods": 3,
         "policy": "WhenEmpty",
         "consolidate_after": "5m",
-        "drift": "NodePoolDrifted",
+        "drift": "NodePoolDrifted" if code == "drifted" else "",
     }
     return VerdictFacts(verdict=verdict, code=code, **known | more)
 
@@ -64,6 +64,19 @@ def test_no_sentence_has_gaps(code: str) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
+        (
+            facts(
+                "pods-would-be-pending",
+                blockers=(blocker("pods-would-be-pending", "reservation", "cr-1"),),
+                drift="NodePoolDrifted",
+            ),
+            "it has drifted (NodePoolDrifted), but its replacement would need its own instance of "
+            "capacity reservation cr-1",
+        ),
+        (
+            facts("limits", "kept", drift="NodePoolDrifted"),
+            "it has drifted (NodePoolDrifted), but its replacement would exceed the limits",
+        ),
         (
             facts("do-not-disrupt-pod", blockers=(blocker("do-not-disrupt-pod"),), saving=0.4),
             "pod shop/a has the annotation karpenter.sh/do-not-disrupt: remove the annotation to "

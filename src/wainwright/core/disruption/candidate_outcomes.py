@@ -30,7 +30,7 @@ class ClosedNodes(msgspec.Struct, frozen=True):
     """Nodes to which no pod is moved, by number in the simulator."""
 
     starting: BitSet
-    """Not initialized: nobody knows whether they will come up."""
+    """Not initialized: nobody knows whether they will come up. Or to be avoided."""
     unsettled: BitSet
     """These, and nodes where pods came or went too recently to add others."""
 

@@ -158,6 +158,8 @@ class CandidateContext(msgspec.Struct, frozen=True, kw_only=True):
     """Names of nodes on which pending pods are expected."""
     static_capacity: bool = False
     """Whether static NodePools are taken care of (feature gate)."""
+    managed_deletion_cost: bool = False
+    """Whether a controller writes the deletion costs of pods (feature gate)."""
 
 
 def find_candidates(
@@ -204,7 +206,9 @@ class _CandidateFinder:
             node=node,
             pool=pool,
             offering=offering,
-            cost=disruption_cost(node, self._now),
+            cost=disruption_cost(
+                node, self._now, managed_deletion_cost=self._context.managed_deletion_cost
+            ),
             pods=tuple(pod for pod in node.pods if pod.is_rescheduled),
             drift=drift,
             blockers=tuple(sorted(blockers, key=lambda each: each.code)),

@@ -18,6 +18,7 @@ from wainwright.model.plan import DEFAULT_PLAN_OPTIONS, PlannedNodeClaim, PlanOp
 from wainwright.model.snapshot import Snapshot
 
 MAX_NODES_PER_COMMAND: Final = 100
+LOOK_AHEAD_NODES: Final = 10_000
 
 
 class Method(StrEnum):
@@ -28,6 +29,29 @@ class Method(StrEnum):
     DRIFT = "drift"
     MULTI_NODE = "multi-node"
     SINGLE_NODE = "single-node"
+
+
+class Search(StrEnum):
+    """How a pass chooses among the commands of a method."""
+
+    BEST = "best"
+    """What saves most, sets of nodes grown by saving per disruption; pods go to nodes that are
+    likely to stay.
+    """
+    EXPENSIVE_FIRST = "expensive-first"
+    """The same, with sets grown by the most expensive nodes."""
+    IN_ORDER = "in-order"
+    """Karpenter's way: the first nodes that can go, pods to the first nodes by name."""
+
+
+class SearchStrategy(msgspec.Struct, frozen=True, kw_only=True):
+    search: Search = Search.BEST
+    avoided: frozenset[str] = frozenset()
+    """Nodes to which no pod is moved."""
+
+
+ONE_LOOK: Final = SearchStrategy()
+"""How a command is chosen by itself; where this finds nothing the cluster is at rest."""
 
 
 class Outcome(StrEnum):
@@ -55,7 +79,13 @@ class DisruptionOptions(msgspec.Struct, frozen=True, kw_only=True):
     ignore_budgets: bool = False
     terminate_first_drift: bool = False
     """Whether a drifted node may go before its replacement, if that needs its reservation."""
+    managed_deletion_cost: bool = False
+    """Whether a controller writes the deletion costs of pods, so that they do not count here."""
     balanced_k: float = BALANCED_K
+    look_ahead: int = LOOK_AHEAD_NODES
+    """How many nodes may be looked at to compare whole sequences of commands, a node once for each
+    pass over it; 0 to choose every command by itself.
+    """
 
 
 DEFAULT_DISRUPTION_OPTIONS: Final = DisruptionOptions()

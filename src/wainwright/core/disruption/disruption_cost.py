@@ -13,15 +13,27 @@ PRIORITY_UNIT: Final = 2.0**25
 POD_COST_BOUND: Final = 10.0
 
 
-def pod_eviction_cost(pod: Pod) -> float:
-    """1, raised or lowered by the pod's deletion cost and priority; at most 10 either way."""
-    cost = 1.0 + pod.eviction.deletion_cost / DELETION_COST_UNIT + pod.priority / PRIORITY_UNIT
+def pod_eviction_cost(pod: Pod, *, managed_deletion_cost: bool = False) -> float:
+    """1, raised or lowered by the pod's disruption cost, else its deletion cost, and its priority;
+    at most 10 either way.
+
+    A deletion cost that a controller manages (feature gate) says nothing about the pod.
+    """
+    facts = pod.eviction
+    stated = facts.disruption_cost
+    if stated is None:
+        stated = 0.0 if managed_deletion_cost else facts.deletion_cost
+    cost = 1.0 + stated / DELETION_COST_UNIT + pod.priority / PRIORITY_UNIT
     return max(-POD_COST_BOUND, min(POD_COST_BOUND, cost))
 
 
-def evictions_cost(pods: Iterable[Pod]) -> float:
+def evictions_cost(pods: Iterable[Pod], *, managed_deletion_cost: bool = False) -> float:
     """A pod that wants to be evicted does not make the eviction of others cheaper."""
-    return sum(max(0.0, pod_eviction_cost(pod)) for pod in pods if pod.is_rescheduled)
+    return sum(
+        max(0.0, pod_eviction_cost(pod, managed_deletion_cost=managed_deletion_cost))
+        for pod in pods
+        if pod.is_rescheduled
+    )
 
 
 def remaining_lifetime(node: Node, now: float | None) -> float:
@@ -32,6 +44,7 @@ def remaining_lifetime(node: Node, now: float | None) -> float:
     return max(0.0, min(1.0, 1.0 - (now - claim.created) / claim.expire_after))
 
 
-def disruption_cost(node: Node, now: float | None) -> float:
+def disruption_cost(node: Node, now: float | None, *, managed_deletion_cost: bool = False) -> float:
     """A node that will soon expire has little to lose: its pods will have to move anyway."""
-    return NODE_COST + evictions_cost(node.pods) * remaining_lifetime(node, now)
+    evictions = evictions_cost(node.pods, managed_deletion_cost=managed_deletion_cost)
+    return NODE_COST + evictions * remaining_lifetime(node, now)

@@ -28,11 +28,14 @@ from wainwright.core.disruption.candidates import (
 from wainwright.core.disruption.cluster_changes import ClusterChanges
 from wainwright.core.disruption.commands import (
     DEFAULT_DISRUPTION_OPTIONS,
+    ONE_LOOK,
     Command,
     DisruptionInput,
     DisruptionOptions,
     Method,
     Outcome,
+    Search,
+    SearchStrategy,
 )
 from wainwright.core.disruption.eviction import evict_from_deleting_nodes
 from wainwright.core.disruption.multi_node import MultiNodeSearch
@@ -57,6 +60,7 @@ class DisruptionPass:
         options: DisruptionOptions = DEFAULT_DISRUPTION_OPTIONS,
         previous: "DisruptionPass | None" = None,
         max_repetitions: int | None = None,
+        strategy: SearchStrategy = ONE_LOOK,
     ) -> None:
         """`previous` is the last pass over the same cluster: what did not change since is taken
         from it. `max_repetitions` bounds how many removals are simulated again because something
@@ -68,13 +72,14 @@ class DisruptionPass:
         if evicted.pods:
             changes = ClusterChanges(evicted.pools, given.catalogs)
             self.snapshot = changes.after_plan(evicted, pending)
-        self._given, self._options = given, options
+        self.given, self.options, self._strategy = given, options, strategy
         self._pools = {pool.name: pool for pool in self.snapshot.pools}
         context = CandidateContext(
             catalogs=given.catalogs,
             offered=given.offered,
             nominated=given.nominated.union(each.node for each in pending.placements),
             static_capacity=options.plan.static_capacity,
+            managed_deletion_cost=options.managed_deletion_cost,
         )
         alike = previous if previous is not None and self._is_alike(previous) else None
         known: Sequence[Candidate] = alike.candidates if alike is not None else ()
@@ -86,6 +91,7 @@ class DisruptionPass:
         self._removals.begin_pass(max_repetitions)
         self._budgets = BudgetCounter(self.snapshot, ignored=options.ignore_budgets)
         self._found_nothing = previous is not None and self._is_at_rest(previous)
+        self._found: Command | None = None
         self.is_complete = self._found_nothing
         """Whether every node was looked at as it is now; else the next pass goes on."""
 
@@ -116,14 +122,14 @@ class DisruptionPass:
         """Whether only nodes and the time may differ."""
         now, before = self.snapshot, previous.snapshot
         return (
-            self._options == previous._options
+            self.options == previous.options
             and not now.pods
             and now.pools == before.pools
             and now.daemonsets == before.daemonsets
             and now.pod_disruption_budgets == before.pod_disruption_budgets
             and all(each.disruptions_allowed is not None for each in now.pod_disruption_budgets)
-            and self._given.catalogs == previous._given.catalogs
-            and self._given.offered == previous._given.offered
+            and self.given.catalogs == previous.given.catalogs
+            and self.given.offered == previous.given.offered
         )
 
     def _reuse(self, previous: "DisruptionPass") -> RemovalEvaluator | None:
@@ -140,23 +146,23 @@ class DisruptionPass:
         return removals
 
     def _new_removals(self) -> RemovalEvaluator:
-        order = _destination_order(self.candidates)
+        is_by_name = self._strategy.search is Search.IN_ORDER
+        order = None if is_by_name else _destination_order(self.candidates)
         return RemovalEvaluator(
-            lambda catalogs: ClusterSimulator(self.snapshot, catalogs, self._options.plan, order),
-            self._given.catalogs,
-            self._options,
+            lambda catalogs: ClusterSimulator(self.snapshot, catalogs, self.options.plan, order),
+            self.given.catalogs,
+            self.options,
             self._closed_nodes,
             pool_totals(self.candidates),
         )
 
     def find_command(self) -> Command | None:
         """The first command that one of the methods finds; None if there is nothing to do."""
-        if self._found_nothing:
-            return None
-        command = self._find_command()
-        self._found_nothing = command is None
-        self.is_complete = self._removals.is_complete
-        return command
+        if self._found is None and not self._found_nothing:
+            self._found = self._find_command()
+            self._found_nothing = self._found is None
+            self.is_complete = self._removals.is_complete
+        return self._found
 
     def _find_command(self) -> Command | None:
         methods: dict[Method, Callable[[], Command | None]] = {
@@ -167,7 +173,7 @@ class DisruptionPass:
             Method.SINGLE_NODE: self._remove_one,
         }
         for method in Method:
-            if method in self._options.methods:
+            if method in self.options.methods:
                 command = methods[method]()
                 if command is not None:
                     return command
@@ -195,6 +201,14 @@ class DisruptionPass:
     def outcome(self, candidate: Candidate) -> Command | Outcome:
         """What removing the node alone comes to, whatever blocks it."""
         return self._removals.single(candidate)
+
+    def drift_outcome(self, candidate: Candidate) -> Command | Outcome | None:
+        """What replacing a drifted node comes to, whatever it costs; None where it has not drifted
+        or may not be disrupted for it.
+        """
+        if candidate.drift is None or candidate.blockers_of_drift():
+            return None
+        return self._removals.replace_drifted(candidate)
 
     def saving_without_blockers(self, candidate: Candidate) -> float | None:
         """What removing the node alone would save if nothing blocked it; None where nothing."""
@@ -231,7 +245,8 @@ class DisruptionPass:
         return [Blocker(code=BlockerCode.BUDGET, kind=BlockerKind.BUDGET, name=name, until=until)]
 
     def _closed_nodes(self, simulator: ClusterSimulator) -> ClosedNodes:
-        starting = simulator.nodes_where(_is_starting)
+        avoided = self._strategy.avoided
+        starting = simulator.nodes_where(lambda node: node.name in avoided or _is_starting(node))
         return ClosedNodes(starting, starting | simulator.nodes_where(self._is_unsettled))
 
     def _is_unsettled(self, node: Node) -> bool:
@@ -248,7 +263,7 @@ class DisruptionPass:
             for each in self.candidates
             if each.is_empty and not each.blockers_of_emptiness() and not each.is_static
         ]
-        chosen = self._budgets.within(empty, DisruptionReason.EMPTY)[: self._options.max_nodes]
+        chosen = self._budgets.within(empty, DisruptionReason.EMPTY)[: self.options.max_nodes]
         if not chosen:
             return None
         return Command(
@@ -257,7 +272,7 @@ class DisruptionPass:
 
     def _replace_static(self) -> Command | None:
         drifted = self._budgets.within(self._drifted(is_static=True), DisruptionReason.DRIFTED)
-        replacer = StaticDriftReplacer(self.snapshot, self._given.catalogs, self._options)
+        replacer = StaticDriftReplacer(self.snapshot, self.given.catalogs, self.options)
         return replacer.replace(drifted) if drifted else None
 
     def _drifted(self, *, is_static: bool) -> list[Candidate]:
@@ -269,7 +284,7 @@ class DisruptionPass:
         """Empty ones together; then one at a time, the earliest drift first."""
         drifted, reason = self._drifted(is_static=False), DisruptionReason.DRIFTED
         empty = [each for each in drifted if each.is_empty]
-        empty = self._budgets.within(empty, reason)[: self._options.max_nodes]
+        empty = self._budgets.within(empty, reason)[: self.options.max_nodes]
         if empty:
             return Command(method=Method.DRIFT, reason=reason, candidates=tuple(empty))
         for candidate in self._budgets.any_of(drifted, reason):
@@ -279,17 +294,24 @@ class DisruptionPass:
         return None
 
     def _remove_several(self) -> Command | None:
-        search = MultiNodeSearch(self._removals, self._budgets, self._options.max_nodes)
-        return search.find(self._underutilized())
+        search = MultiNodeSearch(self._removals, self._budgets, self.options.max_nodes)
+        candidates = self._underutilized()
+        match self._strategy.search:
+            case Search.BEST:
+                return search.best_set(candidates)
+            case Search.EXPENSIVE_FIRST:
+                return search.best_set(sorted(candidates, key=_most_expensive_first))
+            case Search.IN_ORDER:
+                return search.longest_prefix(candidates)
 
     def _remove_one(self) -> Command | None:
-        """The single node with the largest saving per disruption.
+        """The single node with the largest saving per disruption, or the first that can go.
 
         No node saves more than it costs: the search ends once no other could be better.
         """
         best: Command | None = None
         for candidate in self._underutilized():
-            if best is not None and best.saving_ratio >= candidate.saving_ratio:
+            if best is not None and self._is_enough(best, candidate):
                 break
             found = self._removals.single(candidate)
             if isinstance(found, Command) and (
@@ -297,6 +319,10 @@ class DisruptionPass:
             ):
                 best = found
         return best
+
+    def _is_enough(self, best: Command, following: Candidate) -> bool:
+        is_first_taken = self._strategy.search is Search.IN_ORDER
+        return is_first_taken or best.saving_ratio >= following.saving_ratio
 
     def _underutilized(self) -> list[Candidate]:
         free = [
@@ -315,6 +341,10 @@ def _plan_pending(snapshot: Snapshot, given: DisruptionInput, options: Disruptio
 
 def _is_starting(node: Node) -> bool:
     return not is_initialized(node)
+
+
+def _most_expensive_first(candidate: Candidate) -> tuple[float, str]:
+    return -candidate.price, candidate.name
 
 
 def _drift_order(candidate: Candidate) -> tuple[float, float, str]:

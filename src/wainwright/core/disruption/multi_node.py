@@ -30,9 +30,24 @@ class MultiNodeSearch:
     def __init__(self, removals: RemovalEvaluator, budgets: BudgetCounter, max_nodes: int) -> None:
         self._removals, self._budgets, self._max_nodes = removals, budgets, max_nodes
 
-    def find(self, candidates: Sequence[Candidate]) -> Command | None:
-        """The set of two or more that saves most; `candidates` have the largest saving per
-        disruption first.
+    def longest_prefix(self, candidates: Sequence[Candidate]) -> Command | None:
+        """As many of the first candidates as can go together, by halving: as if fewer could go
+        wherever more can. Karpenter's search.
+        """
+        within = self._budgets.within(candidates, DisruptionReason.UNDERUTILIZED)
+        best: Command | None = None
+        smallest, largest = 2, min(len(within), self._max_nodes)
+        while smallest <= largest:
+            size = (smallest + largest) // 2
+            found = self._removals.consolidate(Method.MULTI_NODE, within[:size])
+            if isinstance(found, Command):
+                best, smallest = found, size + 1
+            else:
+                largest = size - 1
+        return best
+
+    def best_set(self, candidates: Sequence[Candidate]) -> Command | None:
+        """The set of two or more that saves most; sets grow by the candidates in their order.
 
         Nodes that need no replacement are not always the best beginning: once they are gone the
         others are full, where one cheap new node could have taken the pods of all of them.

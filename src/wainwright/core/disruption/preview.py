@@ -17,7 +17,6 @@ from wainwright.core.disruption.candidates import (
     Candidate,
     expires_at,
 )
-from wainwright.core.disruption.cluster_changes import ClusterChanges, with_returned
 from wainwright.core.disruption.commands import (
     DEFAULT_DISRUPTION_OPTIONS,
     Command,
@@ -26,12 +25,13 @@ from wainwright.core.disruption.commands import (
     Outcome,
 )
 from wainwright.core.disruption.disruption_pass import DisruptionPass
+from wainwright.core.disruption.lookahead import MAX_COMMANDS, after_command, find_sequence
 from wainwright.core.disruption.warnings import command_warnings
 from wainwright.model.disruption import CommandWarning
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.snapshot import Node, Snapshot
 
-MAX_STEPS = 1000
+MAX_STEPS = MAX_COMMANDS
 
 
 class Fate(StrEnum):
@@ -69,6 +69,10 @@ class DisruptionPreview(msgspec.Struct, frozen=True, kw_only=True):
     """Of every managed node of the input, in the order of names."""
     settled: bool
     """Whether nothing was left to do."""
+    looked_ahead: bool
+    """Whether the commands are the best of several sequences; False where the cluster is too large
+    to compare all of them.
+    """
     after: Snapshot
     """The cluster after the last command."""
     catalogs: Mapping[str, InstanceTypeIndex]
@@ -104,29 +108,32 @@ def preview_disruption(
 ) -> DisruptionPreview:
     """At most `steps` commands, and what becomes of every managed node.
 
-    Each command is reported as soon as it is found.
+    Each command is reported as soon as it is decided on.
     """
-    state = _with_expired_deleted(given)
-    first = current = DisruptionPass(state, options)
-    known = {node.name for node in given.snapshot.nodes}
-    commands: list[Command] = []
-    command = current.find_command()
-    while command is not None and len(commands) < steps:
-        commands.append(command)
+    first = DisruptionPass(_with_expired_deleted(given), options)
+    sequence = find_sequence(first)
+    commands = list(sequence.commands[:steps])
+    for command in commands:
         report(command)
-        state = _after(given, current, command, commands)
-        current = DisruptionPass(state, options)
-        command = current.find_command()
+    current = DisruptionPass(sequence.states[len(commands)], options) if commands else first
+    following = next(iter(sequence.commands[steps:]), None) or current.find_command()
+    while following is not None and len(commands) < steps:
+        commands.append(following)
+        report(following)
+        current = DisruptionPass(after_command(current, following), options)
+        following = current.find_command()
+    known = {node.name for node in given.snapshot.nodes}
     return DisruptionPreview(
         commands=tuple(commands),
         outcomes=tuple(
             each
-            for each in _outcomes(first, current, commands, command)
+            for each in _outcomes(first, current, commands, following)
             if each.candidate.name in known
         ),
-        settled=command is None,
+        settled=following is None,
+        looked_ahead=sequence.compared,
         after=current.snapshot,
-        catalogs=state.catalogs,
+        catalogs=current.given.catalogs,
         price_before=sum(each.price for each in first.candidates),
         price_after=sum(each.price for each in current.candidates if not each.node.deleting),
         warnings=tuple(command_warnings(first.snapshot, commands)),
@@ -146,33 +153,6 @@ def _with_expired_deleted(given: DisruptionInput) -> DisruptionInput:
     return msgspec.structs.replace(
         given, snapshot=msgspec.structs.replace(given.snapshot, nodes=nodes)
     )
-
-
-def _after(
-    given: DisruptionInput, current: DisruptionPass, command: Command, commands: Sequence[Command]
-) -> DisruptionInput:
-    changes = ClusterChanges(given.snapshot.pools, given.catalogs)
-    removed = [candidate.name for candidate in command.candidates]
-    placements = command.simulation.placements
-    snapshot = changes.after_removal(current.snapshot, removed, placements, command.replacements)
-    taken = current.snapshot.taken_names | {claim.name for claim in command.replacements}
-    returned = _returned_reservations(commands)
-    return msgspec.structs.replace(
-        given,
-        snapshot=msgspec.structs.replace(snapshot, claims=taken),
-        catalogs=with_returned(given.catalogs, returned),
-    )
-
-
-def _returned_reservations(commands: Iterable[Command]) -> dict[str, int]:
-    """By reservation the instances of nodes that ran in it and were removed."""
-    returned: dict[str, int] = {}
-    for command in commands:
-        for candidate in command.candidates:
-            name = candidate.node.reservation_id
-            if name is not None and candidate.node.launched:
-                returned[name] = returned.get(name, 0) + 1
-    return returned
 
 
 def _outcomes(
@@ -218,7 +198,7 @@ def _code_of_kept(candidate: Candidate, last: DisruptionPass) -> str:
         return BlockerCode.STATIC_POOL.text
     if candidate.is_empty:
         return DisruptionReason.EMPTY.lower()
-    outcome = last.outcome(candidate)
+    outcome = last.drift_outcome(candidate) or last.outcome(candidate)
     if isinstance(outcome, Outcome):
         return outcome.value
     return outcome.reason.lower()

@@ -30,6 +30,20 @@ def test_deletion_cost_and_priority_change_what_an_eviction_costs(
     assert pod_eviction_cost(pod(cost=cost, priority=priority)) == expected
 
 
+@pytest.mark.parametrize(
+    ("own", "managed", "expected"),
+    [(None, False, 2.0), (None, True, 1.0), (0.0, False, 1.0), (-(2.0**27), True, 0.0)],
+)
+def test_a_deletion_cost_counts_unless_the_pod_states_another_or_a_controller_writes_it(
+    own: float | None, managed: bool, expected: float
+) -> None:
+    facts = EvictionFacts(deletion_cost=2.0**27, disruption_cost=own)
+    stated = Pod(namespace="shop", name="a", eviction=facts)
+    assert pod_eviction_cost(stated, managed_deletion_cost=managed) == expected
+    node = Node(name="n", pods=(stated,))
+    assert disruption_cost(node, None, managed_deletion_cost=managed) == 1.0 + expected
+
+
 def test_a_node_costs_its_evictions_and_itself() -> None:
     pods = (pod(), pod(), pod(daemonset=True), pod(cost=-(2**31)))
     assert disruption_cost(Node(name="n", pods=pods), None) == 3.0
