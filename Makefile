@@ -9,11 +9,15 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 export GOTOOLCHAIN = auto
 export PYTHONHASHSEED ?= random
 
-.PHONY: demo test test-all check format bench bench-karpenter oracle oracle-disruption disruption-clusters karpenter-crds mutants faults two-processes simulated-worlds crds awscli lock clean
+.PHONY: demo demo-plan test test-all check format bench bench-karpenter oracle oracle-disruption disruption-clusters karpenter-crds mutants faults two-processes simulated-worlds crds awscli lock clean
 
-## demo: a reservation that fills up and falls back, one pod explained, and a manifest with mistakes
+## demo: a sale day simulated: reservations fill up, spot takes over, EC2 takes it back, and the night after
 demo: $(VENV)/.run
-	@WAIN=$(BIN)/wain sh examples/demo.sh
+	@$(BIN)/wain simulate examples/sale-day/scenario.yaml
+
+## demo-plan: a reservation that fills up and falls back, one pod explained, and a manifest with mistakes
+demo-plan: $(VENV)/.run
+	@WAIN=$(BIN)/wain sh examples/demo-plan.sh
 
 ## test: every test that this machine can run
 test: $(VENV)/.dev

@@ -1,4 +1,4 @@
-"""Puts the real output of `make demo` into the README; `--check` says whether it is there."""
+"""Puts the real output of the demos into the README; `--check` says whether it is there."""
 
 import os
 import subprocess
@@ -6,16 +6,19 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-BEGIN, END = "<!-- demo -->\n", "<!-- /demo -->\n"
+WAIN = Path(sys.executable).parent / "wain"
+DEMOS = {
+    "demo": [str(WAIN), "simulate", "examples/sale-day/scenario.yaml"],
+    "demo-plan": ["sh", "examples/demo-plan.sh"],
+}
 
 
-def demo_output() -> str:
+def output_of(command: list[str]) -> str:
     """What the demo prints, with the folder's own `wain`."""
-    wain = Path(sys.executable).parent / "wain"
     done = subprocess.run(
-        ["sh", "examples/demo.sh"],
+        command,
         cwd=ROOT,
-        env={**os.environ, "WAIN": str(wain)},
+        env={**os.environ, "WAIN": str(WAIN)},
         check=True,
         capture_output=True,
         text=True,
@@ -23,16 +26,22 @@ def demo_output() -> str:
     return f"```\n{done.stdout}```\n"
 
 
+def with_demo(text: str, name: str) -> str:
+    begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->\n"
+    before, rest = text.split(begin)
+    return f"{before}{begin}{output_of(DEMOS[name])}{end}{rest.split(end)[1]}"
+
+
 def main() -> None:
     readme = ROOT / "README.md"
-    text = readme.read_text(encoding="utf-8")
-    before, rest = text.split(BEGIN)
-    made = f"{before}{BEGIN}{demo_output()}{END}{rest.split(END)[1]}"
+    text = made = readme.read_text(encoding="utf-8")
+    for name in DEMOS:
+        made = with_demo(made, name)
     if "--check" not in sys.argv:
         readme.write_text(made, encoding="utf-8")
     elif made != text:
         sys.exit(
-            "README.md does not show today's demo; run: .venv/bin/python scripts/update_readme.py"
+            "README.md does not show today's demos; run: .venv/bin/python scripts/update_readme.py"
         )
 
 
