@@ -59,6 +59,7 @@ from wainwright.sim.informers import (
     object_key,
     split_key,
 )
+from wainwright.sim.node_info import is_finished
 from wainwright.sim.node_matching import (
     NAME_FIELD,
     NO_EXECUTE,
@@ -68,7 +69,6 @@ from wainwright.sim.node_matching import (
     named_nodes,
     required_node_selector,
 )
-from wainwright.sim.scheduler_cache import is_finished
 
 TEMPLATE_HASH_LABEL: Final = "pod-template-hash"
 REVISION_LABEL: Final = "controller-revision-hash"
