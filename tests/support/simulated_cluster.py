@@ -58,7 +58,12 @@ class SimulatedCluster:
         return {name: pod.spec.nodeName for name, pod in (await self.pods(namespace)).items()}
 
     def launch(
-        self, instance_type: str = "m5.large", *, user_data: str | None = None, claim: str = ""
+        self,
+        instance_type: str = "m5.large",
+        *,
+        user_data: str | None = None,
+        claim: str = "",
+        subnet: str = "",
     ) -> str:
         """Starts an instance, by default one that joins the cluster; its id."""
         images = self.account.services.images.state.images.values()
@@ -69,6 +74,7 @@ class SimulatedCluster:
             {
                 "ImageId": next(each.id for each in images if AL2023_IMAGE in each.name),
                 "InstanceType": instance_type,
+                **({"SubnetId": subnet} if subnet else {}),
                 "MinCount": 1,
                 "MaxCount": 1,
                 "UserData": b64encode(text.encode()).decode(),

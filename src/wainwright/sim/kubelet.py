@@ -52,7 +52,7 @@ from wainwright.sim.informers import (
     split_key,
     timestamp,
 )
-from wainwright.sim.scheduler_cache import is_finished
+from wainwright.sim.node_info import is_finished
 from wainwright.translate.disruption import parse_duration
 from wainwright.translate.object_metadata import parse_timestamp
 

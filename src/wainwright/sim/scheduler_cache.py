@@ -1,288 +1,238 @@
-"""What the simulated kube-scheduler knows of pods and nodes: requests, and what is left of a node.
+"""The nodes of the simulated kube-scheduler with the pods on them, and its order of nodes."""
 
-Amounts are whole numbers as in the kube-scheduler: cpu in thousandths, all else in units.
-"""
-
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, TypeAlias
+import heapq
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import msgspec
 
-from wainwright.api.kubernetes.cluster import Node, Taint
-from wainwright.api.kubernetes.meta import ResourceList, to_quantity
-from wainwright.api.kubernetes.workloads import (
-    Affinity,
-    Container,
-    Pod,
-    PodAffinity,
-    PodAffinityTerm,
-    PodSpec,
-    ResourceRequirements,
-)
+from wainwright.api.kubernetes.cluster import Namespace, Node
+from wainwright.api.kubernetes.workloads import Pod, PodSpec
 from wainwright.controllers.runtime import Key
-from wainwright.sim.node_matching import first_untolerated, matches_node_affinity, named_nodes
-
-CPU: Final = "cpu"
-MEMORY: Final = "memory"
-PODS: Final = "pods"
-DEFAULT_SCORED_CPU: Final = 100
-DEFAULT_SCORED_MEMORY: Final = 200 * 1024 * 1024
-"""What a pod without requests counts as when nodes are scored; nothing is reserved for it."""
-UNSCHEDULABLE_TAINT: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
-ANY_ADDRESS: Final = ("", "0.0.0.0")
-POD_LEVEL_RESOURCES: Final = (CPU, MEMORY)
-
-Amounts: TypeAlias = dict[str, int]
-HostPort: TypeAlias = tuple[str, int, str]
-"""Protocol, port, address."""
+from wainwright.sim.informers import Informers, key_of
+from wainwright.sim.node_info import NodeInfo, PlacementNeeds, placement_spec
+from wainwright.sim.node_matching import PREFER_NO_SCHEDULE
+from wainwright.sim.scheduler_topology import CountedPod, TopologyCounts
 
 
-def amounts(resources: ResourceList | None) -> Amounts:
-    found = {}
-    for name, written in (resources or {}).items():
-        quantity = to_quantity(written)
-        found[name] = quantity.milli if name == CPU else quantity.units
+class BoundPod(NamedTuple):
+    """A pod that counts on a node."""
+
+    counted: CountedPod
+    needs: PlacementNeeds
+    volumes: tuple[tuple[str, str], ...]
+
+
+class SchedulerCache:
+    """Nodes and the pods on them, with the log of their changes."""
+
+    def __init__(self, informers: Informers) -> None:
+        self.nodes: dict[str, NodeInfo] = {}
+        self._bound: dict[Key, BoundPod] = {}
+        self._log: list[tuple[str, bool]] = []
+        self.log_start = 0
+        self._needs: dict[bytes, PlacementNeeds] = {}
+        self._needs_by_spec: dict[int, tuple[PodSpec, PlacementNeeds]] = {}
+        self.topology = TopologyCounts(
+            self.nodes,
+            lambda: [each.counted for each in self._bound.values()],
+            informers.of(Namespace).objects,
+        )
+        self.node_count = 0
+        self.soft_tainted_nodes = 0
+
+    @property
+    def log_end(self) -> int:
+        return self.log_start + len(self._log)
+
+    def log_since(self, position: int) -> list[tuple[str, bool]]:
+        return self._log[position - self.log_start :]
+
+    def _changed(self, name: str, *, helps: bool) -> None:
+        self._log.append((name, helps))
+        if len(self._log) > 2 * len(self.nodes) + 2_000:
+            half = len(self._log) // 2
+            del self._log[:half]
+            self.log_start += half
+
+    def _node(self, name: str) -> NodeInfo:
+        found = self.nodes.get(name)
+        if found is None:
+            found = self.nodes[name] = NodeInfo(name)
+        return found
+
+    def set_node(self, before: Node | None, after: Node | None) -> None:
+        name = _required(before, after).metadata.name
+        if before is not None and after is not None and _is_same_place(before, after):
+            return
+        info = self._node(name)
+        self.node_count += (after is not None) - (info.node is not None)
+        self.soft_tainted_nodes += _is_soft_tainted(after) - _is_soft_tainted(info.node)
+        info.set_node(after)
+        self.topology.set_node(info)
+        if after is None and not info.pods:
+            del self.nodes[name]
+        self._changed(name, helps=True)
+
+    def needs_of(self, spec: PodSpec) -> PlacementNeeds:
+        """Shared by pods whose placement needs are the same."""
+        known = self._needs_by_spec.get(id(spec))
+        if known is not None:
+            return known[1]
+        own = placement_spec(spec)
+        key = msgspec.json.encode(own)
+        needs = self._needs.get(key)
+        if needs is None:
+            needs = self._needs[key] = PlacementNeeds(own)
+        if len(self._needs_by_spec) > 50_000:
+            self._needs_by_spec.clear()
+        # The spec is kept, so that nothing else gets its identity.
+        self._needs_by_spec[id(spec)] = (spec, needs)
+        return needs
+
+    def forget_needs(self) -> None:
+        """Counts and needs that nobody may ask for again are dropped; the rest is made anew."""
+        self._needs.clear()
+        self._needs_by_spec.clear()
+        self.topology.clear()
+
+    def place(self, pod: Pod, node: str, volumes: tuple[tuple[str, str], ...]) -> None:
+        """Counts the pod on the node, in place of where and how it counted before."""
+        key = key_of(pod)
+        before = self._bound.get(key)
+        needs = before.needs if before is not None else self.needs_of(pod.spec)
+        is_deleting = pod.metadata.deletionTimestamp is not None
+        metadata = pod.metadata
+        counted = CountedPod(metadata.namespace, metadata.labels or {}, node, is_deleting, pod.spec)
+        if before is not None and before.counted.node == node:
+            self._recount(key, before, counted)
+            return
+        self.remove(key)
+        info = self._node(node)
+        info.count(needs, 1)
+        info.count_volumes(volumes, 1)
+        info.pods[key] = None
+        self._bound[key] = BoundPod(counted, needs, volumes)
+        self.topology.count_pod(counted, 1)
+        self._changed(node, helps=False)
+
+    def _recount(self, key: Key, before: BoundPod, counted: CountedPod) -> None:
+        """The pod stays where it is; whether it is being deleted and its labels may differ."""
+        old = before.counted
+        self._bound[key] = before._replace(counted=counted)
+        if old.is_deleting != counted.is_deleting or old.labels != counted.labels:
+            self.topology.count_pod(old, -1)
+            self.topology.count_pod(counted, 1)
+
+    def remove(self, key: Key) -> None:
+        bound = self._bound.pop(key, None)
+        if bound is None:
+            return
+        node = bound.counted.node
+        info = self.nodes[node]
+        info.count(bound.needs, -1)
+        info.count_volumes(bound.volumes, -1)
+        del info.pods[key]
+        self.topology.count_pod(bound.counted, -1)
+        if info.node is None and not info.pods:
+            del self.nodes[node]
+        self._changed(node, helps=True)
+
+    def node_of(self, key: Key) -> str | None:
+        bound = self._bound.get(key)
+        return None if bound is None else bound.counted.node
+
+
+def _is_soft_tainted(node: Node | None) -> bool:
+    taints = node.spec.taints or () if node is not None else ()
+    return any(taint.effect == PREFER_NO_SCHEDULE for taint in taints)
+
+
+def _is_same_place(before: Node, after: Node) -> bool:
+    """Whether nothing has changed that the scheduler looks at, such as a condition."""
+    return (
+        before.spec == after.spec
+        and before.metadata.labels == after.metadata.labels
+        and before.status.allocatable == after.status.allocatable
+        and before.status.capacity == after.status.capacity
+    )
+
+
+def _required(before: Node | None, after: Node | None) -> Node:
+    found = after if after is not None else before
+    assert found is not None
     return found
 
 
-def pod_requests(spec: PodSpec) -> Amounts:
-    """Containers side by side; init containers in turn, each beside the sidecars before it."""
-    running: Amounts = {}
-    for container in spec.containers or ():
-        _add(running, _container_requests(container.resources))
-    sidecars: Amounts = {}
-    peak: Amounts = {}
-    for container in spec.initContainers or ():
-        own = _container_requests(container.resources)
-        if _is_sidecar(container):
-            _add(sidecars, own)
-            _raise_to(peak, sidecars)
-        else:
-            _add(own, sidecars)
-            _raise_to(peak, own)
-    _add(running, sidecars)
-    _raise_to(running, peak)
-    _set_pod_level(running, spec.resources)
-    _add(running, amounts(spec.overhead))
-    return {name: amount for name, amount in running.items() if amount}
+class NodeRanking:
+    """The nodes that are something for pods of the same needs, most room first.
 
-
-def _is_sidecar(container: Container) -> bool:
-    return container.restartPolicy == "Always"
-
-
-def _container_requests(resources: ResourceRequirements) -> Amounts:
-    """The API server sets a request that is absent to the limit."""
-    return {**amounts(resources.limits), **amounts(resources.requests)}
-
-
-def _set_pod_level(total: Amounts, stated: ResourceRequirements | None) -> None:
-    """Requests of the pod as a whole count instead of those of its containers."""
-    if stated is None:
-        return
-    limits = {name: each for name, each in amounts(stated.limits).items() if name not in total}
-    for name, amount in {**limits, **amounts(stated.requests)}.items():
-        if name in POD_LEVEL_RESOURCES or name.startswith("hugepages-"):
-            total[name] = amount
-
-
-def _add(total: Amounts, more: Mapping[str, int]) -> None:
-    for name, amount in more.items():
-        total[name] = total.get(name, 0) + amount
-
-
-def _raise_to(total: Amounts, other: Mapping[str, int]) -> None:
-    for name, amount in other.items():
-        if amount > total.get(name, 0):
-            total[name] = amount
-
-
-class PlacementNeeds:
-    """The part of a pod that decides on a node by itself: requests, ports, selectors, tolerations.
-
-    Pods of one template share it, and so do pods that differ only in labels and volumes.
+    Every change of a node is in the scheduler's log; a ranking reads it when it is used. That costs
+    one look at each node that has changed since, instead of one at every node for every pod.
     """
 
-    __slots__ = (
-        "named_nodes",
-        "ports",
-        "preferred_terms",
-        "requests",
-        "scored_cpu",
-        "scored_memory",
-        "spec",
-    )
+    def __init__(self, needs: PlacementNeeds, cache: SchedulerCache) -> None:
+        self.needs, self._cache = needs, cache
+        self._heap: list[tuple[float, str, int]] = []
+        self._position = -1
+        self.gains = 0
+        """How often a node has become better for these pods."""
 
-    def __init__(self, spec: PodSpec) -> None:
-        self.spec = spec
-        self.requests = pod_requests(spec)
-        self.ports = _host_ports(spec)
-        self.scored_cpu = self.requests.get(CPU, 0) or DEFAULT_SCORED_CPU
-        self.scored_memory = self.requests.get(MEMORY, 0) or DEFAULT_SCORED_MEMORY
-        self.named_nodes = named_nodes(spec)
-        affinity = spec.affinity.nodeAffinity if spec.affinity is not None else None
-        self.preferred_terms = (
-            tuple(affinity.preferredDuringSchedulingIgnoredDuringExecution or ())
-            if affinity is not None
-            else ()
-        )
-
-
-def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
-    return tuple(
-        (port.protocol or "TCP", port.hostPort, port.hostIP)
-        for container in (*(spec.containers or ()), *_sidecars(spec))
-        for port in container.ports or ()
-        if port.hostPort
-    )
-
-
-def _sidecars(spec: PodSpec) -> list[Container]:
-    return [each for each in spec.initContainers or () if _is_sidecar(each)]
-
-
-def placement_spec(spec: PodSpec) -> PodSpec:
-    """The spec without what does not bear on a node by itself."""
-    affinity = spec.affinity
-    node_affinity = None if affinity is None else affinity.nodeAffinity
-    return msgspec.structs.replace(
-        spec,
-        nodeName="",
-        volumes=None,
-        topologySpreadConstraints=None,
-        schedulingGates=None,
-        priority=None,
-        priorityClassName="",
-        preemptionPolicy=None,
-        restartPolicy="",
-        terminationGracePeriodSeconds=None,
-        schedulerName="",
-        affinity=None if node_affinity is None else Affinity(nodeAffinity=node_affinity),
-    )
-
-
-def required_terms(affinity: PodAffinity | None) -> tuple[PodAffinityTerm, ...]:
-    if affinity is None:
-        return ()
-    return tuple(affinity.requiredDuringSchedulingIgnoredDuringExecution or ())
-
-
-class NodeInfo:
-    """A node and what its pods use of it."""
-
-    __slots__ = (
-        "allocatable",
-        "labels",
-        "name",
-        "node",
-        "pods",
-        "ports",
-        "scored_cpu",
-        "scored_memory",
-        "taints",
-        "used",
-        "version",
-        "volumes",
-    )
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.node: Node | None = None
-        """None while only its pods are known."""
-        self.labels: Mapping[str, str] = {}
-        self.taints: list[Taint] = []
-        self.allocatable: Amounts = {}
-        self.used: Amounts = {}
-        self.scored_cpu = 0
-        self.scored_memory = 0
-        self.pods: dict[Key, Any] = {}
-        self.ports: dict[HostPort, int] = {}
-        self.volumes: dict[str, dict[str, int]] = {}
-        """By driver: how many pods use each attached volume."""
-        self.version = 0
-        """Goes up with every change."""
-
-    def set_node(self, node: Node | None) -> None:
-        self.node = node
-        self.version += 1
-        if node is None:
+    def update(self) -> None:
+        cache = self._cache
+        if self._position < cache.log_start or len(self._heap) > 4 * len(cache.nodes) + 100:
+            self._heap = []
+            self._position = cache.log_end
+            for info in self._candidates():
+                self._enter(info)
+            heapq.heapify(self._heap)
+            self.gains += 1
             return
-        self.labels = node.metadata.labels or {}
-        self.taints = node.spec.taints or []
-        self.allocatable = amounts(node.status.allocatable or node.status.capacity)
+        if self._position < cache.log_end:
+            self._read_log()
 
-    def count(self, needs: PlacementNeeds, sign: int) -> None:
-        """Adds the requests of a pod, or takes them away."""
-        used = self.used
-        for name, amount in needs.requests.items():
-            used[name] = used.get(name, 0) + sign * amount
-        used[PODS] = used.get(PODS, 0) + sign
-        self.scored_cpu += sign * needs.scored_cpu
-        self.scored_memory += sign * needs.scored_memory
-        for port in needs.ports:
-            self.ports[port] = self.ports.get(port, 0) + sign
-        self.version += 1
+    def _read_log(self) -> None:
+        changed: dict[str, bool] = {}
+        for name, helps in self._cache.log_since(self._position):
+            changed[name] = changed.get(name, False) or helps
+        self._position = self._cache.log_end
+        named = self.needs.named_nodes
+        for name, helps in changed.items():
+            info = self._cache.nodes.get(name)
+            if info is None or (named is not None and name not in named):
+                continue
+            entry = self._entry(info)
+            if entry is not None:
+                heapq.heappush(self._heap, entry)
+                self.gains += helps
 
-    def count_volumes(self, attached: Iterable[tuple[str, str]], sign: int) -> None:
-        for driver, volume in attached:
-            volumes = self.volumes.setdefault(driver, {})
-            volumes[volume] = volumes.get(volume, 0) + sign
-            if not volumes[volume]:
-                del volumes[volume]
+    def _candidates(self) -> Iterator[NodeInfo]:
+        named = self.needs.named_nodes
+        if named is None:
+            yield from self._cache.nodes.values()
+            return
+        for name in named:
+            if name in self._cache.nodes:
+                yield self._cache.nodes[name]
 
-    def misfit(self, needs: PlacementNeeds) -> str | None:
-        """Why the node by itself is nothing for such a pod, as the kube-scheduler says it.
+    def _enter(self, info: NodeInfo) -> None:
+        entry = self._entry(info)
+        if entry is not None:
+            self._heap.append(entry)
 
-        In the order of its filters, cheapest differences aside: the first reason counts.
-        """
-        if self._is_cordoned(needs):
-            return "node(s) were unschedulable"
-        taint = first_untolerated(self.taints, needs.spec.tolerations)
-        if taint is not None:
-            return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
-        if not matches_node_affinity(needs.spec, self.labels, self.name):
-            return "node(s) didn't match Pod's node affinity/selector"
-        if needs.ports and any(self._is_port_taken(port) for port in needs.ports):
-            return "node(s) didn't have free ports for the requested pod ports"
-        return self._lack(needs)
+    def _entry(self, info: NodeInfo) -> tuple[float, str, int] | None:
+        if info.node is None or info.misfit(self.needs) is not None:
+            return None
+        return -info.least_allocated(self.needs), info.name, info.version
 
-    def _lack(self, needs: PlacementNeeds) -> str | None:
-        allocatable, used = self.allocatable, self.used
-        if used.get(PODS, 0) + 1 > allocatable.get(PODS, 0):
-            return "Too many pods"
-        for name, amount in needs.requests.items():
-            if used.get(name, 0) + amount > allocatable.get(name, 0):
-                return f"Insufficient {name}"
+    def take(self) -> tuple[float, NodeInfo] | None:
+        """The best node that is left, and its score; it is to be given back."""
+        while self._heap:
+            score, name, version = heapq.heappop(self._heap)
+            info = self._cache.nodes.get(name)
+            if info is not None and info.version == version:
+                return -score, info
         return None
 
-    def _is_cordoned(self, needs: PlacementNeeds) -> bool:
-        """A pod that tolerates the taint of cordoned nodes passes, whether or not it is there."""
-        if self.node is None or not self.node.spec.unschedulable:
-            return False
-        return first_untolerated([UNSCHEDULABLE_TAINT], needs.spec.tolerations) is not None
-
-    def _is_port_taken(self, wanted: HostPort) -> bool:
-        protocol, port, address = wanted
-        return any(
-            count
-            and used_protocol == protocol
-            and used_port == port
-            and (address == used or address in ANY_ADDRESS or used in ANY_ADDRESS)
-            for (used_protocol, used_port, used), count in self.ports.items()
-        )
-
-    def least_allocated(self, needs: PlacementNeeds) -> float:
-        """0 to 100: how much of cpu and memory would be left, on average."""
-        return (
-            _share_left(self.allocatable.get(CPU, 0), self.scored_cpu + needs.scored_cpu)
-            + _share_left(self.allocatable.get(MEMORY, 0), self.scored_memory + needs.scored_memory)
-        ) / 2
-
-
-def _share_left(capacity: int, used: int) -> float:
-    return 100.0 * (capacity - used) / capacity if 0 < used <= capacity else 0.0
-
-
-def is_finished(pod: Pod) -> bool:
-    """Whether its containers have ended for good, so that it uses nothing of its node."""
-    return pod.status.phase in ("Succeeded", "Failed")
+    def give_back(self, score: float, info: NodeInfo) -> None:
+        heapq.heappush(self._heap, (-score, info.name, info.version))

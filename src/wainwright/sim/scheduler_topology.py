@@ -1,4 +1,4 @@
-"""Pods counted by node label for the simulated kube-scheduler: affinity, anti-affinity, spread.
+"""What of a pod depends on other pods: affinity, anti-affinity and spread, for the scheduler.
 
 A count is kept for each selector that some pod's constraints have, and follows every pod that comes
 or goes; who asks for the first time pays for one look at all pods.
@@ -13,14 +13,23 @@ from wainwright.api.kubernetes.cluster import Namespace
 from wainwright.api.kubernetes.label_validation import selector_matches
 from wainwright.api.kubernetes.meta import LabelSelector, LabelSelectorRequirement
 from wainwright.api.kubernetes.workloads import (
+    Affinity,
+    Pod,
     PodAffinityTerm,
     PodSpec,
     TopologySpreadConstraint,
 )
-from wainwright.sim.node_matching import first_untolerated, matches_node_affinity
-from wainwright.sim.scheduler_cache import NodeInfo, PlacementNeeds, required_terms
+from wainwright.sim.node_info import NodeInfo, PlacementNeeds, required_terms
+from wainwright.sim.node_matching import (
+    PREFER_NO_SCHEDULE,
+    first_untolerated,
+    matches_node_affinity,
+    matches_term,
+)
 
 Labels: TypeAlias = Mapping[str, str]
+PREFERENCE_WEIGHTS: Final = {"node": 2.0, "pod": 2.0, "spread": 2.0, "taint": 3.0}
+"""Of scores between 0 and 100, as in the kube-scheduler's default profile."""
 NO_SELECTOR: Final = LabelSelector(
     matchExpressions=[LabelSelectorRequirement(key="a", operator="In", values=[])]
 )
@@ -330,3 +339,185 @@ class TopologyCounts:
             for counts in self._holders_index.candidates(labels)
             if self.matches(counts.terms[0], namespace, labels)
         ]
+
+
+class SpreadLimit(NamedTuple):
+    """A topology spread constraint of a group, with the counts that it goes by."""
+
+    constraint: TopologySpreadConstraint
+    domains: DomainCounts
+    counts_itself: bool
+
+    def misfit(self, info: NodeInfo) -> str | None:
+        domain = info.labels.get(self.domains.key)
+        if domain is None:
+            return "node(s) didn't match pod topology spread constraints (missing required label)"
+        skew = self.domains.pods.get(domain, 0) + self.counts_itself - self._minimum()
+        if skew > self.constraint.maxSkew:
+            return "node(s) didn't match pod topology spread constraints"
+        return None
+
+    def _minimum(self) -> int:
+        if len(self.domains.pods) < (self.constraint.minDomains or 1):
+            return 0
+        return self.domains.minimum
+
+
+class PodConstraints:
+    """What of a group depends on other pods. Made anew when the counts were forgotten."""
+
+    def __init__(self, pod: Pod, needs: PlacementNeeds, topology: TopologyCounts) -> None:
+        self._namespace, self._labels = pod.metadata.namespace, pod.metadata.labels or {}
+        self._spec, self._needs, self._topology = pod.spec, needs, topology
+        self.generation = topology.generation
+        affinity = pod.spec.affinity or Affinity()
+        self._affinity = self._all_terms(required_terms(affinity.podAffinity))
+        self._anti_affinity = [
+            domains
+            for term in required_terms(affinity.podAntiAffinity)
+            for domains in self._all_terms((term,))
+        ]
+        terms = [
+            affinity_term(term, self._namespace, self._labels)
+            for term in required_terms(affinity.podAffinity)
+        ]
+        self._is_own_affinity = bool(terms) and all(map(self._matches_itself, terms))
+        self._spread = [*self._limits("DoNotSchedule")]
+        self._soft_spread = [*self._limits("ScheduleAnyway")]
+        self._preferred = [*self._preferred_domains(affinity)]
+        self._keeping_away: list[DomainCounts] = []
+        self._anti_version = -1
+        self.has_preferences = bool(self._soft_spread or self._preferred or needs.preferred_terms)
+
+    def _matches_itself(self, term: PodTerm) -> bool:
+        return self._topology.matches(term, self._namespace, self._labels)
+
+    def _all_terms(self, written: tuple[PodAffinityTerm, ...]) -> list[DomainCounts]:
+        """A pod counts for affinity if it meets all terms together."""
+        terms = tuple(affinity_term(each, self._namespace, self._labels) for each in written)
+        if not terms:
+            return []
+        counts = self._topology.counts_of(terms)
+        return [self._topology.domains(counts, each.topologyKey) for each in written]
+
+    def _limits(self, kind: str) -> Iterator[SpreadLimit]:
+        constraints = [
+            each
+            for each in self._spec.topologySpreadConstraints or ()
+            if each.whenUnsatisfiable == kind
+        ]
+        keys = tuple(each.topologyKey for each in constraints)
+        for each in constraints:
+            term = spread_term(each, self._namespace, self._labels)
+            domains = self._topology.domains(
+                self._topology.counts_of((term,)),
+                each.topologyKey,
+                Participation(self._needs, each, keys),
+            )
+            yield SpreadLimit(each, domains, self._matches_itself(term))
+
+    def _preferred_domains(self, affinity: Affinity) -> Iterator[tuple[int, DomainCounts]]:
+        for sign, part in ((1, affinity.podAffinity), (-1, affinity.podAntiAffinity)):
+            for each in part.preferredDuringSchedulingIgnoredDuringExecution or () if part else ():
+                term = affinity_term(each.podAffinityTerm, self._namespace, self._labels)
+                counts = self._topology.counts_of((term,))
+                key = each.podAffinityTerm.topologyKey
+                yield sign * each.weight, self._topology.domains(counts, key)
+
+    def _anti_holders(self) -> list[DomainCounts]:
+        if self._anti_version != self._topology.anti_affinity_version:
+            self._anti_version = self._topology.anti_affinity_version
+            self._keeping_away = self._topology.keeping_away(self._namespace, self._labels)
+        return self._keeping_away
+
+    @property
+    def version(self) -> int:
+        """Changes with every count that the required constraints go by."""
+        return sum(
+            each.counted_version
+            for each in (
+                *self._affinity,
+                *self._anti_affinity,
+                *(limit.domains for limit in self._spread),
+                *self._anti_holders(),
+            )
+        )
+
+    def misfit(self, info: NodeInfo) -> str | None:
+        for limit in self._spread:
+            found = limit.misfit(info)
+            if found is not None:
+                return found
+        return self._affinity_misfit(info)
+
+    def _affinity_misfit(self, info: NodeInfo) -> str | None:
+        if self._affinity and not self._meets_affinity(info):
+            return "node(s) didn't match pod affinity rules"
+        if any(_has_pods(each, info) for each in self._anti_affinity):
+            return "node(s) didn't match pod anti-affinity rules"
+        if any(_has_pods(each, info) for each in self._anti_holders()):
+            return "node(s) didn't satisfy existing pods anti-affinity rules"
+        return None
+
+    def _meets_affinity(self, info: NodeInfo) -> bool:
+        if any(each.key not in info.labels for each in self._affinity):
+            return False
+        if all(_has_pods(each, info) for each in self._affinity):
+            return True
+        # The first pod of a group that wants to be together may begin anywhere.
+        return self._is_own_affinity and not any(each.total for each in self._affinity)
+
+    def preference(self, candidates: list[tuple[float, NodeInfo]]) -> list[float]:
+        """What is added to the score of each candidate."""
+        totals = [0.0] * len(candidates)
+        infos = [info for _, info in candidates]
+        for kind, raw, is_reversed in (
+            ("node", [self._node_preference(info) for info in infos], False),
+            ("pod", [self._pod_preference(info) for info in infos], False),
+            ("spread", [self._crowding(info) for info in infos], True),
+            ("taint", [_soft_taints(info, self._spec) for info in infos], True),
+        ):
+            for index, value in enumerate(_normalized(raw, is_reversed=is_reversed)):
+                totals[index] += PREFERENCE_WEIGHTS[kind] * value
+        return totals
+
+    def _node_preference(self, info: NodeInfo) -> float:
+        return sum(
+            each.weight
+            for each in self._needs.preferred_terms
+            if matches_term(each.preference, info.labels, info.name)
+        )
+
+    def _pod_preference(self, info: NodeInfo) -> float:
+        return sum(
+            weight * domains.pods.get(info.labels.get(domains.key, ""), 0)
+            for weight, domains in self._preferred
+        )
+
+    def _crowding(self, info: NodeInfo) -> float:
+        return sum(
+            limit.domains.pods.get(info.labels.get(limit.domains.key, ""), 0)
+            for limit in self._soft_spread
+        )
+
+
+def _has_pods(domains: DomainCounts, info: NodeInfo) -> bool:
+    domain = info.labels.get(domains.key)
+    return domain is not None and domains.pods.get(domain, 0) > 0
+
+
+def _soft_taints(info: NodeInfo, spec: PodSpec) -> float:
+    """How many taints of effect PreferNoSchedule the pod does not tolerate."""
+    return sum(
+        first_untolerated([taint], spec.tolerations, (PREFER_NO_SCHEDULE,)) is not None
+        for taint in info.taints
+    )
+
+
+def _normalized(raw: list[float], *, is_reversed: bool) -> list[float]:
+    """From 0 to 100; all the same where there is no difference."""
+    low, high = min(raw), max(raw)
+    if low == high:
+        return [0.0] * len(raw)
+    scaled = [100.0 * (each - low) / (high - low) for each in raw]
+    return [100.0 - each for each in scaled] if is_reversed else scaled

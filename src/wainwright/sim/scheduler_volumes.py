@@ -13,8 +13,8 @@ from wainwright.api.kubernetes.storage import (
 from wainwright.api.kubernetes.workloads import Pod, PodSpec
 from wainwright.controllers.runtime import Key
 from wainwright.sim.informers import Informers, key_of, object_key
+from wainwright.sim.node_info import NodeInfo
 from wainwright.sim.node_matching import matches_node_selector, matches_topologies
-from wainwright.sim.scheduler_cache import NodeInfo
 from wainwright.translate.volumes import (
     DEFAULT_CLASS_ANNOTATIONS,
     NO_PROVISIONER,

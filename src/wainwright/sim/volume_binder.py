@@ -42,8 +42,8 @@ from wainwright.sim.informers import (
     object_key,
     split_key,
 )
+from wainwright.sim.node_info import is_finished
 from wainwright.sim.node_matching import matches_topologies
-from wainwright.sim.scheduler_cache import is_finished
 from wainwright.sim.scheduler_volumes import SELECTED_NODE, StorageObjects, claim_keys, uses_storage
 from wainwright.translate.volumes import (
     BIND_COMPLETED,

@@ -9,45 +9,33 @@ A changed template replaces all pods at once, unless the workload states a strat
 status (but a Job's), backoffLimit, ttlSecondsAfterFinished, Indexed jobs, progress deadlines.
 """
 
-from collections.abc import Iterator
-from hashlib import sha256
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final
 
 import msgspec
 
 from wainwright.api.kubernetes.cluster import Node
-from wainwright.api.kubernetes.meta import (
-    NodeSelector,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
-)
 from wainwright.api.kubernetes.storage import (
     PersistentVolumeClaim,
     PersistentVolumeClaimVolumeSource,
     Volume,
 )
 from wainwright.api.kubernetes.workloads import (
-    Affinity,
     DaemonSet,
     Deployment,
     Job,
     JobCondition,
     JobStatus,
-    NodeAffinity,
     Pod,
     PodSpec,
-    PodTemplateSpec,
     ReplicaSet,
     ReplicationController,
     RollingUpdate,
     StatefulSet,
-    Toleration,
     UpdateStrategy,
 )
-from wainwright.api.wire import ObjectMeta, OwnerReference
-from wainwright.cluster import Preconditions
+from wainwright.api.wire import ObjectMeta
 from wainwright.controllers.runtime import Key
-from wainwright.errors import AlreadyExistsError, ConflictError, ObjectNotFoundError
+from wainwright.sim.daemon_sets import DaemonPods
 from wainwright.sim.disruption_budgets import scaled
 from wainwright.sim.evictions import is_ready
 from wainwright.sim.informers import (
@@ -59,120 +47,19 @@ from wainwright.sim.informers import (
     object_key,
     split_key,
 )
-from wainwright.sim.node_matching import (
-    NAME_FIELD,
-    NO_EXECUTE,
-    NO_SCHEDULE,
-    first_untolerated,
-    matches_node_affinity,
-    named_nodes,
-    required_node_selector,
+from wainwright.sim.node_info import is_finished
+from wainwright.sim.owned_pods import (
+    REVISION_LABEL,
+    TEMPLATE_HASH_LABEL,
+    OwnedPods,
+    Owner,
+    PodControl,
+    Workload,
+    name_order,
+    revision_of,
 )
-from wainwright.sim.scheduler_cache import is_finished
 
-TEMPLATE_HASH_LABEL: Final = "pod-template-hash"
-REVISION_LABEL: Final = "controller-revision-hash"
-DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
-PHASE_ORDER: Final = {"Pending": 0, "": 0, "Unknown": 1, "Running": 2}
 DEFAULT_ROLLING: Final = RollingUpdate(maxSurge="25%", maxUnavailable="25%")
-FIRST_REVISION: Final = ""
-"""Of pods without a revision: they are of the template that the workload was first seen with."""
-
-Owner: TypeAlias = tuple[str, Key]
-"""Kind and key of a workload."""
-Workload: TypeAlias = (
-    Deployment | ReplicaSet | ReplicationController | StatefulSet | Job | DaemonSet
-)
-
-
-class PodTemplate(NamedTuple):
-    """What all pods of one revision share, so that the API server sees that they do."""
-
-    revision: str
-    labels: dict[str, str]
-    spec: PodSpec
-    owner: OwnerReference
-    annotations: dict[str, str] | None
-
-
-class OwnedPods:
-    """The pods of one owner."""
-
-    def __init__(self) -> None:
-        self.active: dict[str, dict[Key, None]] = {}
-        """Neither finished nor being deleted, by revision."""
-        self.leaving: dict[Key, None] = {}
-        """Being deleted."""
-        self.finished: dict[Key, None] = {}
-        self.succeeded = 0
-        self.failed = 0
-
-    def put(self, key: Key, pod: Pod) -> None:
-        if pod.metadata.deletionTimestamp is not None:
-            self.leaving[key] = None
-        elif is_finished(pod):
-            self.finished[key] = None
-        else:
-            self.active.setdefault(_revision(pod), {})[key] = None
-
-    def drop(self, key: Key, pod: Pod) -> None:
-        self.leaving.pop(key, None)
-        self.finished.pop(key, None)
-        of_revision = self.active.get(_revision(pod))
-        if of_revision is not None:
-            of_revision.pop(key, None)
-            if not of_revision:
-                del self.active[_revision(pod)]
-
-    @property
-    def active_count(self) -> int:
-        return sum(map(len, self.active.values()))
-
-    def active_keys(self) -> list[Key]:
-        return [key for keys in self.active.values() for key in keys]
-
-    def all(self) -> Iterator[Key]:
-        for keys in self.active.values():
-            yield from keys
-        yield from self.leaving
-        yield from self.finished
-
-
-def _revision(pod: Pod) -> str:
-    labels = pod.metadata.labels or {}
-    return labels.get(TEMPLATE_HASH_LABEL) or labels.get(REVISION_LABEL) or FIRST_REVISION
-
-
-class PodNumbers:
-    """Which numbers are taken in the names of pods, by namespace and the name before them."""
-
-    def __init__(self) -> None:
-        self._taken: dict[Key, set[int]] = {}
-        self._lowest: dict[Key, int] = {}
-        """No number below is free."""
-
-    def take(self, pod_key: Key) -> None:
-        prefix, number = _numbered(pod_key)
-        if number is not None:
-            self._taken.setdefault(prefix, set()).add(number)
-
-    def free(self, pod_key: Key) -> None:
-        prefix, number = _numbered(pod_key)
-        if number is not None:
-            self._taken.get(prefix, set()).discard(number)
-            self._lowest[prefix] = min(self._lowest.get(prefix, 0), number)
-
-    def lowest_free(self, prefix: Key) -> int:
-        taken, number = self._taken.get(prefix, ()), self._lowest.get(prefix, 0)
-        while number in taken:
-            number += 1
-        self._lowest[prefix] = number
-        return number
-
-
-def _numbered(pod_key: Key) -> tuple[Key, int | None]:
-    prefix, _, number = pod_key.rpartition("-")
-    return prefix, int(number) if number.isdecimal() else None
 
 
 class WorkloadControllers:
@@ -182,13 +69,12 @@ class WorkloadControllers:
         self._cluster, self._clock = informers.cluster, informers.clock
         self._pods, self._nodes = informers.of(Pod), informers.of(Node)
         self._claims = informers.of(PersistentVolumeClaim)
-        self._numbers = PodNumbers()
+        self._control = PodControl(informers)
         self._owned: dict[Owner, OwnedPods] = {}
-        self._templates: dict[Owner, tuple[PodTemplateSpec, PodTemplate]] = {}
         self._first_revision: dict[Owner, str] = {}
         self._replica_sets_of: dict[Owner, dict[Key, None]] = {}
         self._worker = KeyedWorker(self._clock, self._work)
-        self._daemons = DaemonPods(self, informers)
+        self._daemons = DaemonPods(self._control, informers)
         self._replica_sets, self._jobs = informers.of(ReplicaSet), informers.of(Job)
         self._workloads: dict[str, Informer[Any]] = {}
         for kind in (Deployment, ReplicaSet, ReplicationController, StatefulSet, Job):
@@ -220,7 +106,7 @@ class WorkloadControllers:
                 self._worker.add(_work_key(above))
                 return
         if after is None:
-            self._templates.pop(owner, None)
+            self._control.forget(owner)
             self._first_revision.pop(owner, None)
             self._drop_owner(owner)
         if before is None or after is None or before.spec is not after.spec:
@@ -233,7 +119,7 @@ class WorkloadControllers:
             return
         key, owner = key_of(after), controller_of(after.metadata)
         if before is None:
-            self._numbers.take(key)
+            self._control.numbers.take(key)
         if owner is None:
             return
         pods = self._owned.setdefault(owner, OwnedPods())
@@ -246,7 +132,7 @@ class WorkloadControllers:
     def _leave(self, pod: Pod, *, is_gone: bool) -> None:
         key, owner = key_of(pod), controller_of(pod.metadata)
         if is_gone:
-            self._numbers.free(key)
+            self._control.numbers.free(key)
         if owner is None:
             return
         pods = self._owned.get(owner)
@@ -322,7 +208,7 @@ class WorkloadControllers:
         if strategy.type == "RollingUpdate":
             await self._roll(deployment, current, old, desired)
             return
-        await self._delete_pods(old)
+        await self._control.delete_pods(old)
         if strategy.type != "Recreate":
             await self._scale(deployment, current, desired)
 
@@ -330,7 +216,7 @@ class WorkloadControllers:
         """Whether all pods are there and of the template; without a look at each."""
         owner = (deployment.kind, key_of(deployment))
         active = self.owned_by(owner).active
-        revision = self.template_of(deployment, TEMPLATE_HASH_LABEL).revision
+        revision = self._control.template_of(deployment, TEMPLATE_HASH_LABEL).revision
         return (
             not self._replica_sets_of.get(owner)
             and active.keys() == {revision}
@@ -340,7 +226,7 @@ class WorkloadControllers:
     def _revisions(self, deployment: Deployment) -> tuple[list[Key], list[Key], bool]:
         """Pods of the template as it is, those of earlier ones, and whether such are leaving."""
         owner = (deployment.kind, key_of(deployment))
-        revision = self.template_of(deployment, TEMPLATE_HASH_LABEL).revision
+        revision = self._control.template_of(deployment, TEMPLATE_HASH_LABEL).revision
         first = self._first_revision.setdefault(owner, revision)
         current: list[Key] = []
         old: list[Key] = []
@@ -361,7 +247,7 @@ class WorkloadControllers:
 
     def _is_other_revision(self, key: Key, revision: str, first: str) -> bool:
         pod = self._pods.objects.get(key)
-        return pod is not None and (_revision(pod) or first) != revision
+        return pod is not None and (revision_of(pod) or first) != revision
 
     async def _roll(
         self, deployment: Deployment, current: list[Key], old: list[Key], desired: int
@@ -373,101 +259,23 @@ class WorkloadControllers:
         total = len(current) + len(old)
         missing = min(desired - len(current), desired + surge - total)
         if missing > 0:
-            await self._create_pods(deployment, missing)
+            await self._control.create_pods(deployment, missing)
             total += missing
-        ready = [key for key in old if self._is_ready(key)]
-        new_ready = sum(map(self._is_ready, current))
-        unready = [key for key in old if not self._is_ready(key)]
+        ready = [key for key in old if self._control.is_ready(key)]
+        new_ready = sum(map(self._control.is_ready, current))
+        unready = [key for key in old if not self._control.is_ready(key)]
         room = total - (desired - unavailable) - (total - len(old) - new_ready)
         removed = unready[: max(0, room)]
-        removed += self._deletion_order(ready)[: max(0, room - len(unready))]
-        await self._delete_pods(removed)
-
-    def _is_ready(self, key: Key) -> bool:
-        pod = self._pods.objects.get(key)
-        return pod is not None and is_ready(pod)
+        removed += self._control.deletion_order(ready)[: max(0, room - len(unready))]
+        await self._control.delete_pods(removed)
 
     async def _scale(self, workload: Workload, active: list[Key], desired: int) -> None:
         if len(active) < desired:
-            await self._create_pods(workload, desired - len(active))
+            await self._control.create_pods(workload, desired - len(active))
         elif len(active) > desired:
-            await self._delete_pods(self._deletion_order(active)[: len(active) - desired])
-
-    async def _create_pods(self, workload: Workload, number: int) -> None:
-        template = self.template_of(workload, _hash_label(workload))
-        namespace, name = workload.metadata.namespace, workload.metadata.name
-        prefix = object_key(namespace, name)
-        for _ in range(number):
-            pod_name = f"{name}-{self._numbers.lowest_free(prefix)}"
-            await self.create_pod(template, namespace, pod_name)
-
-    async def create_pod(
-        self,
-        template: PodTemplate,
-        namespace: str,
-        name: str,
-        *,
-        spec: PodSpec | None = None,
-        labels: dict[str, str] | None = None,
-    ) -> None:
-        metadata = ObjectMeta(
-            name=name,
-            namespace=namespace,
-            labels=template.labels if labels is None else labels,
-            annotations=template.annotations,
-            ownerReferences=[template.owner],
-        )
-        pod = Pod(metadata=metadata, spec=template.spec if spec is None else spec)
-        try:
-            self._pods.observe(await self._cluster.create(pod))
-        except AlreadyExistsError:
-            self._numbers.take(object_key(namespace, name))  # somebody else's, not seen yet
-            raise ConflictError(f"pod {name} already exists") from None
-
-    async def create_numbered_pod(
-        self, workload: Workload, template: PodTemplate, spec: PodSpec
-    ) -> None:
-        namespace, name = workload.metadata.namespace, workload.metadata.name
-        number = self._numbers.lowest_free(object_key(namespace, name))
-        await self.create_pod(template, namespace, f"{name}-{number}", spec=spec)
-
-    async def _delete_pods(self, keys: list[Key]) -> None:
-        for key in keys:
-            await self.delete_pod(key)
-
-    async def delete_pod(self, key: Key) -> None:
-        pod = self._pods.objects.get(key)
-        if pod is None or pod.metadata.deletionTimestamp is not None:
-            return
-        namespace, name = split_key(key)
-        try:
-            await self._cluster.delete(
-                Pod, name, namespace, preconditions=Preconditions(uid=pod.metadata.uid)
+            await self._control.delete_pods(
+                self._control.deletion_order(active)[: len(active) - desired]
             )
-        except (ConflictError, ObjectNotFoundError):
-            return
-
-    def _deletion_order(self, keys: list[Key]) -> list[Key]:
-        """As the ReplicaSet controller: first those whose end costs least."""
-        pods = {key: self._pods.objects[key] for key in keys if key in self._pods.objects}
-        on_node: dict[str, int] = {}
-        for pod in pods.values():
-            on_node[pod.spec.nodeName] = on_node.get(pod.spec.nodeName, 0) + 1
-        # Names last and backwards, so that the highest number goes first of equals.
-        ordered = sorted(pods, key=_name_order, reverse=True)
-        ordered.sort(key=lambda key: _deletion_age(pods[key]), reverse=True)
-        ordered.sort(key=lambda key: _deletion_rank(pods[key], on_node[pods[key].spec.nodeName]))
-        return ordered
-
-    def template_of(self, workload: Workload, hash_label: str) -> PodTemplate:
-        owner = (workload.kind, key_of(workload))
-        template = workload.spec.template
-        known = self._templates.get(owner)
-        if known is not None and (known[0] is template or known[0] == template):
-            return known[1]
-        made = _pod_template(workload, template, hash_label)
-        self._templates[owner] = (template, made)
-        return made
 
     # StatefulSets
 
@@ -484,7 +292,7 @@ class WorkloadControllers:
         own = self.owned_by((stateful_set.kind, key))
         surplus = sorted(set(own.all()) - set(wanted), key=_ordinal, reverse=True)
         if surplus:
-            await self._delete_pods(surplus if is_parallel else surplus[:1])
+            await self._control.delete_pods(surplus if is_parallel else surplus[:1])
             return
         await self._update_stateful_set(stateful_set, own)
 
@@ -497,16 +305,16 @@ class WorkloadControllers:
             if pod is None:
                 await self._create_ordinal(stateful_set, key)
             elif is_finished(pod):
-                await self.delete_pod(key)
+                await self._control.delete_pod(key)
             if not is_parallel and (pod is None or not is_ready(pod)):
                 # An old pod that cannot become ready must not keep its replacement away.
                 return pod is not None and self._is_outdated(stateful_set, pod)
         return True
 
     def _is_outdated(self, stateful_set: StatefulSet, pod: Pod) -> bool:
-        revision = self.template_of(stateful_set, REVISION_LABEL).revision
+        revision = self._control.template_of(stateful_set, REVISION_LABEL).revision
         owner = (stateful_set.kind, key_of(stateful_set))
-        return (_revision(pod) or self._first_revision.setdefault(owner, revision)) != revision
+        return (revision_of(pod) or self._first_revision.setdefault(owner, revision)) != revision
 
     async def _update_stateful_set(self, stateful_set: StatefulSet, own: OwnedPods) -> None:
         strategy = stateful_set.spec.updateStrategy
@@ -522,18 +330,18 @@ class WorkloadControllers:
             return
         if strategy is not None and strategy.type == "RollingUpdate":
             outdated = [] if own.leaving else outdated[:1]
-        await self._delete_pods(outdated)
+        await self._control.delete_pods(outdated)
 
     async def _create_ordinal(self, stateful_set: StatefulSet, key: Key) -> None:
         namespace, name = split_key(key)
-        template = self.template_of(stateful_set, REVISION_LABEL)
+        template = self._control.template_of(stateful_set, REVISION_LABEL)
         spec = await self._with_claims(stateful_set, template.spec, namespace, name)
         labels = {
             **template.labels,
             "statefulset.kubernetes.io/pod-name": name,
             "apps.kubernetes.io/pod-index": name.rpartition("-")[2],
         }
-        await self.create_pod(template, namespace, name, spec=spec, labels=labels)
+        await self._control.create_pod(template, namespace, name, spec=spec, labels=labels)
 
     async def _with_claims(
         self, stateful_set: StatefulSet, spec: PodSpec, namespace: str, pod: str
@@ -606,34 +414,6 @@ def _matters(before: Pod, after: Pod) -> bool:
     )
 
 
-def _hash_label(workload: Workload) -> str:
-    match workload:
-        case Deployment():
-            return TEMPLATE_HASH_LABEL
-        case StatefulSet() | DaemonSet():
-            return REVISION_LABEL
-        case _:
-            return ""
-
-
-def _pod_template(workload: Workload, template: PodTemplateSpec, hash_label: str) -> PodTemplate:
-    revision = sha256(msgspec.json.encode(template, order="sorted")).hexdigest()[:10]
-    labels = dict(template.metadata.labels or {})
-    if hash_label:
-        labels[hash_label] = revision
-    if isinstance(workload, Job):
-        labels["batch.kubernetes.io/job-name"] = workload.metadata.name
-    owner = OwnerReference(
-        apiVersion=workload.apiVersion,
-        kind=workload.kind,
-        name=workload.metadata.name,
-        uid=workload.metadata.uid,
-        controller=True,
-        blockOwnerDeletion=True,
-    )
-    return PodTemplate(revision, labels, template.spec, owner, template.metadata.annotations)
-
-
 def _is_same_template(replica_set: ReplicaSet, deployment: Deployment) -> bool:
     template, labels = (
         replica_set.spec.template,
@@ -655,41 +435,8 @@ def rolling_limits(rolling: RollingUpdate, desired: int) -> tuple[int, int]:
     return (surge, unavailable) if surge or unavailable else (0, 1)
 
 
-def _deletion_rank(pod: Pod, on_same_node: int) -> tuple[bool, int, bool, int, int]:
-    annotations = pod.metadata.annotations or {}
-    try:
-        cost = int(annotations.get(DELETION_COST, "0"))
-    except ValueError:
-        cost = 0
-    return (
-        bool(pod.spec.nodeName),
-        PHASE_ORDER.get(pod.status.phase, 2),
-        is_ready(pod),
-        cost,
-        -on_same_node,
-    )
-
-
-def _deletion_age(pod: Pod) -> tuple[str, str]:
-    """The youngest goes first: by when it became ready, then by its creation."""
-    ready = next(
-        (
-            each.lastTransitionTime or ""
-            for each in pod.status.conditions or ()
-            if each.type == "Ready"
-        ),
-        "",
-    )
-    return ready, pod.metadata.creationTimestamp or ""
-
-
-def _name_order(key: Key) -> tuple[Key, int]:
-    prefix, number = _numbered(key)
-    return prefix, -1 if number is None else number
-
-
 def _ordinal(key: Key) -> int:
-    return _name_order(key)[1]
+    return name_order(key)[1]
 
 
 def _is_complete(job: Job) -> bool:
@@ -712,163 +459,3 @@ def _job_parallelism(job: Job, succeeded: int, active: int) -> int:
         # A work queue: once one has succeeded, nobody is started any more.
         return min(active, parallelism) if succeeded else parallelism
     return max(0, min(parallelism, job.spec.completions - succeeded))
-
-
-def _daemon_toleration(key: str, effect: str) -> Toleration:
-    return Toleration(key=f"node.kubernetes.io/{key}", operator="Exists", effect=effect)
-
-
-DAEMON_TOLERATIONS: Final = (
-    _daemon_toleration("not-ready", NO_EXECUTE),
-    _daemon_toleration("unreachable", NO_EXECUTE),
-    _daemon_toleration("disk-pressure", NO_SCHEDULE),
-    _daemon_toleration("memory-pressure", NO_SCHEDULE),
-    _daemon_toleration("pid-pressure", NO_SCHEDULE),
-    _daemon_toleration("unschedulable", NO_SCHEDULE),
-)
-HOST_NETWORK_TOLERATION: Final = _daemon_toleration("network-unavailable", NO_SCHEDULE)
-NODE_SEPARATOR: Final = "@"
-
-
-class DaemonPods:
-    """DaemonSets: one pod on each node that the template fits."""
-
-    def __init__(self, workloads: WorkloadControllers, informers: Informers) -> None:
-        self._workloads = workloads
-        self._sets = informers.of(DaemonSet)
-        self._nodes, self._pods = informers.of(Node), informers.of(Pod)
-        self._worker = KeyedWorker(informers.clock, self._work)
-        self._by_node: dict[tuple[Key, str], dict[Key, None]] = {}
-        """The pods of a set for one node."""
-        self._specs: dict[tuple[Key, str], tuple[str, PodSpec]] = {}
-        self._first_revision: dict[Key, str] = {}
-        self._sets.add_handler(self._set_changed)
-        self._nodes.add_handler(self._node_changed)
-
-    async def run(self) -> None:
-        await self._worker.run()
-
-    def _set_changed(self, before: DaemonSet | None, after: DaemonSet | None) -> None:
-        if after is None:
-            if before is not None:
-                self._first_revision.pop(key_of(before), None)
-            return
-        if before is None or before.spec is not after.spec:
-            for node in self._nodes.objects:
-                self._worker.add(f"{key_of(after)}{NODE_SEPARATOR}{node}")
-
-    def _node_changed(self, before: Node | None, after: Node | None) -> None:
-        node = after if after is not None else before
-        assert node is not None
-        is_same = (
-            before is not None
-            and after is not None
-            and before.spec == after.spec
-            and before.metadata.labels == after.metadata.labels
-        )
-        for key in self._sets.objects if not is_same else ():
-            if after is None:
-                self._specs.pop((key, node.metadata.name), None)
-            self._worker.add(f"{key}{NODE_SEPARATOR}{node.metadata.name}")
-
-    def pod_changed(self, set_key: Key, pod: Pod | None) -> None:
-        if pod is None:
-            return
-        node = _target_node(pod)
-        pods = self._by_node.setdefault((set_key, node), {})
-        key = key_of(pod)
-        current = self._pods.objects.get(key)
-        if current is None:
-            pods.pop(key, None)
-            if not pods:
-                del self._by_node[set_key, node]
-        else:
-            pods[key] = None
-        if current is None or is_finished(current):
-            self._worker.add(f"{set_key}{NODE_SEPARATOR}{node}")
-
-    async def _work(self, work_key: str) -> None:
-        set_key, _, node_name = work_key.partition(NODE_SEPARATOR)
-        daemon_set = self._sets.objects.get(set_key)
-        node = self._nodes.objects.get(node_name)
-        if daemon_set is None or daemon_set.metadata.deletionTimestamp is not None:
-            return
-        pods = [
-            (key, self._pods.objects[key])
-            for key in self._by_node.get((set_key, node_name), ())
-            if key in self._pods.objects
-        ]
-        template = self._workloads.template_of(daemon_set, REVISION_LABEL)
-        if node is None or not _may_run(daemon_set, node, (NO_EXECUTE,)):
-            await self._delete([key for key, _ in pods])
-        elif not pods and _may_run(daemon_set, node, (NO_SCHEDULE, NO_EXECUTE)):
-            spec = self._spec_for(set_key, template, node_name)
-            await self._workloads.create_numbered_pod(daemon_set, template, spec)
-        else:
-            await self._replace(daemon_set, template, pods)
-
-    async def _replace(
-        self, daemon_set: DaemonSet, template: PodTemplate, pods: list[tuple[Key, Pod]]
-    ) -> None:
-        """Removes what has ended or is of an earlier template; the node is looked at again then."""
-        strategy = daemon_set.spec.updateStrategy
-        keeps_old = strategy is not None and strategy.type == "OnDelete"
-        first = self._first_revision.setdefault(key_of(daemon_set), template.revision)
-        await self._delete(
-            [
-                key
-                for key, pod in pods
-                if is_finished(pod)
-                or (not keeps_old and (_revision(pod) or first) != template.revision)
-            ]
-        )
-
-    async def _delete(self, keys: list[Key]) -> None:
-        for key in keys:
-            await self._workloads.delete_pod(key)
-
-    def _spec_for(self, set_key: Key, template: PodTemplate, node: str) -> PodSpec:
-        """The template for one node, made once: the API server knows a spec by its identity."""
-        known = self._specs.get((set_key, node))
-        if known is not None and known[0] == template.revision:
-            return known[1]
-        spec = daemon_spec(template.spec, node)
-        self._specs[set_key, node] = (template.revision, spec)
-        return spec
-
-
-def _target_node(pod: Pod) -> str:
-    return pod.spec.nodeName or next(iter(named_nodes(pod.spec) or ()), "")
-
-
-def _may_run(daemon_set: DaemonSet, node: Node, effects: tuple[str, ...]) -> bool:
-    spec = daemon_set.spec.template.spec
-    labels = node.metadata.labels or {}
-    if not matches_node_affinity(spec, labels, node.metadata.name):
-        return False
-    return first_untolerated(node.spec.taints, _daemon_tolerations(spec), effects) is None
-
-
-def _daemon_tolerations(spec: PodSpec) -> list[Toleration]:
-    network = [HOST_NETWORK_TOLERATION] if spec.hostNetwork else []
-    return [*(spec.tolerations or ()), *DAEMON_TOLERATIONS, *network]
-
-
-def daemon_spec(spec: PodSpec, node: str) -> PodSpec:
-    """The template with what binds the pod to its node and keeps it there."""
-    named = NodeSelectorRequirement(key=NAME_FIELD, operator="In", values=[node])
-    required = required_node_selector(spec)
-    terms = required.nodeSelectorTerms or [] if required is not None else [NodeSelectorTerm()]
-    selector = NodeSelector(
-        nodeSelectorTerms=[msgspec.structs.replace(term, matchFields=[named]) for term in terms]
-    )
-    affinity = spec.affinity or Affinity()
-    node_affinity = msgspec.structs.replace(
-        affinity.nodeAffinity or NodeAffinity(),
-        requiredDuringSchedulingIgnoredDuringExecution=selector,
-    )
-    return msgspec.structs.replace(
-        spec,
-        affinity=msgspec.structs.replace(affinity, nodeAffinity=node_affinity),
-        tolerations=_daemon_tolerations(spec),
-    )

@@ -1,0 +1,42 @@
+"""Names of pods, where somebody else was faster."""
+
+from tests.support.simulated_cluster import pod, to_object, workload
+
+from wainwright.api.kubernetes.workloads import Deployment, Pod
+from wainwright.clock import VirtualClock
+from wainwright.sim.api_server import InMemoryApiServer
+from wainwright.sim.informers import Informers
+from wainwright.sim.owned_pods import PodControl, PodNumbers
+
+
+def test_a_name_that_is_taken_unseen_is_passed_over() -> None:
+    clock = VirtualClock()
+
+    async def main() -> list[str]:
+        api = InMemoryApiServer(clock)
+        control = PodControl(Informers(api, clock))  # which has seen nothing yet
+        await api.create(to_object(pod("web-1")))
+        deployment = await api.create(to_object(workload("Deployment", "web", 3)))
+        assert isinstance(deployment, Deployment)
+        for number in range(3):
+            await control.create_pods(deployment, 1)
+            control.numbers.take(f"default/web-{number + (number > 0)}")
+        return [each.metadata.name for each in (await api.list(Pod)).items]
+
+    try:
+        assert clock.run(main()) == ["web-0", "web-1", "web-2", "web-3"]
+    finally:
+        clock.close()
+
+
+def test_numbers_are_given_again_from_the_lowest() -> None:
+    numbers = PodNumbers()
+    for number in range(4):
+        numbers.take(f"shop/web-{number}")
+    assert numbers.lowest_free("shop/web") == 4
+    numbers.free("shop/web-2")
+    numbers.free("shop/web-1")
+    assert numbers.lowest_free("shop/web") == 1
+    numbers.take("shop/web-1")
+    assert numbers.lowest_free("shop/web") == 2
+    assert numbers.lowest_free("other/web") == 0
