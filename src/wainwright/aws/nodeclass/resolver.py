@@ -140,7 +140,7 @@ class NodeClassResolver:
         return msgspec.structs.replace(
             resolved,
             conditions=to_conditions(
-                [*conditions, ready_condition(conditions)],
+                [*stated, ready_condition(stated)],
                 before,
                 resolved.generation,
                 self._clock.now(),
