@@ -140,7 +140,7 @@ class NodeClassResolver:
         return msgspec.structs.replace(
             resolved,
             conditions=to_conditions(
-                [*stated, ready_condition(stated)],
+                [*conditions, ready_condition(conditions)],
                 before,
                 resolved.generation,
                 self._clock.now(),
