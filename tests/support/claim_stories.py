@@ -92,11 +92,13 @@ def message_of(claim: NodeClaim, kind: str) -> str:
 
 
 Observer = Callable[[str, str, Mapping[str, Any]], Any]
-"""Is shown the verb, the kind, and what else is told; may return something to wait for."""
+"""Is shown the verb, the kind, and its arguments; may return something to wait for."""
 
 
-async def _show(observer: Observer | None, verb: str, kind: str, told: Mapping[str, Any]) -> None:
-    shown = None if observer is None else observer(verb, kind, told)
+async def _show(
+    observer: Observer | None, verb: str, kind: str, details: Mapping[str, Any]
+) -> None:
+    shown = None if observer is None else observer(verb, kind, details)
     if asyncio.iscoroutine(shown):
         await shown
 
@@ -115,10 +117,10 @@ class ObservedCluster:
     ) -> None:
         self._cluster, self._before, self._after = cluster, before, after
 
-    async def _call(self, verb: str, kind: str, call: Any, **told: Any) -> Any:
-        await _show(self._before, verb, kind, told)
+    async def _call(self, verb: str, kind: str, call: Any, **details: Any) -> Any:
+        await _show(self._before, verb, kind, details)
         result = await call
-        await _show(self._after, verb, kind, told)
+        await _show(self._after, verb, kind, details)
         return result
 
     async def list(self, kind: type[ObjectT], namespace: str = "") -> ObjectList[ObjectT]:
@@ -177,8 +179,8 @@ class ObservedCluster:
             preconditions=preconditions,
             grace_period=grace_period,
         )
-        told = {"name": name, "uid": preconditions.uid, "grace_period": grace_period}
-        await self._call("delete", kind.__name__, call, **told)
+        details = {"name": name, "uid": preconditions.uid, "grace_period": grace_period}
+        await self._call("delete", kind.__name__, call, **details)
 
     async def evict(
         self, name: str, namespace: str, *, uid: str = "", grace_period: int | None = None
@@ -225,9 +227,9 @@ def failing(
     """The cluster's API server, of which so many of these calls fail, and are not done."""
     left = times
 
-    def before(verb: str, kind: str, told: Mapping[str, Any]) -> None:
+    def before(verb: str, kind: str, details: Mapping[str, Any]) -> None:
         nonlocal left
-        if left and where(verb, kind, told):
+        if left and where(verb, kind, details):
             left -= 1
             raise error
 

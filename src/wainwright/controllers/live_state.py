@@ -213,7 +213,7 @@ class LiveState:
 
     def plan_pods(self, claim: str, pods: Iterable[str]) -> None:
         """Remembers whom a claim is about to be created for, by namespace/name, until it is
-        launched or gone: if it cannot be launched, they are told.
+        launched or gone: if it cannot be launched, they get an event.
         """
         self._planned_pods[claim] = tuple(pods)
 

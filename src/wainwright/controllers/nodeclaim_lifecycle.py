@@ -199,8 +199,8 @@ class NodeClaimLifecycle:
         names = ", ".join(name for name, _ in pending)
         conditions.set(condition.REGISTERED, condition.UNKNOWN, "RegistrationHookPending", names)
         claim = await self._write(claim, conditions)
-        wishes = [result.again for _, result in pending if result.again is not None]
-        return await self._await_registration(claim, min(wishes, default=None))
+        delays = [result.again for _, result in pending if result.again is not None]
+        return await self._await_registration(claim, min(delays, default=None))
 
     async def _check(self, hook: RegistrationHook, claim: NodeClaim, node: Node) -> HookResult:
         key = f"{hook.name} {claim.metadata.uid}"
@@ -212,11 +212,11 @@ class NodeClaimLifecycle:
         self._hook_backoff.succeeded(key)
         return result
 
-    async def _await_registration(self, claim: NodeClaim, wish: float | None = None) -> Result:
+    async def _await_registration(self, claim: NodeClaim, sooner: float | None = None) -> Result:
         timeout = self._context.settings.registration_timeout
         left = self._seconds_left(claim, condition.REGISTERED, timeout)
         if left > 0:
-            return Again(left if wish is None else min(wish, left))
+            return Again(left if sooner is None else min(sooner, left))
         nodes = self._state.nodes_of_claim(claim)
         message = describe_registration_timeout(claim, await self._find(claim), nodes, timeout)
         return await self._time_out(claim, "registration_timeout", "RegistrationTimeout", message)

@@ -53,9 +53,9 @@ def test_l1_the_finalizer_is_written_by_itself_before_the_provider_is_asked() ->
     async def story(cluster: ControlledCluster) -> None:
         writes: list[Mapping[str, Any]] = []
 
-        def before(verb: str, kind: str, told: Mapping[str, Any]) -> None:
+        def before(verb: str, kind: str, details: Mapping[str, Any]) -> None:
             if verb == "patch" and kind == "NodeClaim":
-                writes.append(told["patch"]["metadata"])
+                writes.append(details["patch"]["metadata"])
 
         cluster.port = ObservedCluster(cluster.api, before)
         calls = record_calls(cluster)
@@ -165,9 +165,9 @@ def test_l4_an_error_with_a_reason_is_in_the_condition_and_the_launch_is_repeate
 
 
 def test_l4_any_other_error_is_a_failed_launch() -> None:
-    def is_launch_record(verb: str, kind: str, told: Mapping[str, Any]) -> bool:
+    def is_launch_record(verb: str, kind: str, details: Mapping[str, Any]) -> bool:
         is_claim = verb == "patch" and kind == "NodeClaim"
-        return is_claim and "annotations" in told["patch"].get("metadata", {})
+        return is_claim and "annotations" in details["patch"].get("metadata", {})
 
     async def story(cluster: ControlledCluster) -> None:
         error = ServerUnavailableError("etcd is away")
@@ -210,7 +210,7 @@ def test_l5_the_text_of_a_launch_error_is_cut() -> None:
     run_cluster(story)
 
 
-def test_l6_no_capacity_is_told_to_the_pods_that_the_claim_was_made_for() -> None:
+def test_l6_no_capacity_is_an_event_of_the_pods_that_the_claim_was_made_for() -> None:
     """Neither to those that have a node by then nor to those that are gone."""
 
     async def story(cluster: ControlledCluster) -> None:
@@ -229,14 +229,14 @@ def test_l6_no_capacity_is_told_to_the_pods_that_the_claim_was_made_for() -> Non
         about = {(each.involvedObject.kind, each.involvedObject.name) for each in events}
         assert {("NodeClaim", name), ("Pod", "web-0")} <= about
         assert not {("Pod", "web-1"), ("Pod", "web-2")} & about
-        (told,) = (each for each in events if each.message.startswith(f"NodeClaim {name}: "))
-        assert told.involvedObject.name == "web-0"
-        assert "InsufficientInstanceCapacity" in told.message
+        (event,) = (each for each in events if each.message.startswith(f"NodeClaim {name}: "))
+        assert event.involvedObject.name == "web-0"
+        assert "InsufficientInstanceCapacity" in event.message
 
     run_cluster(story, unavailable=NO_CAPACITY)
 
 
-def test_l6_many_pods_are_told_at_a_limited_rate() -> None:
+def test_l6_events_of_many_pods_are_written_at_a_limited_rate() -> None:
     async def story(cluster: ControlledCluster) -> None:
         await cluster.set_up()
         cluster.start()
