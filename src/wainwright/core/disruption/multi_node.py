@@ -2,8 +2,9 @@
 
 First the nodes whose pods fit on others, then nodes whose pods share one new node with them. A set
 grows by chunks, which are halved when they do not fit: one node that cannot go keeps back nobody
-but itself. Simulating a large set takes as long as its pods are many, so that the number of trials
-is bounded; what a search does not find is left for the next pass.
+but itself. The best set then loses the nodes without which it saves more. Simulating a large set
+takes as long as its pods are many, so that the number of trials is bounded; what a search does not
+find is left for the next pass.
 """
 
 from collections import defaultdict
@@ -18,6 +19,7 @@ from wainwright.core.disruption.commands import Command, Method, Outcome
 
 MAX_TRIALS: Final = 24  # simulated sets of each kind in a pass
 MAX_FIRST_TRIALS: Final = 16  # of these until the first set is found: seven halvings, nine pairs
+MAX_SHRINKING_TRIALS: Final = 12  # of the best of them without some of its nodes
 MAX_GROUPS: Final = 4  # NodePools, those that cost most
 
 STUCK: Final = frozenset(
@@ -58,7 +60,8 @@ class MultiNodeSearch:
         found = [removed, self._grow(None, movable), self._grow(removed, movable)]
         found += [self._grow(None, group) for group in self._groups(movable)]
         sets = [each for each in found if each is not None and len(each.candidates) > 1]
-        return max(sets, key=lambda each: (each.saving, -each.evictions), default=None)
+        best = max(sets, key=lambda each: (each.saving, -each.evictions), default=None)
+        return None if best is None else self._shrink(best)
 
     def _is_stuck(self, candidate: Candidate) -> bool:
         alone = self._removals.single(candidate)
@@ -113,6 +116,28 @@ class MultiNodeSearch:
             tried = {each.name for each in chunk}
             waiting = [each for each in waiting if each.name not in tried]
         return best
+
+    def _shrink(self, best: Command) -> Command:
+        """Without those nodes that would have been better kept: the first set that is found may
+        hide a smaller one that saves more. One without a replacement hides none.
+        """
+        size, trials, position = len(best.candidates) // 2, 0, 0
+        while size and best.replacements and trials < MAX_SHRINKING_TRIALS:
+            chosen = best.candidates
+            rest = [*chosen[:position], *chosen[position + size :]]
+            found = self._without(rest) if len(rest) > 1 else None
+            trials += 1
+            if found is not None and found.saving > best.saving:
+                best, size, position = found, min(size, len(rest) // 2), 0
+            elif position + size < len(chosen):
+                position += size
+            else:
+                size, position = size // 2, 0
+        return best
+
+    def _without(self, rest: Sequence[Candidate]) -> Command | None:
+        found = self._removals.consolidate(Method.MULTI_NODE, rest)
+        return found if isinstance(found, Command) else None
 
     def _chunk(
         self, chosen: Sequence[Candidate], waiting: Sequence[Candidate], size: int

@@ -148,6 +148,13 @@ def test_a_node_that_is_too_large_is_replaced_by_a_cheaper_one() -> None:
     assert move.target == replacement.name
 
 
+def test_a_large_set_does_not_hide_a_smaller_one_that_saves_more() -> None:
+    nodes = (node("a", "small", 600), node("b", "small", 900), node("c", "huge", 1200))
+    command = found(*nodes, methods=(Method.MULTI_NODE,))
+    assert names(command) == ["a", "c"]
+    assert [claim.launch.instance_type for claim in command.replacements] == ["medium"]
+
+
 def test_several_nodes_become_one_at_once() -> None:
     command = found(*(node(name, "large", 1200) for name in "abc"))
     assert (command.method, names(command)) == (Method.MULTI_NODE, ["a", "b"])
