@@ -104,7 +104,7 @@ def test_aln_3_more_nodes_than_a_zone_has_addresses_for_are_given_up_and_not_tri
 def volume_objects(count: int) -> list[Any]:
     """A claim for each pod, bound to its volume."""
     storage = {"metadata": {"name": "gp3"}, "provisioner": DRIVER}
-    objects = [msgspec.convert(storage, StorageClass, strict=False)]
+    objects: list[Any] = [msgspec.convert(storage, StorageClass, strict=False)]
     for n in range(count):
         claim = {
             "metadata": {
