@@ -36,6 +36,8 @@ PAGES = (
             "BUD-": 6,
             "DRF-": 8,
             "EXP-": 1,
+            "REP-": 2,
+            "BUF-": 3,
         },
         reasons=("not supported", "waits for the control loop"),
     ),

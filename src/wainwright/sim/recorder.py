@@ -79,6 +79,7 @@ class Recorder:
         self._at = 0.0
         self.last_change = 0.0
         """When something last happened: an object that is no Event or Lease, or the cloud."""
+        self._priced_specs: dict[tuple[type[WireStruct], str], Any] = {}
         self._counts = {"launches": 0, "terminations": 0, "evictions": 0, "interruptions": 0}
         self._handlers: Mapping[type[WireStruct], Callable[[EventType, Any], None]] = {
             Pod: self._on_pod,
@@ -310,9 +311,17 @@ class Recorder:
         if handler is not None:
             self._note_moment()
             handler(change.type, obj)
-        if isinstance(obj, PRICED_KINDS):
+        if isinstance(obj, PRICED_KINDS) and self._is_price_affected(change.type, obj):
             self.prices_changed()
         self.timeline.conditions_and_labels(self._moment, change)
+
+    def _is_price_affected(self, event: EventType, obj: Any) -> bool:
+        """Whether its spec is another one: the status of pools and classes changes all the time."""
+        key = type(obj), obj.metadata.name
+        known = self._priced_specs.pop(key, None)
+        if event is not EventType.DELETED:
+            self._priced_specs[key] = obj.spec
+        return event is EventType.DELETED or known is not obj.spec
 
     def _on_pod(self, event: EventType, pod: Pod) -> None:
         if self.timeline.pod_changed(self._at, event, pod):

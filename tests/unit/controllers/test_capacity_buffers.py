@@ -325,8 +325,11 @@ def test_buf_3_room_on_a_reserved_node_counts_but_does_not_keep_it() -> None:
     run(story, reservation())
 
 
-def test_buf_3_the_annotations_and_budgets_of_a_template_do_not_block_disruption() -> None:
-    """A buffer that needs less room than its node has goes to a smaller one."""
+@pytest.mark.parametrize("has_real_pod", [False, True])
+def test_con_22_a_node_of_a_buffer_is_replaced_by_a_cheaper_one_with_the_same_room(
+    has_real_pod: bool,
+) -> None:
+    """Whatever the annotations of the template say, and beside a real pod as well."""
 
     async def story(cluster: ControlledCluster) -> None:
         larger = pod_template(cpu="3")
@@ -343,11 +346,15 @@ def test_buf_3_the_annotations_and_budgets_of_a_template_do_not_block_disruption
         await start(cluster, larger, buffer(replicas=1))
         assert labels_of(await cluster.claims(), INSTANCE_TYPE) == ["m5.xlarge"]
         await join_all(cluster)
+        if has_real_pod:
+            await cluster.create(pending_pod(cpu="300m"))
+            await cluster.bind("web-0", (await cluster.nodes())[0].metadata.name)
         smaller = {"containers": pod_spec(cpu="1")["containers"]}
         await cluster.api.patch(PodTemplate, "unit", {"template": {"spec": smaller}}, "default")
         for _ in range(6):
             await cluster.wait(30)
             await join_all(cluster)
+            await cluster.stop_pods()
         assert labels_of(await cluster.claims(), INSTANCE_TYPE) == ["m5.large"]
 
     run(story)

@@ -5,6 +5,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 from tests.support.aws_account import discovered_node_class
 from tests.support.controlled_cluster import (
@@ -299,3 +300,22 @@ def test_the_instances_of_an_interruptible_reservation_can_be_taken_back() -> No
         assert len(await cluster.events("CapacityReservationInstanceInterrupted")) == 2
 
     run_cluster(story, reservation(interruptible=True), instanceTypes=TYPES)
+
+
+def test_m56_a_relabelled_node_drifts_only_where_its_pool_requires_reservations() -> None:
+    """The pool of reservations alone gets a node in the next one; the other pool keeps its node."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        await start(cluster, reserved_pool(RESERVED))
+        claim = await run_pod(cluster)
+        cancel(cluster)
+        await cluster.wait(180)
+        assert conditions(await cluster.claim())["Drifted"] == ("True", "RequirementsDrifted")
+        cluster.account.change({"capacityReservations": [msgspec.to_builtins(reservation("cr-2"))]})
+        await cluster.wait(120)
+        (replacement,) = [
+            each for each in await cluster.claims() if each.metadata.uid != claim.metadata.uid
+        ]
+        assert (replacement.metadata.labels or {})[RESERVATION_ID] == "cr-2"
+
+    run_cluster(story, reservation(), instanceTypes=TYPES)

@@ -458,8 +458,12 @@ def test_lif_2_the_message_says_that_the_instance_was_terminated() -> None:
         cluster.provider_options = msgspec.structs.replace(cluster.provider_options, queue="")
         await begin(cluster)
         await launched(cluster)
+        # With a queue the claim would go as soon as EC2 announces the end of its instance.
+        denied = {"operation": "ReceiveMessage", "code": "AccessDenied", "status": 403}
+        cluster.account.change({"faults": [denied]})
+        await cluster.wait(30)
         cluster.account.services.instances.terminate(cluster.instances())
-        await cluster.wait(910)
+        await cluster.wait(880)
         (event,) = await cluster.events("RegistrationTimeout")
         assert "was terminated before it joined" in _likely_reason(event.message)
         await cluster.wait(60)

@@ -49,7 +49,10 @@ from wainwright.catalogue.instancetypes.node_class_settings import (
     InstanceStorePolicy,
     resolve_ami_family,
 )
-from wainwright.catalogue.offerings.capacity_reservations import SelectedReservation
+from wainwright.catalogue.offerings.capacity_reservations import (
+    ReservationStanding,
+    SelectedReservation,
+)
 from wainwright.catalogue.offerings.capacity_state import CapacityState
 from wainwright.catalogue.region_catalog import CatalogInputs, CatalogScope, FeatureGates
 from wainwright.clock import Clock
@@ -277,7 +280,8 @@ class _OfferedTypesKey(NamedTuple):
 
     account_offerings: AccountOfferings
     overrides: CatalogOverrides
-    capacity: CapacityState
+    reservations: tuple[tuple[str, ReservationStanding], ...]
+    """Which there are; not how many of their instances are free."""
     scope: CatalogScope
 
     def is_same(self, other: "_OfferedTypesKey") -> bool:
@@ -285,7 +289,7 @@ class _OfferedTypesKey(NamedTuple):
         return (
             self.account_offerings is other.account_offerings
             and self.overrides == other.overrides
-            and self.capacity == other.capacity
+            and self.reservations == other.reservations
             and self.scope == other.scope
         )
 
@@ -327,13 +331,14 @@ class LaunchContextProvider:
     ) -> OfferedTypes:
         """Of all zones: one in which the class has no subnet today is not a zone that is gone."""
         account_offerings = self._catalog_deps.offerings_provider.fetched_offerings()
-        capacity, scope = self._capacity(resolved), self._scope(node_class, pool)
-        key = _OfferedTypesKey(account_offerings, self._overrides, capacity, scope)
+        scope = self._scope(node_class, pool)
+        reservations = tuple((each.reservation.id, each.standing) for each in resolved.reservations)
+        key = _OfferedTypesKey(account_offerings, self._overrides, reservations, scope)
         known = self._offered.get(pool)
         if known is not None and known[0].is_same(key):
             return known[1]
         source = AccountSource(account_offerings, tuple(account_offerings.region_types.zones))
-        builder = CatalogBuilder(self._inputs(source, capacity))
+        builder = CatalogBuilder(self._inputs(source, self._capacity(resolved)))
         offered = {
             name: tuple(offering.requirements for offering in each)
             for name, each in builder.existing_offerings(scope).items()
