@@ -10,10 +10,10 @@ from wainwright.api.kubernetes.meta import LabelSelector, TemplateObjectMeta
 from wainwright.api.kubernetes.workloads import (
     Container,
     Deployment,
+    DeploymentSpec,
     Pod,
     PodSpec,
     PodTemplateSpec,
-    ReplicaSetSpec,
     ResourceRequirements,
     TopologySpreadConstraint,
 )
@@ -121,5 +121,5 @@ def _deployment(number: int, *, spread: bool) -> Deployment:
     template = PodTemplateSpec(metadata=TemplateObjectMeta(labels={"app": name}), spec=spec)
     return Deployment(
         metadata=ObjectMeta(name=name, namespace=NAMESPACE),
-        spec=ReplicaSetSpec(replicas=PODS // WORKLOADS, selector=selector, template=template),
+        spec=DeploymentSpec(replicas=PODS // WORKLOADS, selector=selector, template=template),
     )

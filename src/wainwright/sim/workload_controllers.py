@@ -22,6 +22,7 @@ from wainwright.api.kubernetes.storage import (
 from wainwright.api.kubernetes.workloads import (
     DaemonSet,
     Deployment,
+    DeploymentStrategy,
     Job,
     JobCondition,
     JobStatus,
@@ -31,7 +32,6 @@ from wainwright.api.kubernetes.workloads import (
     ReplicationController,
     RollingUpdate,
     StatefulSet,
-    UpdateStrategy,
 )
 from wainwright.api.wire import ObjectMeta
 from wainwright.controllers.runtime import Key
@@ -200,7 +200,7 @@ class WorkloadControllers:
         if self._is_settled(deployment, desired):
             return
         current, old, leaving = self._revisions(deployment)
-        strategy = deployment.spec.strategy or UpdateStrategy()
+        strategy = deployment.spec.strategy or DeploymentStrategy()
         if not old:
             if strategy.type != "Recreate" or len(current) >= desired or not leaving:
                 await self._scale(deployment, current, desired)

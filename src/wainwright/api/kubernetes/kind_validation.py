@@ -47,6 +47,7 @@ from wainwright.api.kubernetes.storage import PersistentVolumeClaimTemplate
 from wainwright.api.kubernetes.storage_validation import validate_claim_spec
 from wainwright.api.kubernetes.workloads import (
     DaemonSetSpec,
+    DeploymentSpec,
     JobSpec,
     Pod,
     PodSpec,
@@ -61,7 +62,9 @@ JOB_RESTART_POLICIES: Final = ("OnFailure", "Never")
 SELECTOR_MISMATCH: Final = "the template's labels do not meet the selector"
 
 
-def validate_replica_set(spec: ReplicaSetSpec, path: FieldPath) -> Iterator[FieldError]:
+def validate_replica_set(
+    spec: ReplicaSetSpec | DeploymentSpec, path: FieldPath
+) -> Iterator[FieldError]:
     yield from _validate_not_negative(spec.replicas, (*path, "replicas"))
     yield from _validate_selector(spec.selector, spec.template, path)
     yield from _validate_long_running_template(spec.template, (*path, "template"))

@@ -181,29 +181,39 @@ class RollingUpdate(KubernetesStruct, frozen=True, kw_only=True):
     maxUnavailable: int | str | None = None
 
 
-class UpdateStrategy(KubernetesStruct, frozen=True, kw_only=True):
+class DeploymentStrategy(KubernetesStruct, frozen=True, kw_only=True):
     """How pods are replaced when the template has changed."""
 
     type: str = ""
     rollingUpdate: RollingUpdate | None = None
 
 
-class ReplicaSetSpec(KubernetesStruct, frozen=True, kw_only=True):
-    """The spec of Deployments and ReplicaSets."""
+class UpdateStrategy(KubernetesStruct, frozen=True, kw_only=True):
+    """The same of a StatefulSet or DaemonSet."""
 
+    type: str = ""
+
+
+class ReplicaSetSpec(KubernetesStruct, frozen=True, kw_only=True):
     replicas: int | None = None
     """Absent means one."""
     selector: LabelSelector | None = None
     template: PodTemplateSpec = PodTemplateSpec()
-    strategy: UpdateStrategy | None = None
-    """Of Deployments alone."""
+
+
+class DeploymentSpec(KubernetesStruct, frozen=True, kw_only=True):
+    replicas: int | None = None
+    """Absent means one."""
+    selector: LabelSelector | None = None
+    template: PodTemplateSpec = PodTemplateSpec()
+    strategy: DeploymentStrategy | None = None
 
 
 class Deployment(KubernetesStruct, frozen=True, kw_only=True):
     apiVersion: str = "apps/v1"
     kind: str = "Deployment"
     metadata: ObjectMeta = ObjectMeta()
-    spec: ReplicaSetSpec = ReplicaSetSpec()
+    spec: DeploymentSpec = DeploymentSpec()
 
 
 class ReplicaSet(KubernetesStruct, frozen=True, kw_only=True):
