@@ -79,6 +79,7 @@ class AwsControllers:
             metrics=self._metrics,
             seed=process.identity,
             feed=process.feed,
+            reports=process.reports,
         )
         settings = process.settings
         self._manager = ControllerManager(
@@ -89,6 +90,7 @@ class AwsControllers:
                 plan_options=plan_options(settings),
                 disruption_options=disruption_options(settings),
                 node_repair=settings.feature_gates["NodeRepair"],
+                capacity_buffer=settings.feature_gates["CapacityBuffer"],
             ),
         )
 
