@@ -166,10 +166,10 @@ class CloudProvider(Protocol):
         """Replaces all objects declared before. Makes no call to the cloud."""
         ...
 
-    async def refresh(self) -> None:
+    async def refresh(self) -> float:
         """Refreshes prices and instance types that are due; on failure the known ones stay.
 
-        To be called every minute.
+        To be called every minute; before the time that it returns there is nothing to refresh.
         """
         ...
 

@@ -88,8 +88,8 @@ class MeteredCloudProvider:
     def next_catalog_change(self) -> float | None:
         return self._provider.next_catalog_change()
 
-    async def refresh(self) -> None:
-        await self._provider.refresh()
+    async def refresh(self) -> float:
+        return await self._provider.refresh()
 
     async def resolve(self, node_class: str) -> NodeClassState:
         return await self._provider.resolve(node_class)

@@ -31,7 +31,11 @@ from wainwright.aws.instances import (
     find_garbage,
     to_model_instance,
 )
-from wainwright.aws.instancetypes.live_catalog import AccountOfferingsProvider, DiscoveredCapacity
+from wainwright.aws.instancetypes.live_catalog import (
+    REFRESH_INTERVAL,
+    AccountOfferingsProvider,
+    DiscoveredCapacity,
+)
 from wainwright.aws.instancetypes.unavailable_offerings import UnavailableOfferings
 from wainwright.aws.interruptions import InstanceStatusProvider, InterruptionQueue
 from wainwright.aws.launch.launch_request import (
@@ -222,6 +226,8 @@ class ProviderOptions(msgspec.Struct, frozen=True, kw_only=True):
     node_overlay: bool = True
     """The feature gate of that name."""
     catalog_options: CatalogOptions = CatalogOptions()
+    price_refresh: float = REFRESH_INTERVAL
+    """Seconds after which prices are fetched again."""
 
 
 class ProviderEnvironment(msgspec.Struct, frozen=True, kw_only=True):
@@ -258,6 +264,7 @@ class ProviderComponents:
             environment.clock,
             options.cluster.region,
             price_list=not options.cluster.isolated_vpc,
+            price_refresh=options.price_refresh,
         )
         self.instances = InstanceProvider(
             self._ec2, self.instance_batcher, options.cluster, self.availability, environment.clock
@@ -340,8 +347,10 @@ class AwsCloudProvider:
     def declare(self, declared: DeclaredObjects) -> None:
         self._components.classes.declare(declared)
 
-    async def refresh(self) -> None:
-        await asyncio.gather(self._components.offerings_provider.refresh(), self._adopt())
+    async def refresh(self) -> float:
+        refreshed = self._components.offerings_provider.refresh()
+        due, _ = await asyncio.gather(refreshed, self._adopt())
+        return due
 
     @property
     def failures(self) -> dict[str, str]:

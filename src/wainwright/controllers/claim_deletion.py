@@ -32,6 +32,7 @@ async def delete_claim(context: ControllerContext, claim: NodeClaim, reason: str
     if claim.metadata.deletionTimestamp:
         return
     pods = _reschedulable_pods(context, claim)
+    context.reports.claim_disrupted(claim.metadata.name, reason)
     await context.cache.delete(claim)
     with suppress(ObjectNotFoundError):
         await context.cache.read(claim)

@@ -41,8 +41,7 @@ class CloudRefresh:
         queue.add(WHOLE_CLUSTER)
 
     async def reconcile(self, _: Key) -> Result:
-        await self._cloud.refresh()
-        return Poll(REFRESH_PERIOD)
+        return Poll(REFRESH_PERIOD, due=await self._cloud.refresh())
 
 
 class GarbageCollection:

@@ -209,6 +209,14 @@ class DisruptionQueue:
         return min(MAX_TIMEOUT, max(MIN_TIMEOUT, seconds))
 
     async def _delete_candidates(self, key: Key, flight: CommandInFlight) -> Result:
+        command = flight.command
+        self._context.reports.command_carried_out(
+            reason=command.reason,
+            method=command.method,
+            candidates=flight.candidates,
+            replacements=flight.replacements,
+            savings_per_hour=command.saving,
+        )
         for name in flight.candidates:
             claim = self._cache.get(NodeClaim, name)
             if claim is not None and not claim.metadata.deletionTimestamp:

@@ -53,6 +53,7 @@ from wainwright.controllers.nodepool_status import NodePoolConditions
 from wainwright.controllers.override_status import OverrideStatus
 from wainwright.controllers.provisioning import Provisioner
 from wainwright.controllers.registration_health import RegistrationHealth
+from wainwright.controllers.reports import NO_REPORTS, ControllerReports
 from wainwright.controllers.runtime import ChangeFeed, ControllerRuntime, Reconciler
 from wainwright.controllers.settings import ControllerSettings
 from wainwright.controllers.tagging import InstanceTagging
@@ -85,6 +86,7 @@ class ControllerEnvironment(msgspec.Struct, frozen=True, kw_only=True):
     """For names and jitter: no two processes of a cluster may have the same."""
     feed: ChangeFeed | None = None
     """Only in simulations."""
+    reports: ControllerReports = NO_REPORTS
 
 
 class ControllerManager:
@@ -101,6 +103,7 @@ class ControllerManager:
             events=EventRecorder(cluster, clock),
             metrics=metrics,
             settings=settings,
+            reports=environment.reports,
         )
         self._seed = environment.seed
         self._declared = DeclaredObjectsTracker(self._cache, self._cloud)

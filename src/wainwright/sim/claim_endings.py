@@ -5,21 +5,28 @@ DisruptionReason of the claim); expired, interrupted, unhealthy, registration_ti
 launch_timeout, garbage_collected, deleted for the others.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
 import msgspec
 
 from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
-from wainwright.api.kubernetes.operations import Event
 from wainwright.emulator.ec2.instance.lifecycle import USER_INITIATED_SHUTDOWN
+from wainwright.model.node_claim import InterruptionKind
 from wainwright.sim.api_server import InMemoryApiServer
 from wainwright.sim.billed_instances import BilledInstance
 from wainwright.translate.disruption import parse_duration
 
 DISRUPTION_REASON: Final = "DisruptionReason"
-OTHER_LAUNCH_ERRORS: Final = ("NodeClassNotReadyError", "InstanceNotFoundError")
-"""Reasons of events of a claim that is given up although EC2 would sell."""
+INSUFFICIENT_CAPACITY: Final = "insufficient_capacity"
+INTERRUPTED: Final = "interrupted"
+REASONS: Final[Mapping[str, str]] = {
+    **{kind.value: INTERRUPTED for kind in InterruptionKind},
+    InterruptionKind.UNHEALTHY.value: "unhealthy",
+    "capacity_block_expiring": INTERRUPTED,
+}
+"""Reasons of the controllers that are one here."""
 REGISTRATION_TIMEOUT: Final = 15 * 60.0
 LAUNCH_TIMEOUT: Final = 5 * 60.0
 
@@ -44,17 +51,10 @@ class ClaimEndings:
 
     def claim_disrupted(self, claim: str, reason: str) -> None:
         """A controller says why it deletes the claim."""
-        self._ending(claim).reason = reason
-
-    def launch_failed(self, claim: str) -> None:
-        """A controller says that EC2 would not sell what the claim asks for."""
-        self._ending(claim).is_refused = True
-
-    def event_written(self, event: Event) -> None:
-        subject = event.involvedObject
-        is_error = event.type == "Warning" and event.reason.endswith("Error")
-        if subject.kind == "NodeClaim" and is_error and event.reason not in OTHER_LAUNCH_ERRORS:
-            self.launch_failed(subject.name)
+        if reason == INSUFFICIENT_CAPACITY:
+            self._ending(claim).is_refused = True
+        else:
+            self._ending(claim).reason = REASONS.get(reason, reason)
 
     def claim_changed(self, claim: NodeClaim, now: float) -> None:
         conditions = (claim.status or NodeClaimStatus()).conditions or ()
@@ -98,11 +98,11 @@ class ClaimEndings:
         if billed.was_killed:
             return "garbage_collected"
         if billed.was_noticed and (ending is None or ending.reason in ("", "deleted")):
-            return "interrupted"
+            return INTERRUPTED
         if ending is not None and ending.reason:
             return ending.reason
         if billed.instance.reason != USER_INITIATED_SHUTDOWN:
-            return "interrupted"
+            return INTERRUPTED
         exists = billed.claim and self._api.peek(NodeClaim, billed.claim) is not None
         return "deleted" if exists else "garbage_collected"
 

@@ -3,11 +3,13 @@ components of Kubernetes.
 """
 
 from random import Random
+from typing import Final
 
 from wainwright.aws.api.middleware import with_middleware
 from wainwright.aws.cluster_config import ClusterConfig
 from wainwright.aws.provider import AwsCloudProvider, ProviderEnvironment, ProviderOptions
 from wainwright.cloud import CloudProvider, LaunchLog
+from wainwright.controllers.cloud_upkeep import CloudRefresh
 from wainwright.controllers.expiration import Expiration
 from wainwright.controllers.manager import ControllerEnvironment, ControllerManager
 from wainwright.controllers.settings import ControllerSettings
@@ -66,6 +68,10 @@ def disruption_options(settings: SimulationSettings) -> DisruptionOptions:
     )
 
 
+NOT_DUE: Final = (CloudRefresh.name, Expiration.name)
+"""Controllers whose timers do not keep a cluster from being quiet."""
+
+
 class AwsControllers:
     """Our controllers with the AWS provider on the emulated account."""
 
@@ -79,6 +85,7 @@ class AwsControllers:
             metrics=self._metrics,
             seed=process.identity,
             feed=process.feed,
+            reports=process.reports,
         )
         settings = process.settings
         self._manager = ControllerManager(
@@ -89,13 +96,16 @@ class AwsControllers:
                 plan_options=plan_options(settings),
                 disruption_options=disruption_options(settings),
                 node_repair=settings.feature_gates["NodeRepair"],
+                capacity_buffer=settings.feature_gates["CapacityBuffer"],
             ),
         )
 
     @property
     def next_due(self) -> float | None:
-        """Expiry is not waited for: a cluster whose nodes expire in a month is quiet."""
-        queues = [each.queue for each in self._manager.runtime if each.name != Expiration.name]
+        """Expiry and polls are not waited for: a cluster whose nodes expire in a month, or whose
+        prices are fetched again tomorrow, is quiet.
+        """
+        queues = [each.queue for each in self._manager.runtime if each.name not in NOT_DUE]
         return min((each.next_due for each in queues if each.next_due is not None), default=None)
 
     async def run(self) -> None:
@@ -117,7 +127,10 @@ class AwsControllers:
             capacity_reservations=gates["CapacityReservations"] and gates["ReservedCapacity"],
         )
         options = ProviderOptions(
-            cluster=cluster, queue=process.queue, node_overlay=gates["NodeOverlay"]
+            cluster=cluster,
+            queue=process.queue,
+            node_overlay=gates["NodeOverlay"],
+            price_refresh=process.settings.price_refresh,
         )
         return AwsCloudProvider(environment, options)
 

@@ -179,10 +179,6 @@ class Recorder:
         """Why a claim is deleted."""
         self.endings.claim_disrupted(claim, reason)
 
-    def launch_failed(self, claim: str) -> None:
-        """A claim is given up because EC2 would not sell what it asks for."""
-        self.endings.launch_failed(claim)
-
     def touch(self) -> None:
         """Something happened, or this moment is one that somebody wants to see."""
         self._note_moment()
@@ -369,7 +365,6 @@ class Recorder:
             return
         entry = self.timeline.kubernetes_event(self._at, obj)
         self._new_events.append(entry)
-        self.endings.event_written(obj)
 
     def _on_instance(self, instance: Instance, previous: str) -> None:
         self._note_moment()

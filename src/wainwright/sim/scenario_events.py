@@ -145,6 +145,7 @@ class ScenarioEvents:
         at = round(self._world.now(), 3)
         self._recorder.timeline.scenario(at, verb, event.line, subject, text)
         await self._carry_out(event)
+        self._world.changes.add()
 
     async def _carry_out(self, event: ScenarioEvent) -> None:  # noqa: C901 - one line a verb
         match event.action:
@@ -207,6 +208,7 @@ class ScenarioEvents:
                 self._end_outage(event, zone)
             case _:
                 self._cloud.end(event)
+        self._world.changes.add()
 
     # Objects
 

@@ -1,7 +1,7 @@
 """The process of the controllers in a simulation: what it gets, and how it dies and starts anew."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Final, Protocol
 
 import msgspec
@@ -18,6 +18,7 @@ from wainwright.cluster import (
     Preconditions,
     WatchEvent,
 )
+from wainwright.controllers.reports import ControllerReports
 from wainwright.controllers.runtime import ChangeFeed
 from wainwright.sim.api_server import InMemoryApiServer
 from wainwright.sim.aws_calls import SimulatedAwsCalls
@@ -89,30 +90,6 @@ class ControllerClient:
         await self._api.evict(name, namespace, uid=uid, grace_period=grace_period)
         if pod is not None:
             self._listener.evicting(pod)
-
-
-class ControllerReports(Protocol):
-    """What only the controllers know and the result of a simulation shows."""
-
-    def command_carried_out(
-        self,
-        *,
-        reason: str,
-        method: str,
-        candidates: Sequence[str],
-        replacements: Sequence[str],
-        savings_per_hour: float | None,
-    ) -> None:
-        """A command of disruption; candidates and replacements are names of claims."""
-        ...
-
-    def claim_disrupted(self, claim: str, reason: str) -> None:
-        """Why a claim is deleted: the reason of the metric of disrupted claims."""
-        ...
-
-    def launch_failed(self, claim: str) -> None:
-        """A claim is given up because EC2 would not sell what it asks for."""
-        ...
 
 
 class SimulatedProcess(msgspec.Struct, frozen=True, kw_only=True):

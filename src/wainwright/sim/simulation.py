@@ -44,7 +44,7 @@ from wainwright.sim.simulated_process import (
     SimulatedProcess,
 )
 from wainwright.sim.timeline import object_name
-from wainwright.sim.world import EmulatorPump, World, WorldChanges
+from wainwright.sim.world import EmulatorPump, World
 
 QUIET_SECONDS: Final = 600.0
 LONGEST_QUIET: Final = 30 * 86_400.0
@@ -140,7 +140,6 @@ class Simulation:
         self._expectations = Expectations(scenario.expect)
         self._quiet_changes: list[str] = []
         self._is_disturbed = False
-        self._feed = WorldChanges(world)
         self.recorder.add_observer(self._laws)
         self.recorder.add_observer(self._expectations)
         for observer in observers:
@@ -167,7 +166,7 @@ class Simulation:
                 settings=self._scenario.settings,
                 identity=f"{self.seed} process {number}",
                 reports=self.recorder,
-                feed=self._feed,
+                feed=world.changes,
             )
         )
 

@@ -39,6 +39,31 @@ TIMER_DELAY: Final = 2e-6
 """Timers of the loop may fire a microsecond early; a timed event of EC2 must be due by then."""
 
 
+class WorldChanges:
+    """Counts every change of objects, instances and reservations; implements `ChangeFeed`."""
+
+    def __init__(self, api: InMemoryApiServer, account: EmulatedAwsAccount) -> None:
+        self._changes = 0
+        self._callbacks: list[Callable[[], None]] = []
+        services = account.services
+        api.subscribe(lambda _: self.add())
+        services.instances.add_listener(lambda *_: self.add())
+        services.reservations.lifecycle.add_change_listener(lambda *_: self.add())
+
+    @property
+    def revision(self) -> int:
+        return self._changes
+
+    def on_change(self, callback: Callable[[], None]) -> None:
+        self._callbacks.append(callback)
+
+    def add(self) -> None:
+        """Something else has changed: a price, an image, what EC2 sells."""
+        self._changes += 1
+        for callback in self._callbacks:
+            callback()
+
+
 class World:
     """A cluster and an account on one virtual clock."""
 
@@ -67,6 +92,7 @@ class World:
             self.account.region_offerings,
             self.account.services.capacity_market,
         )
+        self.changes = WorldChanges(self.api, self.account)
 
     @property
     def cluster_name(self) -> str:
@@ -159,30 +185,6 @@ class World:
 
     def close(self) -> None:
         self.clock.close()
-
-
-class WorldChanges:
-    """Counts every change of objects, instances and reservations; implements `ChangeFeed`."""
-
-    def __init__(self, world: World) -> None:
-        self._changes = 0
-        self._callbacks: list[Callable[[], None]] = []
-        services = world.account.services
-        world.api.subscribe(lambda _: self._change())
-        services.instances.add_listener(lambda *_: self._change())
-        services.reservations.lifecycle.add_change_listener(lambda *_: self._change())
-
-    @property
-    def revision(self) -> int:
-        return self._changes
-
-    def on_change(self, callback: Callable[[], None]) -> None:
-        self._callbacks.append(callback)
-
-    def _change(self) -> None:
-        self._changes += 1
-        for callback in self._callbacks:
-            callback()
 
 
 class EmulatorPump:

@@ -534,13 +534,25 @@ def test_a_command_that_was_given_up_is_no_reason() -> None:
     assert play(scenario(), script).result.totals.disruptions == {"deleted": 1}
 
 
-def test_the_reason_that_a_controller_reports_counts() -> None:
+@pytest.mark.parametrize(
+    ("reported", "expected"),
+    [
+        ("unhealthy", "unhealthy"),
+        ("expired", "expired"),
+        ("registration_timeout", "registration_timeout"),
+        ("spot_interrupted", "interrupted"),
+        ("scheduled_change", "interrupted"),
+        ("capacity_block_expiring", "interrupted"),
+        ("instance_unhealthy", "unhealthy"),
+    ],
+)
+def test_the_reason_that_a_controller_reports_counts(reported: str, expected: str) -> None:
     async def script(controller: ScriptedController) -> None:
         instance = await controller.launch("default-a")
-        controller.process.reports.claim_disrupted("default-a", "unhealthy")
+        controller.process.reports.claim_disrupted("default-a", reported)
         await controller.terminate(instance)
 
-    assert play(scenario(), script).result.totals.disruptions == {"unhealthy": 1}
+    assert play(scenario(), script).result.totals.disruptions == {expected: 1}
 
 
 def test_an_instance_without_a_claim_is_garbage() -> None:
@@ -555,27 +567,11 @@ def test_claims_that_ec2_would_not_sell_are_launch_failures() -> None:
     async def script(controller: ScriptedController) -> None:
         await controller.create_claim("default-a", "")
         await controller.create_claim("default-b", "")
-        controller.process.reports.launch_failed("default-a")
-        await controller.delete_claim("default-a")
-        await controller.delete_claim("default-b")
-
-    assert play(scenario(), script).result.totals.launchFailures == 1
-
-
-def test_an_event_tells_that_ec2_would_not_sell() -> None:
-    async def script(controller: ScriptedController) -> None:
         for name, reason in (
-            ("default-a", "InsufficientInstanceCapacityError"),
-            ("default-b", "NodeClassNotReadyError"),
+            ("default-a", "insufficient_capacity"),
+            ("default-b", "nodeclass_not_ready"),
         ):
-            await controller.create_claim(name, "")
-            event = {
-                "metadata": {"name": name, "namespace": "default"},
-                "involvedObject": {"kind": "NodeClaim", "name": name},
-                "reason": reason,
-                "type": "Warning",
-            }
-            await controller.cluster.create(msgspec.convert(event, Event))
+            controller.process.reports.claim_disrupted(name, reason)
             await controller.delete_claim(name)
 
     assert play(scenario(), script).result.totals.launchFailures == 1

@@ -111,6 +111,15 @@ def test_the_same_scenario_and_seed_give_the_same_bytes_whatever_the_hash_seed(
     assert run("1") == run("2") != b""
 
 
+def test_controllers_look_at_prices_as_often_as_the_scenario_says() -> None:
+    def looks(**settings: str) -> int:
+        result = simulate(scenario(duration="13h", settings=settings))
+        return result.totals.apiCalls["DescribeSpotPriceHistory"]
+
+    assert looks() == 2
+    assert looks(priceRefresh="3h") == 5
+
+
 def test_another_seed_is_another_story() -> None:
     given = scenario(DEPLOYMENT, STORY_POOL, **STORY)
 

@@ -97,12 +97,19 @@ INSTANCE_TYPES, ON_DEMAND_PRICES, SPOT_PRICES = "instance types", "on-demand pri
 
 class AccountOfferingsProvider:
     def __init__(
-        self, account: AwsServices, clock: Clock, region: str, *, price_list: bool = True
+        self,
+        account: AwsServices,
+        clock: Clock,
+        region: str,
+        *,
+        price_list: bool = True,
+        price_refresh: float = REFRESH_INTERVAL,
     ) -> None:
         """Without the price list, on-demand prices are the built-in ones."""
         self._ec2 = account.ec2
         self._clock = clock
         self._region = region
+        self._price_refresh = price_refresh
         self._pricing = PricingProvider(account.ec2, account.prices, clock, region)
         self._due: dict[str, float] = dict.fromkeys(
             (INSTANCE_TYPES, ON_DEMAND_PRICES, SPOT_PRICES), 0.0
@@ -144,8 +151,11 @@ class AccountOfferingsProvider:
             return previous.with_prices(prices)
         return AccountOfferings(self._region, region_types, prices)
 
-    async def refresh(self) -> None:
-        """Fetches the parts that are due; raises nothing, errors go to `failures`."""
+    async def refresh(self) -> float:
+        """Fetches the parts that are due; raises nothing, errors go to `failures`.
+
+        Returns when the next part is due.
+        """
         now = self._clock.now()
         fetchers: Mapping[str, Callable[[], Awaitable[bool]]] = {
             INSTANCE_TYPES: self._fetch_types,
@@ -154,6 +164,7 @@ class AccountOfferingsProvider:
         }
         due = [part for part, due_at in self._due.items() if due_at <= now]
         await asyncio.gather(*(self._refresh(part, fetchers[part]) for part in due))
+        return min(self._due.values())
 
     async def _refresh(self, part: str, fetch: Callable[[], Awaitable[bool]]) -> None:
         try:
@@ -161,7 +172,8 @@ class AccountOfferingsProvider:
             why = "" if fresh else "the answer was empty"
         except AwsError as error:
             why = error.message
-        self._due[part] = self._clock.now() + (RETRY_INTERVAL if why else REFRESH_INTERVAL)
+        interval = REFRESH_INTERVAL if part == INSTANCE_TYPES else self._price_refresh
+        self._due[part] = self._clock.now() + (RETRY_INTERVAL if why else interval)
         if why:
             self.failures[part] = why
         else:
