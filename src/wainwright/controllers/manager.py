@@ -27,6 +27,7 @@ from wainwright.controllers.capacity_reservations import (
 from wainwright.controllers.claim_creation import ClaimCreator
 from wainwright.controllers.cloud_upkeep import CloudRefresh, GarbageCollection
 from wainwright.controllers.cluster_cache import ClusterCache
+from wainwright.controllers.consistency import Consistency
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.declared_objects import DeclaredObjectsTracker
 from wainwright.controllers.discovered_capacity import DiscoveredCapacity
@@ -41,6 +42,7 @@ from wainwright.controllers.interruption import (
     InterruptionHandler,
     InterruptionQueueReader,
 )
+from wainwright.controllers.hydration import Hydration
 from wainwright.controllers.launch_log import NodeClaimLaunchLog
 from wainwright.controllers.live_state import SNAPSHOT_KINDS, LiveState
 from wainwright.controllers.node_repair import NodeRepair
@@ -57,6 +59,7 @@ from wainwright.controllers.runtime import ChangeFeed, ControllerRuntime, Reconc
 from wainwright.controllers.settings import ControllerSettings
 from wainwright.controllers.tagging import InstanceTagging
 from wainwright.controllers.unused_cloud_resources import UnusedCloudResources
+from wainwright.controllers.static_capacity import StaticDeprovisioning, StaticProvisioning
 from wainwright.metered_cloud import MeteredCloudProvider
 from wainwright.metrics import MetricsRegistry
 
@@ -156,6 +159,9 @@ class ControllerManager:
             )
         self._add(queue)
         self._add(Disruption(context, declared, queue))
+        if context.settings.static_capacity:
+            self._add(StaticProvisioning(context, declared, creator), workers=10)
+            self._add(StaticDeprovisioning(context), workers=10)
 
     def _add_node_controllers(self) -> None:
         """NodeClaims, their nodes, and the pods on these."""
@@ -169,6 +175,8 @@ class ControllerManager:
         self._add(DisruptionConditions(context), workers=10)
         self._add(DriftDetection(self._for(DriftDetection.name), self._declared), workers=10)
         self._add(Expiration(context))
+        self._add(Consistency(context), workers=10)
+        self._add(Hydration(context), workers=10)
         if context.settings.node_repair:
             self._add(NodeRepair(context))
 
