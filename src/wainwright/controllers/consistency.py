@@ -40,10 +40,10 @@ class Consistency:
 
         def changed_node(change: Change[Node]) -> None:
             before, after = change.before, change.after
-            if after is not None and before is not None:
-                if before.status.capacity != after.status.capacity:
-                    for claim in self._state.claims_of_node(after):
-                        queue.add(claim.metadata.name)
+            is_known = before is not None and after is not None
+            if is_known and _capacity(before) != _capacity(after):
+                for claim in self._state.claims_of_node(change.object):
+                    queue.add(claim.metadata.name)
 
         self._cache.subscribe(NodeClaim, changed_claim)
         self._cache.subscribe(Node, changed_node)
@@ -97,6 +97,10 @@ def _shortfalls(claim: NodeClaim, node: Node) -> Iterator[str]:
             share = f"{100 * has / wanted:.1f}%"
             texts = format_quantity(name, wanted), format_quantity(name, has)
             yield f"expected {texts[0]} of resource {name}, but found {texts[1]} ({share})"
+
+
+def _capacity(node: Node | None) -> object:
+    return None if node is None else node.status.capacity
 
 
 def _is_initialized(claim: NodeClaim | None) -> bool:

@@ -37,12 +37,12 @@ from wainwright.controllers.disruption_queue import DisruptionQueue
 from wainwright.controllers.drift_detection import DriftDetection
 from wainwright.controllers.events import EventRecorder
 from wainwright.controllers.expiration import Expiration
+from wainwright.controllers.hydration import Hydration
 from wainwright.controllers.interruption import (
     InstanceStatusChecks,
     InterruptionHandler,
     InterruptionQueueReader,
 )
-from wainwright.controllers.hydration import Hydration
 from wainwright.controllers.launch_log import NodeClaimLaunchLog
 from wainwright.controllers.live_state import SNAPSHOT_KINDS, LiveState
 from wainwright.controllers.node_repair import NodeRepair
@@ -57,9 +57,9 @@ from wainwright.controllers.provisioning import Provisioner
 from wainwright.controllers.registration_health import RegistrationHealth
 from wainwright.controllers.runtime import ChangeFeed, ControllerRuntime, Reconciler
 from wainwright.controllers.settings import ControllerSettings
+from wainwright.controllers.static_capacity import StaticDeprovisioning, StaticProvisioning
 from wainwright.controllers.tagging import InstanceTagging
 from wainwright.controllers.unused_cloud_resources import UnusedCloudResources
-from wainwright.controllers.static_capacity import StaticDeprovisioning, StaticProvisioning
 from wainwright.metered_cloud import MeteredCloudProvider
 from wainwright.metrics import MetricsRegistry
 
