@@ -57,6 +57,7 @@ from wainwright.controllers.provisioning import Provisioner
 from wainwright.controllers.registration_health import RegistrationHealth
 from wainwright.controllers.runtime import ChangeFeed, ControllerRuntime, Reconciler
 from wainwright.controllers.settings import ControllerSettings
+from wainwright.controllers.state_metrics import StateMetrics
 from wainwright.controllers.static_capacity import StaticDeprovisioning, StaticProvisioning
 from wainwright.controllers.tagging import InstanceTagging
 from wainwright.controllers.unused_cloud_resources import UnusedCloudResources
@@ -140,6 +141,7 @@ class ControllerManager:
         self._add(NodePoolConditions(context, self._health), workers=10)
         self._add(NodePoolHash(context), workers=10)
         self._add(NodePoolCounter(context), workers=10)
+        self._add(StateMetrics(context))
         self._add(OverrideStatus(self._for(OverrideStatus.name), declared))
 
     def _add_provisioning(self) -> None:
