@@ -17,14 +17,17 @@ from wainwright.core.disruption.drift import pool_hash_annotations
 from wainwright.core.launch.instance_type_truncation import claim_instance_types
 from wainwright.metrics import NODECLAIMS_CREATED, MetricsRegistry
 from wainwright.model.plan import PlannedNodeClaim
+from wainwright.model.resources import Resources
 from wainwright.translate.nodeclaims import (
     planned_claim_annotations,
+    template_claim,
     translate_planned_claim,
 )
 from wainwright.translate.pools import translate_pool
 
 SUFFIX_CHARACTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 SUFFIX_LENGTH: Final = 5
+STATIC_REASON: Final = "provisioned"
 
 
 class ClaimCreator:
@@ -48,13 +51,22 @@ class ClaimCreator:
         # Before it is created: its launch begins at once, and may fail while others are created.
         self._state.plan_pods(obj.metadata.name, claim.pods)
         made = await self._cache.create(obj)
-        self._metrics.add(
-            NODECLAIMS_CREATED,
-            reason=reason,
-            nodepool=claim.pool,
-            min_values_relaxed=str(bool(claim.relaxed_min_values)).lower(),
-        )
+        self._count(claim.pool, reason, is_relaxed=bool(claim.relaxed_min_values))
         return made
+
+    async def create_static(self, pool: NodePool, requests: Resources) -> NodeClaim:
+        """A claim of the template as it stands, whether or not it can be launched now."""
+        annotations = pool_hash_annotations(translate_pool(pool))
+        made = template_claim(pool, requests, annotations)
+        created = await self._cache.create(self._with_owner(made, pool))
+        self._count(pool.metadata.name, STATIC_REASON)
+        return created
+
+    def _count(self, pool: str, reason: str, *, is_relaxed: bool = False) -> None:
+        relaxed = str(is_relaxed).lower()
+        self._metrics.add(
+            NODECLAIMS_CREATED, reason=reason, nodepool=pool, min_values_relaxed=relaxed
+        )
 
     def _object(
         self, claim: PlannedNodeClaim, catalog: NodePoolCatalog, more: Mapping[str, str]
@@ -65,9 +77,12 @@ class ClaimCreator:
         planned = planned_claim_annotations(claim, overlays, types, catalog.index.keys)
         annotations = {**pool_hash_annotations(translate_pool(pool)), **planned, **more}
         made = translate_planned_claim(claim, pool, types, annotations)
+        return self._with_owner(made, pool)
+
+    def _with_owner(self, made: NodeClaim, pool: NodePool) -> NodeClaim:
         metadata = msgspec.structs.replace(
             made.metadata,
-            name=self._new_name(claim.pool),
+            name=self._new_name(pool.metadata.name),
             finalizers=[TERMINATION_FINALIZER],
             ownerReferences=[_owner(pool)],
         )

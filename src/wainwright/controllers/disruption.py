@@ -42,7 +42,10 @@ class Disruption:
     ) -> None:
         self._context, self._declared, self._queue = context, declared, queue
         self._state = context.state
-        self._options = context.settings.disruption_options
+        settings = context.settings
+        self._options = msgspec.structs.replace(
+            settings.disruption_options, plan=settings.plan_options
+        )
         self._previous: DisruptionPass | None = None
         self._found: tuple[Command, float] | None = None
         """A command, and when it is to be validated."""

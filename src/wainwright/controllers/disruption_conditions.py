@@ -33,11 +33,14 @@ class PodEvents:
         self._context, self._cache, self._state = context, context.cache, context.state
 
     def watch(self, queue: WorkQueue) -> None:
+        is_known = False  # what was there before is not news: a restart would defer consolidation
+
         def changed_pod(change: Change[Pod]) -> None:
-            if _is_pod_event(change):
+            if is_known and _is_pod_event(change):
                 queue.add(change.object.spec.nodeName)
 
         self._cache.subscribe(Pod, changed_pod)
+        is_known = True
 
     async def reconcile(self, key: Key) -> Result:
         node = self._cache.get(Node, key)
@@ -56,12 +59,13 @@ def _is_pod_event(change: Change[Pod]) -> bool:
     pod = change.object
     if not pod.spec.nodeName or has_owner_kind(pod.metadata, "DaemonSet"):
         return False
-    return _phase(change.before) != _phase(change.after)
+    before, after = change.before, change.after
+    if after is None:  # one that nobody saw leaving; for others it was an event already
+        return before is not None and not before.metadata.deletionTimestamp
+    return before is None or _phase(before) != _phase(after)
 
 
-def _phase(pod: Pod | None) -> tuple[bool, bool, bool]:
-    if pod is None:
-        return False, False, True
+def _phase(pod: Pod) -> tuple[bool, bool, bool]:
     is_leaving = pod.metadata.deletionTimestamp is not None
     return bool(pod.spec.nodeName), is_terminal(pod), is_leaving
 

@@ -27,6 +27,7 @@ from wainwright.controllers.capacity_reservations import (
 from wainwright.controllers.claim_creation import ClaimCreator
 from wainwright.controllers.cloud_upkeep import CloudRefresh, GarbageCollection
 from wainwright.controllers.cluster_cache import ClusterCache
+from wainwright.controllers.consistency import Consistency
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.declared_objects import DeclaredObjectsTracker
 from wainwright.controllers.discovered_capacity import DiscoveredCapacity
@@ -36,6 +37,7 @@ from wainwright.controllers.disruption_queue import DisruptionQueue
 from wainwright.controllers.drift_detection import DriftDetection
 from wainwright.controllers.events import EventRecorder
 from wainwright.controllers.expiration import Expiration
+from wainwright.controllers.hydration import Hydration
 from wainwright.controllers.interruption import (
     InstanceStatusChecks,
     InterruptionHandler,
@@ -56,6 +58,8 @@ from wainwright.controllers.registration_health import RegistrationHealth
 from wainwright.controllers.reports import NO_REPORTS, ControllerReports
 from wainwright.controllers.runtime import ChangeFeed, ControllerRuntime, Reconciler
 from wainwright.controllers.settings import ControllerSettings
+from wainwright.controllers.state_metrics import StateMetrics
+from wainwright.controllers.static_capacity import StaticDeprovisioning, StaticProvisioning
 from wainwright.controllers.tagging import InstanceTagging
 from wainwright.controllers.unused_cloud_resources import UnusedCloudResources
 from wainwright.metered_cloud import MeteredCloudProvider
@@ -140,6 +144,7 @@ class ControllerManager:
         self._add(NodePoolConditions(context, self._health), workers=10)
         self._add(NodePoolHash(context), workers=10)
         self._add(NodePoolCounter(context), workers=10)
+        self._add(StateMetrics(context))
         self._add(OverrideStatus(self._for(OverrideStatus.name), declared))
 
     def _add_provisioning(self) -> None:
@@ -159,6 +164,9 @@ class ControllerManager:
             )
         self._add(queue)
         self._add(Disruption(context, declared, queue))
+        if context.settings.static_capacity:
+            self._add(StaticProvisioning(context, declared, creator), workers=10)
+            self._add(StaticDeprovisioning(context), workers=10)
 
     def _add_node_controllers(self) -> None:
         """NodeClaims, their nodes, and the pods on these."""
@@ -172,6 +180,8 @@ class ControllerManager:
         self._add(DisruptionConditions(context), workers=10)
         self._add(DriftDetection(self._for(DriftDetection.name), self._declared), workers=10)
         self._add(Expiration(context))
+        self._add(Consistency(context), workers=10)
+        self._add(Hydration(context), workers=10)
         if context.settings.node_repair:
             self._add(NodeRepair(context))
 

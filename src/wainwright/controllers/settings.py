@@ -50,6 +50,11 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The feature gate CapacityBuffer."""
 
     @property
+    def static_capacity(self) -> bool:
+        """The feature gate, which planning depends on as well."""
+        return self.plan_options.static_capacity
+
+    @property
     def nomination_seconds(self) -> float:
         """How long a node that pods were planned onto is kept for them."""
         return max(2 * self.batch_max, MIN_NOMINATION_SECONDS)

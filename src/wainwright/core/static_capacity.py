@@ -25,7 +25,7 @@ from wainwright.model.plan import (
 )
 from wainwright.model.pod import AffinityTerm, Pod, PodConstraints, PodSelector, SelectorRequirement
 from wainwright.model.requirements import Requirements
-from wainwright.model.resources import PODS, add_resources
+from wainwright.model.resources import PODS, Resources, add_resources
 from wainwright.model.snapshot import NODES_LIMIT, Pool, Snapshot
 from wainwright.model.taints import Toleration, TolerationOperator
 
@@ -91,6 +91,21 @@ def plan_static_capacity(
         claims=claims,
         pools=tuple(_pool_state(pool, running, planned) for pool in pools),
     )
+
+
+def new_node_requests(
+    snapshot: Snapshot, catalogs: Catalogs, options: PlanOptions, name: str
+) -> Resources:
+    """What DaemonSets need of one more node of the pool; nothing where none can be launched."""
+    running = Counter(node.pool for node in snapshot.nodes if not node.deleting)
+    one_more = tuple(
+        msgspec.structs.replace(pool, replicas=running[name] + 1)
+        for pool in snapshot.pools
+        if pool.name == name
+    )
+    given = msgspec.structs.replace(snapshot, pools=one_more, pods=())
+    claims = plan_static_capacity(given, catalogs, options).claims
+    return claims[0].requests if claims else {}
 
 
 def _pool_state(

@@ -31,6 +31,7 @@ from wainwright.model.resources import Resources, format_quantity, sort_resource
 from wainwright.model.taints import Taint
 from wainwright.translate.disruption import NEVER, format_duration, parse_duration
 from wainwright.translate.node_claim_pairing import pool_of_claim
+from wainwright.translate.pools import translate_pool
 from wainwright.translate.requirements import translate_requirements, translate_taints
 from wainwright.translate.resources import translate_requests
 
@@ -74,6 +75,37 @@ def translate_planned_claim(
             nodeClassRef=template.nodeClassRef,
             requirements=_claim_requirements(claim, types),
             resources=ClaimResources(requests=_quantities(claim.requests)),
+            taints=template.taints,
+            startupTaints=template.startupTaints,
+            expireAfter=template.expireAfter,
+            terminationGracePeriod=template.terminationGracePeriod,
+        ),
+    )
+
+
+def template_claim(
+    pool: NodePool, requests: Resources, annotations: Mapping[str, str]
+) -> NodeClaim:
+    """A claim that asks for no more than the template of the pool says: no types are listed."""
+    template, translated = pool.spec.template.spec, translate_pool(pool)
+    requirements = [
+        ClaimRequirement(key=key, operator=operator, values=list(values) or None, minValues=least)
+        for key, operator, values, least in translated.node_requirements.entries()
+        if key not in NODE_ONLY_LABELS
+    ]
+    return NodeClaim(
+        metadata=ObjectMeta(
+            labels={
+                **_template_labels(pool),
+                **translated.node_class_labels,
+                NODEPOOL: pool.metadata.name,
+            },
+            annotations={**_template_annotations(pool), **annotations},
+        ),
+        spec=NodeClaimSpec(
+            nodeClassRef=template.nodeClassRef,
+            requirements=requirements,
+            resources=ClaimResources(requests=_quantities(requests)),
             taints=template.taints,
             startupTaints=template.startupTaints,
             expireAfter=template.expireAfter,
