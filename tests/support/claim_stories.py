@@ -57,7 +57,10 @@ def node_claim(name: str = "web-1", *, metadata: Mapping[str, Any] = {}, **spec:
 
 
 async def begin(cluster: ControlledCluster) -> None:
-    """A class, a pool whose empty nodes stay, and the controllers."""
+    """A class, a pool whose empty nodes stay, and the controllers; without the queue in which EC2
+    announces the end of instances, so that it is seen what happens without.
+    """
+    cluster.provider_options = msgspec.structs.replace(cluster.provider_options, queue="")
     await cluster.set_up(node_pool(disruption=KEEP_EMPTY_NODES))
     cluster.start()
     await cluster.wait(5)

@@ -100,7 +100,9 @@ class GarbageCollection:
         ]
 
     async def _delete_lost(self, claim: NodeClaim) -> None:
-        await delete_claim(self._context, claim, "garbage_collected")
+        latest = self._cache.get(NodeClaim, claim.metadata.name)  # the cloud took its time
+        if latest is not None and latest.metadata.uid == claim.metadata.uid:
+            await delete_claim(self._context, latest, "garbage_collected")
 
     def _is_silent(self, claim: NodeClaim) -> bool:
         """Whether nothing but the cloud could say that it is alive."""

@@ -163,7 +163,10 @@ class NodeClaimLifecycle:
 
     async def _complete_registration(self, claim: NodeClaim) -> Result:
         claim = self._cache.get(NodeClaim, claim.metadata.name) or claim
-        (node,) = self._state.nodes_of_claim(claim)
+        nodes = self._state.nodes_of_claim(claim)
+        if len(nodes) != 1:  # hooks take their time
+            return await self._await_one_node(claim, nodes)
+        node = nodes[0]
         await self._sync_node(claim, node, is_complete=True)
         conditions = self._conditions(claim)
         conditions.set(condition.REGISTERED, condition.TRUE)

@@ -454,8 +454,6 @@ def test_lif_2_the_message_of_the_time_out_says_what_is_known_of_the_instance() 
 
 def test_lif_2_the_message_says_that_the_instance_was_terminated() -> None:
     async def story(cluster: ControlledCluster) -> None:
-        # Without a queue nobody announces the end of the instance.
-        cluster.provider_options = msgspec.structs.replace(cluster.provider_options, queue="")
         await begin(cluster)
         await launched(cluster)
         # With a queue the claim would go as soon as EC2 announces the end of its instance.
