@@ -89,6 +89,7 @@ class AwsControllers:
                 plan_options=plan_options(settings),
                 disruption_options=disruption_options(settings),
                 node_repair=settings.feature_gates["NodeRepair"],
+                capacity_buffer=settings.feature_gates["CapacityBuffer"],
             ),
         )
 
