@@ -236,9 +236,13 @@ def test_acr_2_a_terminated_instance_frees_its_reservation_at_once() -> None:
 
 
 def test_acr_4_only_the_nodes_of_a_block_that_ends_are_drained_before_its_end() -> None:
-    """Two blocks side by side, of which one goes on."""
+    """Two blocks side by side, of which one goes on. Without the queue: its warning comes at the
+    same moment, and would have the nodes drained as well.
+    """
 
     async def story(cluster: ControlledCluster) -> None:
+        denied = {"operation": "ReceiveMessage", "code": "AccessDenied", "status": 403}
+        cluster.account.change({"faults": [denied]})
         await start(cluster)
         claims = [await run_pod(cluster), await run_pod(cluster, "web-1")]
         by_block = {(each.metadata.labels or {})[RESERVATION_ID]: each for each in claims}
@@ -251,6 +255,7 @@ def test_acr_4_only_the_nodes_of_a_block_that_ends_are_drained_before_its_end() 
         assert [each.metadata.uid for each in await cluster.claims()] == [
             by_block["cr-2"].metadata.uid
         ]
+        assert len(await cluster.events("CapacityReservationExpiring")) == 1
 
     run_cluster(
         story,
