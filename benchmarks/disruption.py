@@ -14,6 +14,7 @@ from benchmarks.planner import MIB, type_index
 from wainwright.core.disruption.cluster_changes import ClusterChanges
 from wainwright.core.disruption.commands import DisruptionInput, DisruptionOptions
 from wainwright.core.disruption.disruption_pass import DisruptionPass
+from wainwright.core.disruption.lookahead import find_sequence
 from wainwright.core.plan import plan
 from wainwright.core.simulation import ClusterSimulator
 from wainwright.model.disruption import DisruptionBudget, MinimumSaving, NodePoolDisruption
@@ -33,6 +34,7 @@ from wainwright.model.snapshot import Pool, Snapshot
 
 MAX_REPETITIONS: Final = 500
 SIZES: Final = (500, 2_000, 5_000)
+LOOK_AHEAD_SIZES: Final = (20, 100, 500, 2_000)
 PODS_PER_NODE: Final = 13
 APPS: Final = 300
 CHANGES: Final = 10
@@ -136,11 +138,35 @@ def _measure_simulations(snapshot: Snapshot, catalogs: dict[str, InstanceTypeInd
     print_row("  single-node simulations", f"{rate:,.0f}/s", "target >= 2,000/s")
 
 
+def measure_look_ahead(count: int) -> None:
+    """Four of ten pods are gone, so that there is much to do."""
+    snapshot, rng = cluster(count), Random(3)
+    nodes = [
+        replace(node, pods=tuple(pod for pod in node.pods if rng.random() > 0.4))
+        for node in snapshot.nodes
+    ]
+    given = DisruptionInput(
+        snapshot=replace(snapshot, nodes=tuple(nodes)), catalogs={"default": type_index(TYPES)}
+    )
+    start = process_time()
+    first = DisruptionPass(given)
+    first.find_command()
+    once = process_time() - start
+    found = find_sequence(first)
+    compared = "all compared" if found.compared else "not all compared"
+    commands = f"{len(found.commands)} commands, {compared}"
+    print_row(f"  {count} nodes, one look", f"{once:.2f} s")
+    print_row(f"  {count} nodes, looking ahead", f"{process_time() - start - once:.2f} s", commands)
+
+
 def run() -> None:
     """Each size in a process of its own, so that memory is its own too."""
     print("disruption: a pass that finds nothing, seconds of processor time")
     for count in SIZES:
         subprocess.run([sys.executable, "-m", "benchmarks.disruption", str(count)], check=True)
+    print("disruption: where there is much to do, seconds of processor time")
+    for count in LOOK_AHEAD_SIZES:
+        measure_look_ahead(count)
 
 
 if __name__ == "__main__":
