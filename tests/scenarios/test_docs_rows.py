@@ -38,6 +38,10 @@ PAGES = (
             "EXP-": 1,
             "REP-": 2,
             "BUF-": 3,
+            "NPL-": 4,
+            "OVL-": 4,
+            "STC-": 3,
+            "STA-": 1,
         },
         reasons=("not supported", "waits for the control loop"),
     ),
@@ -48,7 +52,7 @@ PAGES = (
     ),
     Page(
         name="lifecycle-rows.md",
-        rows={"L": 29, "T": 13, "E": 2, "G": 3, "LIF-": 5, "TRM-": 10},
+        rows={"L": 29, "T": 13, "E": 2, "G": 3, "LIF-": 8, "TRM-": 10},
         reasons=(),
     ),
 )
