@@ -663,11 +663,11 @@ def test_t10_the_earlier_of_two_deadlines_counts() -> None:
         cluster.port = failing(cluster, error, times=3, where=is_deletion)
         await begin(cluster)
         claim, node = await initialized(cluster, node_claim(terminationGracePeriod="1m"))
-        long = {"terminationGracePeriodSeconds": 60}
+        long = {"terminationGracePeriodSeconds": 600}
         await _with_pods(cluster, node.metadata.name, pending_pod(spec=long))
         await cluster.api.delete(NodeClaim, claim.metadata.name)
         await cluster.wait(0.05)
-        later = format_timestamp(cluster.clock.now() + 3600)
+        later = format_timestamp(cluster.clock.now() + 300)
         annotations = {"karpenter.sh/nodeclaim-termination-timestamp": later}
         await cluster.api.patch(
             NodeClaim, claim.metadata.name, {"metadata": {"annotations": annotations}}
