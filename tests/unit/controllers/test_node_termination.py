@@ -177,6 +177,30 @@ def test_l27_an_error_of_the_provider_keeps_the_claim_and_is_repeated() -> None:
     run_cluster(story)
 
 
+def test_l27_a_claim_does_not_go_before_an_instance_that_was_never_written_down() -> None:
+    """The process was killed between the launch and the write, and the claim deleted."""
+
+    def is_status(verb: str, kind: str, _: Mapping[str, Any]) -> bool:
+        return (verb, kind) == ("patch_status", "NodeClaim")
+
+    async def story(cluster: ControlledCluster) -> None:
+        error = ServerUnavailableError("etcd is away")
+        cluster.port = failing(cluster, error, times=1000, where=is_status)
+        await begin(cluster)
+        await cluster.create(node_claim())
+        await cluster.wait(5)
+        await cluster.kill()
+        assert len(cluster.instances()) == 1
+        cluster.port = cluster.api
+        await cluster.api.delete(NodeClaim, "web-1")
+        cluster.start()
+        while await cluster.claims():
+            await cluster.wait(1)
+        assert cluster.instances() == []
+
+    run_cluster(story)
+
+
 def test_l28_a_claim_that_was_not_launched_goes_without_the_provider_or_any_node() -> None:
     async def story(cluster: ControlledCluster) -> None:
         calls = record_calls(cluster)
