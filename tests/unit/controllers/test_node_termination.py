@@ -177,6 +177,30 @@ def test_l27_an_error_of_the_provider_keeps_the_claim_and_is_repeated() -> None:
     run_cluster(story)
 
 
+def test_l27_a_claim_does_not_go_before_an_instance_that_was_never_written_down() -> None:
+    """The process was killed between the launch and the write, and the claim deleted."""
+
+    def is_status(verb: str, kind: str, _: Mapping[str, Any]) -> bool:
+        return (verb, kind) == ("patch_status", "NodeClaim")
+
+    async def story(cluster: ControlledCluster) -> None:
+        error = ServerUnavailableError("etcd is away")
+        cluster.port = failing(cluster, error, times=1000, where=is_status)
+        await begin(cluster)
+        await cluster.create(node_claim())
+        await cluster.wait(5)
+        await cluster.kill()
+        assert len(cluster.instances()) == 1
+        cluster.port = cluster.api
+        await cluster.api.delete(NodeClaim, "web-1")
+        cluster.start()
+        while await cluster.claims():
+            await cluster.wait(1)
+        assert cluster.instances() == []
+
+    run_cluster(story)
+
+
 def test_l28_a_claim_that_was_not_launched_goes_without_the_provider_or_any_node() -> None:
     async def story(cluster: ControlledCluster) -> None:
         calls = record_calls(cluster)
@@ -663,11 +687,11 @@ def test_t10_the_earlier_of_two_deadlines_counts() -> None:
         cluster.port = failing(cluster, error, times=3, where=is_deletion)
         await begin(cluster)
         claim, node = await initialized(cluster, node_claim(terminationGracePeriod="1m"))
-        long = {"terminationGracePeriodSeconds": 60}
+        long = {"terminationGracePeriodSeconds": 600}
         await _with_pods(cluster, node.metadata.name, pending_pod(spec=long))
         await cluster.api.delete(NodeClaim, claim.metadata.name)
         await cluster.wait(0.05)
-        later = format_timestamp(cluster.clock.now() + 3600)
+        later = format_timestamp(cluster.clock.now() + 300)
         annotations = {"karpenter.sh/nodeclaim-termination-timestamp": later}
         await cluster.api.patch(
             NodeClaim, claim.metadata.name, {"metadata": {"annotations": annotations}}
