@@ -16,7 +16,8 @@ from typing import Any, Final
 import msgspec
 
 from benchmarks.measure import peak_memory_megabytes, print_row
-from wainwright.controllers import disruption, provisioning
+from wainwright.controllers.disruption import disruption_controller
+from wainwright.controllers.provisioning import provisioner
 from wainwright.sim.scenario_reader import read_scenario
 from wainwright.sim.simulation import Simulation, SimulationOptions
 
@@ -148,8 +149,8 @@ def simulate(documents: list[dict[str, Any]], folder: Path) -> None:
     path = folder / "scenario.json"
     path.write_bytes(msgspec.json.encode({"kind": "List", "apiVersion": "v1", "items": documents}))
     planner, passes = _Stopwatch(), _Stopwatch()
-    planner.wrap(provisioning, "solve_plan")
-    passes.wrap(disruption, "DisruptionPass")
+    planner.wrap(provisioner, "solve_plan")
+    passes.wrap(disruption_controller, "DisruptionPass")
     gc.collect()
     start = process_time()
     simulation = Simulation(

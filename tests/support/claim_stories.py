@@ -21,11 +21,11 @@ from wainwright.cluster import (
 )
 from wainwright.controllers.cluster_cache import ClusterCache
 from wainwright.controllers.context import ControllerContext
-from wainwright.controllers.declared_objects import DeclaredObjectsTracker
 from wainwright.controllers.events import EventRecorder
-from wainwright.controllers.launch_log import NodeClaimLaunchLog
 from wainwright.controllers.live_state import LiveState
 from wainwright.controllers.manager import WATCHED_KINDS
+from wainwright.controllers.nodeclaim.launch_log import NodeClaimLaunchLog
+from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
 from wainwright.controllers.runtime import ControllerRuntime, Reconciler
 from wainwright.errors import KubernetesError
 from wainwright.model.labels import NODEPOOL

@@ -14,54 +14,54 @@ from wainwright.api.wire import WireStruct
 from wainwright.clock import Clock
 from wainwright.cloud import CloudProvider, LaunchLog
 from wainwright.cluster import Cluster
-from wainwright.controllers.capacity_buffers import (
+from wainwright.controllers.cloud.capacity_reservations import (
+    CapacityBlockExpiration,
+    CapacityReservationLabels,
+)
+from wainwright.controllers.cloud.cloud_upkeep import CloudRefresh, GarbageCollection
+from wainwright.controllers.cloud.discovered_capacity import DiscoveredCapacity
+from wainwright.controllers.cloud.interruption import (
+    InstanceStatusChecks,
+    InterruptionHandler,
+    InterruptionQueueReader,
+)
+from wainwright.controllers.cloud.tagging import InstanceTagging
+from wainwright.controllers.cloud.unused_cloud_resources import UnusedCloudResources
+from wainwright.controllers.cluster_cache import ClusterCache
+from wainwright.controllers.context import ControllerContext
+from wainwright.controllers.disruption.disruption_conditions import DisruptionConditions, PodEvents
+from wainwright.controllers.disruption.disruption_controller import Disruption
+from wainwright.controllers.disruption.disruption_queue import DisruptionQueue
+from wainwright.controllers.disruption.drift_detection import DriftDetection
+from wainwright.controllers.events import EventRecorder
+from wainwright.controllers.live_state import SNAPSHOT_KINDS, LiveState
+from wainwright.controllers.node.node_repair import NodeRepair
+from wainwright.controllers.node.node_termination import NodeTermination, PodEviction
+from wainwright.controllers.nodeclaim.claim_creation import ClaimCreator
+from wainwright.controllers.nodeclaim.consistency import Consistency
+from wainwright.controllers.nodeclaim.expiration import Expiration
+from wainwright.controllers.nodeclaim.hydration import Hydration
+from wainwright.controllers.nodeclaim.launch_log import NodeClaimLaunchLog
+from wainwright.controllers.nodeclaim.nodeclaim_lifecycle import NodeClaimLifecycle
+from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
+from wainwright.controllers.nodeclass.nodeclass_status import NodeClassStatus
+from wainwright.controllers.nodeclass.override_status import OverrideStatus
+from wainwright.controllers.nodepool.nodepool_counter import NodePoolCounter
+from wainwright.controllers.nodepool.nodepool_hash import NodePoolHash
+from wainwright.controllers.nodepool.nodepool_status import NodePoolConditions
+from wainwright.controllers.nodepool.registration_health import RegistrationHealth
+from wainwright.controllers.nodepool.static_capacity import StaticDeprovisioning, StaticProvisioning
+from wainwright.controllers.provisioning.capacity_buffers import (
     BUFFER_KINDS,
     CapacityBufferProvisioning,
     CapacityBuffers,
     VirtualPods,
 )
-from wainwright.controllers.capacity_reservations import (
-    CapacityBlockExpiration,
-    CapacityReservationLabels,
-)
-from wainwright.controllers.claim_creation import ClaimCreator
-from wainwright.controllers.cloud_upkeep import CloudRefresh, GarbageCollection
-from wainwright.controllers.cluster_cache import ClusterCache
-from wainwright.controllers.consistency import Consistency
-from wainwright.controllers.context import ControllerContext
-from wainwright.controllers.declared_objects import DeclaredObjectsTracker
-from wainwright.controllers.discovered_capacity import DiscoveredCapacity
-from wainwright.controllers.disruption import Disruption
-from wainwright.controllers.disruption_conditions import DisruptionConditions, PodEvents
-from wainwright.controllers.disruption_queue import DisruptionQueue
-from wainwright.controllers.drift_detection import DriftDetection
-from wainwright.controllers.events import EventRecorder
-from wainwright.controllers.expiration import Expiration
-from wainwright.controllers.hydration import Hydration
-from wainwright.controllers.interruption import (
-    InstanceStatusChecks,
-    InterruptionHandler,
-    InterruptionQueueReader,
-)
-from wainwright.controllers.launch_log import NodeClaimLaunchLog
-from wainwright.controllers.live_state import SNAPSHOT_KINDS, LiveState
-from wainwright.controllers.node_repair import NodeRepair
-from wainwright.controllers.node_termination import NodeTermination, PodEviction
-from wainwright.controllers.nodeclaim_lifecycle import NodeClaimLifecycle
-from wainwright.controllers.nodeclass_status import NodeClassStatus
-from wainwright.controllers.nodepool_counter import NodePoolCounter
-from wainwright.controllers.nodepool_hash import NodePoolHash
-from wainwright.controllers.nodepool_status import NodePoolConditions
-from wainwright.controllers.override_status import OverrideStatus
-from wainwright.controllers.provisioning import Provisioner
-from wainwright.controllers.registration_health import RegistrationHealth
+from wainwright.controllers.provisioning.provisioner import Provisioner
 from wainwright.controllers.reports import NO_REPORTS, ControllerReports
 from wainwright.controllers.runtime import ChangeFeed, ControllerRuntime, Reconciler
 from wainwright.controllers.settings import ControllerSettings
 from wainwright.controllers.state_metrics import StateMetrics
-from wainwright.controllers.static_capacity import StaticDeprovisioning, StaticProvisioning
-from wainwright.controllers.tagging import InstanceTagging
-from wainwright.controllers.unused_cloud_resources import UnusedCloudResources
 from wainwright.metered_cloud import MeteredCloudProvider
 from wainwright.metrics import MetricsRegistry
 

@@ -6,7 +6,7 @@ from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.controllers.cluster_cache import Change
 from wainwright.controllers.context import ControllerContext
-from wainwright.controllers.nodepool_counter import PoolUsage
+from wainwright.controllers.nodepool.nodepool_counter import PoolUsage
 from wainwright.controllers.runtime import DONE, WHOLE_CLUSTER, Again, Key, Result, WorkQueue
 from wainwright.metrics import STATE_NODES, STATE_SYNCED, STATE_UNSYNCED_SECONDS
 

@@ -9,9 +9,9 @@ from wainwright.aws.api.middleware import with_middleware
 from wainwright.aws.cluster_config import ClusterConfig
 from wainwright.aws.provider import AwsCloudProvider, ProviderEnvironment, ProviderOptions
 from wainwright.cloud import CloudProvider, LaunchLog
-from wainwright.controllers.cloud_upkeep import CloudRefresh
-from wainwright.controllers.expiration import Expiration
+from wainwright.controllers.cloud.cloud_upkeep import CloudRefresh
 from wainwright.controllers.manager import ControllerEnvironment, ControllerManager
+from wainwright.controllers.nodeclaim.expiration import Expiration
 from wainwright.controllers.settings import ControllerSettings
 from wainwright.core.disruption.commands import DisruptionOptions
 from wainwright.core.disruption.replacement import ReplacementRules

@@ -1,0 +1,1 @@
+"""What is looked after in the cloud: instances, their reservations, and interruptions."""

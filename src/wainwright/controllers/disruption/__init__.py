@@ -1,0 +1,1 @@
+"""Nodes that are empty, drifted or too expensive: found, and removed or replaced."""

@@ -1,0 +1,378 @@
+"""Carries disruption commands out: taint, launch the replacements, wait for them, then delete.
+
+Nothing of it is kept but in memory and on the objects themselves. After a restart nodes that are
+tainted for a command that nobody knows are set free again, and replacements of such commands that
+are not up yet are deleted.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
+from wainwright.api.kubernetes.cluster import Node, Taint
+from wainwright.cloud import NodePoolCatalog
+from wainwright.controllers import conditions as condition
+from wainwright.controllers.cluster_cache import Change
+from wainwright.controllers.conditions import ConditionSet
+from wainwright.controllers.context import ControllerContext
+from wainwright.controllers.nodeclaim.claim_creation import ClaimCreator
+from wainwright.controllers.runtime import DONE, Again, Key, Result, WorkQueue
+from wainwright.core.disruption.budgets import DisruptionReason
+from wainwright.core.disruption.commands import Command
+from wainwright.errors import KubernetesError, ObjectNotFoundError
+from wainwright.messages.formatting import format_count, format_hourly
+from wainwright.metrics import (
+    DISRUPTION_DECISIONS,
+    DISRUPTION_QUEUE_FAILURES,
+    NODECLAIMS_DISRUPTED,
+)
+from wainwright.model.labels import CAPACITY_TYPE, NODEPOOL
+from wainwright.model.snapshot import Node as ModelNode
+from wainwright.model.taints import DISRUPTED_TAINT
+
+LOG: Final = logging.getLogger(__name__)
+
+MIN_TIMEOUT: Final = 600.0  # seconds
+MAX_TIMEOUT: Final = 3600.0
+TIMEOUT_PER_COMMAND: Final = 0.08
+"""Seconds that each command in the queue adds: EC2 and the API server slow down together."""
+REPLACES_ANNOTATION: Final = "wainwright.dev/replaces"
+"""On a replacement: the claims of the nodes that it is launched for."""
+
+
+class CommandInFlight(msgspec.Struct, kw_only=True):
+    """A command that has been begun."""
+
+    command: Command
+    started: float
+    candidates: tuple[str, ...]
+    """Names of their NodeClaims."""
+    nodes: tuple[str, ...]
+    replacements: tuple[str, ...] = ()
+    """Names of the NodeClaims created for it."""
+
+
+class DisruptionQueue:
+    name = "disruption.queue"
+
+    def __init__(self, context: ControllerContext, creator: ClaimCreator) -> None:
+        self._context, self._creator = context, creator
+        self._cache, self._state = context.cache, context.state
+        self._commands: dict[Key, CommandInFlight] = {}
+        self._by_replacement: dict[str, Key] = {}
+        self._queue: WorkQueue | None = None
+        self._last_number = 0
+
+    def watch(self, queue: WorkQueue) -> None:
+        self._queue = queue
+
+        def changed_claim(change: Change[NodeClaim]) -> None:
+            key = self._by_replacement.get(change.name)
+            if key is not None:
+                queue.add(key)
+
+        self._cache.subscribe(NodeClaim, changed_claim)
+
+    @property
+    def in_flight(self) -> list[CommandInFlight]:
+        return [*self._commands.values()]
+
+    def owns(self, node: str) -> bool:
+        """Whether a command that is under way takes the node."""
+        return any(node in each.nodes for each in self._commands.values())
+
+    # Beginning
+
+    async def start(self, command: Command, catalogs: Mapping[str, NodePoolCatalog]) -> bool:
+        """Begins to carry the command out; False if it was given up at once."""
+        with self._state.keep_pods(each.name for each in command.candidates):
+            marked = await self._mark_all(command)
+            if len(marked) < len(command.candidates):
+                if command.replacements or not marked:
+                    await self._set_free(marked)
+                    return False
+                command = msgspec.structs.replace(
+                    command,
+                    candidates=tuple(each for each in command.candidates if each.name in marked),
+                )
+            replacements = await self._launch(command, catalogs)
+        if replacements is None:
+            await self._set_free(marked)
+            return False
+        self._add(command, replacements)
+        await self._report_start(command, replacements)
+        return True
+
+    def _add(self, command: Command, replacements: Iterable[NodeClaim]) -> None:
+        assert self._queue is not None
+        self._last_number += 1
+        key = f"command-{self._last_number}"
+        names = tuple(each.metadata.name for each in replacements)
+        self._commands[key] = CommandInFlight(
+            command=command,
+            started=self._context.clock.now(),
+            candidates=tuple(claim_name(each.node) for each in command.candidates),
+            nodes=tuple(each.name for each in command.candidates),
+            replacements=names,
+        )
+        self._by_replacement |= dict.fromkeys(names, key)
+        self._nominate(command)
+        self._queue.add(key)
+
+    def _nominate(self, command: Command) -> None:
+        seconds = self._context.settings.nomination_seconds
+        for placement in command.simulation.placements:
+            self._state.nominate(placement.node, seconds)
+
+    async def _mark_all(self, command: Command) -> list[str]:
+        """The nodes that could be tainted, with the reason on their claims."""
+        marked = []
+        for candidate in command.candidates:
+            try:
+                await self._mark(candidate.name, command)
+                marked.append(candidate.name)
+            except KubernetesError as error:
+                LOG.warning("node %s could not be tainted: %s", candidate.name, error)
+        return marked
+
+    async def _mark(self, name: str, command: Command) -> None:
+        node = self._cache.get(Node, name)
+        if node is None:
+            raise ObjectNotFoundError(f"there is no node {name}")
+        taints = node.spec.taints or []
+        if not any(taint.key == DISRUPTED_TAINT.key for taint in taints):
+            added = Taint(key=DISRUPTED_TAINT.key, effect=DISRUPTED_TAINT.effect)
+            spec = {"spec": {"taints": msgspec.to_builtins([*taints, added])}}
+            node = await self._cache.patch(node, spec, any_version=False)
+        for claim in self._state.claims_of_node(node):
+            conditions = self._conditions(claim)
+            conditions.set(condition.DISRUPTION_REASON, condition.TRUE, command.reason)
+            await self._write(claim, conditions)
+
+    async def _launch(
+        self, command: Command, catalogs: Mapping[str, NodePoolCatalog]
+    ) -> list[NodeClaim] | None:
+        """None if one of them could not be created; then those that were are deleted again.
+
+        A command that ends its nodes first launches nothing: the pods are planned when they have
+        lost their node.
+        """
+        planned = () if command.terminate_first else command.replacements
+        replaced = ",".join(claim_name(each.node) for each in command.candidates)
+        results = await asyncio.gather(
+            *(
+                self._creator.create(
+                    claim,
+                    catalogs[claim.pool],
+                    reason=command.reason.lower(),
+                    annotations={REPLACES_ANNOTATION: replaced},
+                )
+                for claim in planned
+            ),
+            return_exceptions=True,
+        )
+        created = [each for each in results if isinstance(each, NodeClaim)]
+        failed = [each for each in results if isinstance(each, BaseException)]
+        if not failed:
+            return created
+        for claim in created:
+            await self._cache.delete(claim)
+        if not isinstance(failed[0], KubernetesError):
+            raise failed[0]
+        LOG.warning("replacements could not be created: %s", failed[0])
+        return None
+
+    # Waiting, and the end
+
+    async def reconcile(self, key: Key) -> Result:
+        flight = self._commands.get(key)
+        if flight is None:
+            return DONE
+        replacements = [self._cache.get(NodeClaim, name) for name in flight.replacements]
+        if any(each is None or each.metadata.deletionTimestamp for each in replacements):
+            return await self._roll_back(key, flight)
+        waiting = [each for each in replacements if each is not None and not _is_initialized(each)]
+        left = flight.started + self._timeout() - self._context.clock.now()
+        if not waiting:
+            return await self._delete_candidates(key, flight)
+        if left <= 0:
+            return await self._roll_back(key, flight)
+        await self._report_waiting(flight, waiting)
+        return Again(left)
+
+    def _timeout(self) -> float:
+        seconds = TIMEOUT_PER_COMMAND * len(self._commands)
+        return min(MAX_TIMEOUT, max(MIN_TIMEOUT, seconds))
+
+    async def _delete_candidates(self, key: Key, flight: CommandInFlight) -> Result:
+        command = flight.command
+        self._context.reports.command_carried_out(
+            reason=command.reason,
+            method=command.method,
+            candidates=flight.candidates,
+            replacements=flight.replacements,
+            savings_per_hour=command.saving,
+        )
+        for name in flight.candidates:
+            claim = self._cache.get(NodeClaim, name)
+            if claim is not None and not claim.metadata.deletionTimestamp:
+                await self._report_termination(claim, flight.command)
+                await self._cache.delete(claim)
+                self._count_disrupted(claim, flight.command)
+        self._forget(key, flight)
+        return DONE
+
+    async def _roll_back(self, key: Key, flight: CommandInFlight) -> Result:
+        """Sets the nodes free, and takes back what was launched for them and is not up.
+
+        Otherwise the next pass would launch another replacement beside it.
+        """
+        for name in flight.replacements:
+            claim = self._cache.get(NodeClaim, name)
+            if claim is not None and not _is_initialized(claim):
+                await self._cache.delete(claim)
+            if claim is None or not _is_initialized(claim):
+                self._context.metrics.add(
+                    DISRUPTION_QUEUE_FAILURES, consolidation_type=flight.command.method
+                )
+        await self._set_free(flight.nodes)
+        self._forget(key, flight)
+        return DONE
+
+    def _forget(self, key: Key, flight: CommandInFlight) -> None:
+        del self._commands[key]
+        for name in flight.replacements:
+            self._by_replacement.pop(name, None)
+
+    async def _set_free(self, names: Iterable[str]) -> None:
+        for name in names:
+            node = self._cache.get(Node, name)
+            if node is not None and not node.metadata.deletionTimestamp:
+                await self._untaint(node)
+            for claim in [] if node is None else self._state.claims_of_node(node):
+                conditions = self._conditions(claim)
+                conditions.clear(condition.DISRUPTION_REASON)
+                await self._write(claim, conditions)
+
+    async def _untaint(self, node: Node) -> None:
+        taints = node.spec.taints or []
+        kept = [taint for taint in taints if taint.key != DISRUPTED_TAINT.key]
+        if len(kept) < len(taints):
+            spec = {"spec": {"taints": msgspec.to_builtins(kept)}}
+            await self._cache.patch(node, spec, any_version=False)
+
+    async def clean_up(self) -> None:
+        """Sets nodes free that are marked for a command that no longer exists, and deletes its
+        replacements that are not up: a process that was killed has left them.
+        """
+        for node in [*self._cache.all(Node)]:
+            claims = self._state.claims_of_node(node)
+            is_marked = any(taint.key == DISRUPTED_TAINT.key for taint in node.spec.taints or ())
+            is_leaving = node.metadata.deletionTimestamp or any(
+                each.metadata.deletionTimestamp for each in claims
+            )
+            if (
+                claims
+                and not is_leaving
+                and not self.owns(node.metadata.name)
+                and (is_marked or any(map(_has_reason, claims)))
+            ):
+                await self._set_free([node.metadata.name])
+        for claim in [*self._cache.all(NodeClaim)]:
+            await self._delete_if_orphaned(claim)
+
+    async def _delete_if_orphaned(self, claim: NodeClaim) -> None:
+        replaced = (claim.metadata.annotations or {}).get(REPLACES_ANNOTATION)
+        if (
+            not replaced
+            or claim.metadata.deletionTimestamp
+            or claim.metadata.name in self._by_replacement
+            or _is_initialized(claim)
+        ):
+            return
+        known = (self._cache.get(NodeClaim, name) for name in replaced.split(","))
+        if any(each is not None and not each.metadata.deletionTimestamp for each in known):
+            await self._cache.delete(claim)
+
+    # Reporting
+
+    async def _report_start(self, command: Command, replacements: list[NodeClaim]) -> None:
+        text = describe_command(command)
+        LOG.info("%s: %s", command.method, text)
+        decision = "replace" if command.replacements else "delete"
+        self._context.metrics.add(
+            DISRUPTION_DECISIONS,
+            decision="terminate-first" if command.terminate_first else decision,
+            reason=command.reason.lower(),
+            consolidation_type=command.method,
+        )
+        for claim in replacements:
+            await self._context.events.inform(claim, "DisruptionLaunching", text)
+
+    async def _report_waiting(self, flight: CommandInFlight, waiting: list[NodeClaim]) -> None:
+        text = f"Waiting on readiness to continue disruption: {describe_command(flight.command)}"
+        for claim in waiting:
+            await self._context.events.inform(claim, "DisruptionWaitingReadiness", text)
+
+    async def _report_termination(self, claim: NodeClaim, command: Command) -> None:
+        text = f"Disrupting {command.reason}: {describe_command(command)}"
+        await self._context.events.inform(claim, "DisruptionTerminating", text)
+        for node in self._state.nodes_of_claim(claim):
+            await self._context.events.inform(node, "DisruptionTerminating", text)
+
+    def _count_disrupted(self, claim: NodeClaim, command: Command) -> None:
+        labels = claim.metadata.labels or {}
+        self._context.metrics.add(
+            NODECLAIMS_DISRUPTED,
+            reason=command.reason.lower(),
+            nodepool=labels.get(NODEPOOL, ""),
+            capacity_type=labels.get(CAPACITY_TYPE, ""),
+        )
+
+    def _conditions(self, claim: NodeClaim) -> ConditionSet:
+        return ConditionSet(
+            (claim.status or NodeClaimStatus()).conditions,
+            now=self._context.clock.now(),
+            generation=claim.metadata.generation,
+        )
+
+    async def _write(self, claim: NodeClaim, conditions: ConditionSet) -> None:
+        patch = conditions.patch()
+        if patch is not None:
+            await self._cache.patch_status(claim, patch)
+
+
+def describe_command(command: Command) -> str:
+    """replace: [node-1] -> [1 replacement] (savings: $0.23/h)"""
+    nodes = ", ".join(each.name for each in command.candidates)
+    saving = command.saving
+    money = (
+        f"(costs: {format_hourly(-saving)} more)"
+        if saving < 0 and command.reason is DisruptionReason.DRIFTED
+        else f"(savings: {format_hourly(max(0.0, saving))})"
+    )
+    if not command.replacements:
+        return f"delete: [{nodes}] {money}"
+    return (
+        f"replace: [{nodes}] -> [{format_count(len(command.replacements), 'replacement')}] {money}"
+    )
+
+
+def claim_name(node: ModelNode) -> str:
+    return "" if node.claim is None else node.claim.name
+
+
+def _is_initialized(claim: NodeClaim) -> bool:
+    written = (claim.status or NodeClaimStatus()).conditions or ()
+    return any(
+        each.type == condition.INITIALIZED and each.status == condition.TRUE for each in written
+    )
+
+
+def _has_reason(claim: NodeClaim) -> bool:
+    written = (claim.status or NodeClaimStatus()).conditions or ()
+    return any(each.type == condition.DISRUPTION_REASON for each in written)

@@ -1,0 +1,1 @@
+"""Nodes: their drain and end, and their repair."""

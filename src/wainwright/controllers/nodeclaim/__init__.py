@@ -1,0 +1,1 @@
+"""NodeClaims: their creation, launch, registration, and end."""

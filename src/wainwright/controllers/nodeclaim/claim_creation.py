@@ -1,0 +1,106 @@
+"""NodeClaim objects of planned claims: name, owner, finalizer, hashes, and the types in order."""
+
+from collections.abc import Mapping
+from random import Random
+from typing import Final
+
+import msgspec
+
+from wainwright.api.karpenter.nodeclaim import NodeClaim
+from wainwright.api.karpenter.nodepool import NodePool
+from wainwright.api.wire import OwnerReference
+from wainwright.cloud import NodePoolCatalog
+from wainwright.controllers.cluster_cache import ClusterCache
+from wainwright.controllers.live_state import LiveState
+from wainwright.controllers.nodeclaim.node_registration import TERMINATION_FINALIZER
+from wainwright.core.disruption.drift import pool_hash_annotations
+from wainwright.core.launch.instance_type_truncation import claim_instance_types
+from wainwright.metrics import NODECLAIMS_CREATED, MetricsRegistry
+from wainwright.model.plan import PlannedNodeClaim
+from wainwright.model.resources import Resources
+from wainwright.translate.nodeclaims import (
+    planned_claim_annotations,
+    template_claim,
+    translate_planned_claim,
+)
+from wainwright.translate.pools import translate_pool
+
+SUFFIX_CHARACTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+SUFFIX_LENGTH: Final = 5
+STATIC_REASON: Final = "provisioned"
+
+
+class ClaimCreator:
+    """Creates the NodeClaims of plans and of disruption commands."""
+
+    def __init__(
+        self, cache: ClusterCache, state: LiveState, metrics: MetricsRegistry, random: Random
+    ) -> None:
+        self._cache, self._state, self._metrics, self._random = cache, state, metrics, random
+
+    async def create(
+        self,
+        claim: PlannedNodeClaim,
+        catalog: NodePoolCatalog,
+        *,
+        reason: str,
+        annotations: Mapping[str, str] | None = None,
+    ) -> NodeClaim:
+        """`reason` is for the metric; KubernetesError if the API server does not take it."""
+        obj = self._object(claim, catalog, annotations or {})
+        # Before it is created: its launch begins at once, and may fail while others are created.
+        self._state.plan_pods(obj.metadata.name, claim.pods)
+        made = await self._cache.create(obj)
+        self._count(claim.pool, reason, is_relaxed=bool(claim.relaxed_min_values))
+        return made
+
+    async def create_static(self, pool: NodePool, requests: Resources) -> NodeClaim:
+        """A claim of the template as it stands, whether or not it can be launched now."""
+        annotations = pool_hash_annotations(translate_pool(pool))
+        made = template_claim(pool, requests, annotations)
+        created = await self._cache.create(self._with_owner(made, pool))
+        self._count(pool.metadata.name, STATIC_REASON)
+        return created
+
+    def _count(self, pool: str, reason: str, *, is_relaxed: bool = False) -> None:
+        relaxed = str(is_relaxed).lower()
+        self._metrics.add(
+            NODECLAIMS_CREATED, reason=reason, nodepool=pool, min_values_relaxed=relaxed
+        )
+
+    def _object(
+        self, claim: PlannedNodeClaim, catalog: NodePoolCatalog, more: Mapping[str, str]
+    ) -> NodeClaim:
+        pool = self._cache.get(NodePool, claim.pool)
+        assert pool is not None
+        types, overlays = claim_instance_types(claim, catalog.index), catalog.applied_overlays()
+        planned = planned_claim_annotations(claim, overlays, types, catalog.index.keys)
+        annotations = {**pool_hash_annotations(translate_pool(pool)), **planned, **more}
+        made = translate_planned_claim(claim, pool, types, annotations)
+        return self._with_owner(made, pool)
+
+    def _with_owner(self, made: NodeClaim, pool: NodePool) -> NodeClaim:
+        metadata = msgspec.structs.replace(
+            made.metadata,
+            name=self._new_name(pool.metadata.name),
+            finalizers=[TERMINATION_FINALIZER],
+            ownerReferences=[_owner(pool)],
+        )
+        return msgspec.structs.replace(made, metadata=metadata)
+
+    def _new_name(self, pool: str) -> str:
+        while True:
+            suffix = "".join(self._random.choices(SUFFIX_CHARACTERS, k=SUFFIX_LENGTH))
+            name = f"{pool}-{suffix}"
+            if self._cache.get(NodeClaim, name) is None:
+                return name
+
+
+def _owner(pool: NodePool) -> OwnerReference:
+    return OwnerReference(
+        apiVersion=pool.apiVersion,
+        kind=pool.kind,
+        name=pool.metadata.name,
+        uid=pool.metadata.uid,
+        blockOwnerDeletion=True,
+    )

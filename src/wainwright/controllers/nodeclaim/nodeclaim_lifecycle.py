@@ -1,0 +1,273 @@
+"""The life of a NodeClaim: launch, registration, initialization, time-outs, and its end.
+
+Each step looks at the objects as they are, and can be repeated. A step that has nothing to wait for
+is followed by the next one at once; otherwise the claim is looked at again when its Node changes,
+or when a time-out is due.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from wainwright.api.karpenter.nodeclaim import NodeClaim
+from wainwright.api.kubernetes.cluster import Node
+from wainwright.controllers import conditions as condition
+from wainwright.controllers.cluster_cache import Change
+from wainwright.controllers.conditions import ConditionSet, claim_conditions
+from wainwright.controllers.context import ControllerContext
+from wainwright.controllers.live_state import is_ours
+from wainwright.controllers.nodeclaim.claim_deletion import delete_claim
+from wainwright.controllers.nodeclaim.liveness import (
+    NODE_NOT_FOUND,
+    describe_launch_timeout,
+    describe_registration_timeout,
+)
+from wainwright.controllers.nodeclaim.node_registration import (
+    TERMINATION_FINALIZER,
+    HookResult,
+    RegistrationHook,
+    RegistrationOutcomes,
+    initialization_problem,
+    is_synced,
+    is_unregistered,
+    registration_patch,
+)
+from wainwright.controllers.nodeclaim.nodeclaim_deletion import NodeClaimDeletion
+from wainwright.controllers.nodeclaim.nodeclaim_launch import LaunchAttempt, NodeClaimLaunch
+from wainwright.controllers.runtime import DONE, Again, Backoff, Key, Result, WorkQueue
+from wainwright.errors import CloudProviderError, ConflictError, InstanceNotFoundError
+from wainwright.metrics import NODES_CREATED
+from wainwright.model.labels import INITIALIZED, NODEPOOL, node_class_labels
+from wainwright.model.node_claim import Instance
+from wainwright.translate.object_metadata import parse_timestamp
+
+LOG: Final = logging.getLogger(__name__)
+
+CONFLICT_RETRY: Final = 1.0
+"""Seconds until a write that others came before is repeated, if the watch does not show theirs."""
+
+
+class NodeClaimLifecycle:
+    name = "nodeclaim.lifecycle"
+
+    def __init__(
+        self,
+        context: ControllerContext,
+        outcomes: RegistrationOutcomes | None = None,
+        hooks: Sequence[RegistrationHook] = (),
+    ) -> None:
+        self._context, self._outcomes, self._hooks = context, outcomes, tuple(hooks)
+        self._cache, self._state, self._cloud = context.cache, context.state, context.cloud
+        self._launches = NodeClaimLaunch(context)
+        self._deletion = NodeClaimDeletion(context, self._launches)
+        self._hook_backoff = Backoff(f"{self.name} hooks")
+
+    def watch(self, queue: WorkQueue) -> None:
+        def changed_claim(change: Change[NodeClaim]) -> None:
+            if change.after is None:
+                self._launches.forget(change.object)
+            queue.add(change.name)
+
+        def changed_node(change: Change[Node]) -> None:
+            for claim in self._state.claims_of_node(change.object):
+                queue.add(claim.metadata.name)
+
+        self._cache.subscribe(NodeClaim, changed_claim)
+        self._cache.subscribe(Node, changed_node)
+
+    async def reconcile(self, key: Key) -> Result:
+        claim = self._cache.get(NodeClaim, key)
+        if claim is None or not is_ours(claim.spec.nodeClassRef):
+            return DONE
+        try:
+            return await self._step(claim)
+        except ConflictError:
+            return Again(CONFLICT_RETRY)
+
+    async def _step(self, claim: NodeClaim) -> Result:
+        if claim.metadata.deletionTimestamp:
+            return await self._deletion.step(claim)
+        if TERMINATION_FINALIZER not in (claim.metadata.finalizers or ()):
+            claim = await self._add_finalizer(claim)
+        conditions = self._conditions(claim)
+        if not conditions.is_true(condition.LAUNCHED):
+            return await self._launch(claim)
+        claim = await self._hydrate(claim)
+        if not conditions.is_true(condition.REGISTERED):
+            return await self._register(claim)
+        if not conditions.is_true(condition.INITIALIZED):
+            return await self._initialize(claim)
+        conditions = self._conditions(claim)
+        conditions.observe_generation()
+        await self._write(claim, conditions)
+        return DONE
+
+    async def _add_finalizer(self, claim: NodeClaim) -> NodeClaim:
+        finalizers = [*(claim.metadata.finalizers or ()), TERMINATION_FINALIZER]
+        return await self._cache.patch(
+            claim, {"metadata": {"finalizers": finalizers}}, any_version=False
+        )
+
+    async def _hydrate(self, claim: NodeClaim) -> NodeClaim:
+        """Adds the label of the class where an older version, or somebody, left it out."""
+        labels = node_class_labels(claim.spec.nodeClassRef.name)
+        patch = {"metadata": {"labels": labels}}
+        for node in self._state.nodes_of_claim(claim):
+            if is_synced(node) and not labels.items() <= (node.metadata.labels or {}).items():
+                await self._cache.patch(node, patch)
+        if labels.items() <= (claim.metadata.labels or {}).items():
+            return claim
+        return await self._cache.patch(claim, patch)
+
+    def _conditions(self, claim: NodeClaim) -> ConditionSet:
+        return claim_conditions(claim, self._context.clock.now())
+
+    # Launch
+
+    async def _launch(self, claim: NodeClaim) -> Result:
+        timeout = self._context.settings.launch_timeout
+        left = self._seconds_left(claim, condition.LAUNCHED, timeout)
+        if left <= 0:
+            message = describe_launch_timeout(claim, timeout)
+            return await self._time_out(claim, "launch_timeout", "LaunchTimeout", message)
+        launched = await self._launches.attempt(claim)
+        if isinstance(launched, LaunchAttempt):
+            return DONE if launched.again is None else Again(min(launched.again, left))
+        return await self._register(launched)
+
+    # Registration
+
+    async def _register(self, claim: NodeClaim) -> Result:
+        nodes = self._state.nodes_of_claim(claim)
+        if len(nodes) != 1:
+            return await self._await_one_node(claim, nodes)
+        node = nodes[0]
+        if not is_synced(node) and not is_unregistered(node):
+            message = f"{node.metadata.name} joined without the taint karpenter.sh/unregistered"
+            await self._context.events.warn(claim, "UnregisteredTaintMissing", message)
+        waiting = await self._pass_hooks(claim, node) if self._hooks else None
+        if waiting is not None:
+            return waiting
+        return await self._complete_registration(claim)
+
+    async def _await_one_node(self, claim: NodeClaim, nodes: Sequence[Node]) -> Result:
+        conditions = self._conditions(claim)
+        if nodes:
+            names = ", ".join(node.metadata.name for node in nodes)
+            message = f"several nodes have its providerID: {names}"
+            conditions.set(condition.REGISTERED, condition.FALSE, "MultipleNodesFound", message)
+        else:
+            conditions.set(condition.REGISTERED, condition.UNKNOWN, "NodeNotFound", NODE_NOT_FOUND)
+        return await self._await_registration(await self._write(claim, conditions))
+
+    async def _complete_registration(self, claim: NodeClaim) -> Result:
+        claim = self._cache.get(NodeClaim, claim.metadata.name) or claim
+        nodes = self._state.nodes_of_claim(claim)
+        if len(nodes) != 1:  # hooks take their time
+            return await self._await_one_node(claim, nodes)
+        node = nodes[0]
+        await self._sync_node(claim, node, is_complete=True)
+        conditions = self._conditions(claim)
+        conditions.set(condition.REGISTERED, condition.TRUE)
+        conditions.set(condition.INITIALIZED, condition.UNKNOWN, "NodeNotReady")
+        changes = {"nodeName": node.metadata.name, **(conditions.patch() or {})}
+        claim = await self._cache.patch_status(claim, changes)
+        pool = (claim.metadata.labels or {}).get(NODEPOOL, "")
+        self._context.metrics.add(NODES_CREATED, nodepool=pool)
+        if self._outcomes is not None:
+            await self._outcomes.succeeded(claim)
+        return await self._initialize(claim)
+
+    async def _sync_node(self, claim: NodeClaim, node: Node, *, is_complete: bool) -> None:
+        patch = registration_patch(claim, node, is_complete=is_complete)
+        if patch is not None:
+            await self._cache.patch(node, patch, any_version=False)
+
+    async def _pass_hooks(self, claim: NodeClaim, node: Node) -> Result | None:
+        """What to wait for; None once all hooks have passed."""
+        await self._sync_node(claim, node, is_complete=False)
+        results = await asyncio.gather(*(self._check(hook, claim, node) for hook in self._hooks))
+        labels = {key: value for result in results for key, value in result.labels.items()}
+        if not labels.items() <= (claim.metadata.labels or {}).items():
+            claim = await self._cache.patch(claim, {"metadata": {"labels": labels}})
+        pending = [
+            (hook.name, result)
+            for hook, result in zip(self._hooks, results, strict=True)
+            if not result.passed
+        ]
+        if not pending:
+            return None
+        conditions = self._conditions(claim)
+        names = ", ".join(name for name, _ in pending)
+        conditions.set(condition.REGISTERED, condition.UNKNOWN, "RegistrationHookPending", names)
+        claim = await self._write(claim, conditions)
+        delays = [result.again for _, result in pending if result.again is not None]
+        return await self._await_registration(claim, min(delays, default=None))
+
+    async def _check(self, hook: RegistrationHook, claim: NodeClaim, node: Node) -> HookResult:
+        key = f"{hook.name} {claim.metadata.uid}"
+        try:
+            result = await hook.check(claim, node)
+        except Exception:  # whatever a hook raises, the others are still asked
+            LOG.exception("registration hook %s of %s failed", hook.name, claim.metadata.name)
+            return HookResult(passed=False, again=self._hook_backoff.failed(key))
+        self._hook_backoff.succeeded(key)
+        return result
+
+    async def _await_registration(self, claim: NodeClaim, sooner: float | None = None) -> Result:
+        timeout = self._context.settings.registration_timeout
+        left = self._seconds_left(claim, condition.REGISTERED, timeout)
+        if left > 0:
+            return Again(left if sooner is None else min(sooner, left))
+        nodes = self._state.nodes_of_claim(claim)
+        message = describe_registration_timeout(claim, await self._find(claim), nodes, timeout)
+        return await self._time_out(claim, "registration_timeout", "RegistrationTimeout", message)
+
+    async def _find(self, claim: NodeClaim) -> Instance | CloudProviderError | None:
+        """The claim's instance, None if it is gone, or why that is not known."""
+        try:
+            return await self._cloud.instance(condition.instance_id(claim))
+        except InstanceNotFoundError:
+            return None
+        except CloudProviderError as error:
+            return error
+
+    # Initialization
+
+    async def _initialize(self, claim: NodeClaim) -> Result:
+        nodes = self._state.nodes_of_claim(claim)
+        problem = initialization_problem(claim, nodes)
+        conditions = self._conditions(claim)
+        if problem is not None:
+            conditions.set(
+                condition.INITIALIZED, condition.UNKNOWN, problem.reason, problem.message
+            )
+            await self._write(claim, conditions)
+            return DONE  # a change of the node, or of the claim, is what it waits for
+        await self._cache.patch(nodes[0], {"metadata": {"labels": {INITIALIZED: "true"}}})
+        conditions.set(condition.INITIALIZED, condition.TRUE)
+        await self._write(claim, conditions)
+        return DONE
+
+    # Liveness
+
+    def _seconds_left(self, claim: NodeClaim, kind: str, timeout: float) -> float:
+        """Counted from the last change of the condition, or from the creation of the claim."""
+        now = self._context.clock.now()
+        since = self._conditions(claim).since(kind)
+        if since is None:
+            since = parse_timestamp(claim.metadata.creationTimestamp)
+        return timeout - (now - (now if since is None else since))
+
+    async def _time_out(self, claim: NodeClaim, counted: str, reason: str, message: str) -> Result:
+        """The event outlives the claim: it is where people read why no node came of it."""
+        await self._context.events.warn(claim, reason, message)
+        if self._outcomes is not None:
+            await self._outcomes.failed(claim)
+        await delete_claim(self._context, claim, counted)
+        return DONE
+
+    async def _write(self, claim: NodeClaim, conditions: ConditionSet) -> NodeClaim:
+        patch = conditions.patch()
+        return claim if patch is None else await self._cache.patch_status(claim, patch)

@@ -1,0 +1,1 @@
+"""Node classes and overrides: what users declare, and its status."""

@@ -1,0 +1,111 @@
+"""EC2NodeClass: what its selectors find now is written into its status; what was created for it is
+removed before the class is.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass, EC2NodeClassStatus
+from wainwright.api.karpenter.nodeclaim import NodeClaim
+from wainwright.controllers.cluster_cache import Change
+from wainwright.controllers.context import ControllerContext
+from wainwright.controllers.live_state import is_ours
+from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
+from wainwright.controllers.nodepool.nodepool_hash import take_over_claims
+from wainwright.controllers.runtime import DONE, Again, Key, Poll, Result, WorkQueue
+from wainwright.errors import ConflictError
+
+NODE_CLASS_FINALIZER: Final = "karpenter.k8s.aws/termination"
+WAITING_REPEAT: Final = 600.0
+"""Seconds after which people are told again what a deleted class waits for. Each claim that goes
+has it looked at as well."""
+HASH_VERSION_ANNOTATION: Final = "karpenter.k8s.aws/ec2nodeclass-hash-version"
+
+
+class NodeClassStatus:
+    name = "nodeclass"
+
+    def __init__(self, context: ControllerContext, declared: DeclaredObjectsTracker) -> None:
+        self._context, self._declared = context, declared
+        self._cache, self._cloud = context.cache, context.cloud
+        self._claims = context.cache.index(NodeClaim, _class_of)
+
+    def watch(self, queue: WorkQueue) -> None:
+        def changed_class(change: Change[EC2NodeClass]) -> None:
+            before, after = change.before, change.after
+            is_same = before is not None and after is not None and _inputs(before) == _inputs(after)
+            if not is_same:
+                queue.add(change.name)
+
+        def changed_claim(change: Change[NodeClaim]) -> None:
+            name = _class_of(change.object)
+            node_class = self._cache.get(EC2NodeClass, name) if change.after is None else None
+            if node_class is not None and node_class.metadata.deletionTimestamp:
+                queue.add(name)
+
+        self._cache.subscribe(EC2NodeClass, changed_class)
+        self._cache.subscribe(NodeClaim, changed_claim)
+
+    async def reconcile(self, key: Key) -> Result:
+        node_class = self._cache.get(EC2NodeClass, key)
+        if node_class is None:
+            return DONE
+        self._declared.apply()
+        try:
+            if node_class.metadata.deletionTimestamp:
+                return await self._finalize(node_class)
+            return await self._resolve(node_class)
+        except ConflictError:
+            return Again(0.0)
+
+    async def _resolve(self, node_class: EC2NodeClass) -> Result:
+        if NODE_CLASS_FINALIZER not in (node_class.metadata.finalizers or ()):
+            finalizers = [*(node_class.metadata.finalizers or ()), NODE_CLASS_FINALIZER]
+            node_class = await self._cache.patch(
+                node_class, {"metadata": {"finalizers": finalizers}}, any_version=False
+            )
+        state = await self._cloud.resolve(node_class.metadata.name)
+        node_class = await self._annotate(node_class, state.annotations)
+        before = msgspec.to_builtins(node_class.status or EC2NodeClassStatus())
+        if before != state.status:
+            removed: dict[str, Any] = dict.fromkeys(before.keys() - state.status.keys())
+            await self._cache.patch_status(node_class, {**removed, **state.status})
+        # What makes a class ready again may be no change in the cluster.
+        return Poll(state.requeue_after) if state.ready else Again(state.requeue_after)
+
+    async def _annotate(self, node_class: EC2NodeClass, current: Mapping[str, str]) -> EC2NodeClass:
+        known = node_class.metadata.annotations or {}
+        if all(known.get(key) == value for key, value in current.items()):
+            return node_class
+        if known.get(HASH_VERSION_ANNOTATION) != current.get(HASH_VERSION_ANNOTATION):
+            claims = self._claims.get(node_class.metadata.name)
+            await take_over_claims(self._cache, claims, current, HASH_VERSION_ANNOTATION)
+        changed = {"metadata": {"annotations": dict(current)}}
+        return await self._cache.patch(node_class, changed)
+
+    async def _finalize(self, node_class: EC2NodeClass) -> Result:
+        finalizers = node_class.metadata.finalizers or ()
+        if NODE_CLASS_FINALIZER not in finalizers:
+            return DONE
+        name = node_class.metadata.name
+        claims = [claim.metadata.name for claim in self._claims.get(name)]
+        waiting = await self._cloud.finalize_node_class(name, claims)
+        if waiting:
+            await self._context.events.warn(node_class, "WaitingOnNodeClaimTermination", waiting)
+            return Again(WAITING_REPEAT)
+        kept = [each for each in finalizers if each != NODE_CLASS_FINALIZER]
+        await self._cache.patch(node_class, {"metadata": {"finalizers": kept}}, any_version=False)
+        return DONE
+
+
+def _class_of(claim: NodeClaim) -> str:
+    reference = claim.spec.nodeClassRef
+    return reference.name if is_ours(reference) else ""
+
+
+def _inputs(node_class: EC2NodeClass) -> object:
+    """What the status is worked out from; its own status would make it look at itself for ever."""
+    metadata = node_class.metadata
+    return node_class.spec, metadata.uid, metadata.deletionTimestamp, metadata.finalizers

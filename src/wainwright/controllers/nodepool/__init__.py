@@ -1,0 +1,1 @@
+"""NodePools: status, hash, health, and static capacity."""

@@ -1,0 +1,1 @@
+"""NodeClaims for pods that have no node, and for capacity buffers."""

@@ -1,0 +1,305 @@
+"""Provisioning: NodeClaims for pods that have no node.
+
+Pods are collected for a moment, as they seldom come alone. Then everything that has no node is
+planned at once against what exists and what is on its way: a pod that an earlier plan has launched
+a node for is planned onto that node again, and needs no second one.
+"""
+
+import asyncio
+import logging
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from wainwright.api.karpenter.nodeclaim import NodeClaim
+from wainwright.api.karpenter.nodepool import NodePool
+from wainwright.api.kubernetes.cluster import Node
+from wainwright.api.kubernetes.workloads import Pod
+from wainwright.api.wire import WireStruct
+from wainwright.cloud import NodePoolCatalog
+from wainwright.controllers.cluster_cache import Change, ChangeHandler, metadata_of
+from wainwright.controllers.conditions import INITIALIZED, TRUE, format_timestamp
+from wainwright.controllers.context import ControllerContext
+from wainwright.controllers.nodeclaim.claim_creation import ClaimCreator
+from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
+from wainwright.controllers.provisioning.launch_backoff import LaunchBackoff
+from wainwright.controllers.runtime import (
+    DONE,
+    WHOLE_CLUSTER,
+    Again,
+    Key,
+    Poll,
+    Result,
+    WorkQueue,
+)
+from wainwright.controllers.settings import Pause, is_paused
+from wainwright.core.explain.unschedulable import explain_plan
+from wainwright.core.plan import SolvedPlan, solve_plan
+from wainwright.errors import KubernetesError
+from wainwright.gc_pause import gc_paused
+from wainwright.messages.unschedulable import describe_pod_reason
+from wainwright.model.plan import PlannedNodeClaim
+from wainwright.model.snapshot import Snapshot
+from wainwright.translate.pods import PodRole, pod_role
+
+LOG: Final = logging.getLogger(__name__)
+
+SYNC_POLL: Final = 1.0
+"""Seconds between two looks at a state that is not in sync."""
+UNPLACED_POLL: Final = 10.0
+"""Seconds after which pods without a place are planned again."""
+FAILED_SCHEDULING_REPEAT: Final = 300.0
+
+
+class BatchWindow:
+    """Since when a batch is collected, and when it is complete."""
+
+    def __init__(self, idle: float, most: float) -> None:
+        self._idle, self._most = idle, most
+        self._first: float | None = None
+        self._last = 0.0
+
+    def extend(self, now: float) -> None:
+        self._first = now if self._first is None else self._first
+        self._last = now
+
+    @property
+    def is_open(self) -> bool:
+        return self._first is not None
+
+    def seconds_left(self, now: float) -> float:
+        if self._first is None:
+            return 0.0
+        return min(self._last + self._idle, self._first + self._most) - now
+
+    def close(self) -> None:
+        self._first = None
+
+
+class PlanInput(msgspec.Struct, frozen=True, kw_only=True):
+    """What a plan is made from."""
+
+    snapshot: Snapshot
+    catalogs: Mapping[str, NodePoolCatalog]
+
+    @property
+    def has_pods(self) -> bool:
+        snapshot = self.snapshot
+        return bool(snapshot.pods) or any(node.deleting and node.pods for node in snapshot.nodes)
+
+    def is_same(self, other: "PlanInput") -> bool:
+        """Whether a plan of it would be the same: everything is the same object."""
+        own, their = self._parts(), other._parts()
+        is_alike = self.catalogs.keys() == other.catalogs.keys() and len(own) == len(their)
+        return is_alike and all(map(operator.is_, own, their))
+
+    def _parts(self) -> list[object]:
+        snapshot = self.snapshot
+        indexes = [self.catalogs[name].index for name in sorted(self.catalogs)]
+        return [*indexes, *snapshot.pods, *snapshot.pools, *snapshot.nodes, *snapshot.daemonsets]
+
+
+class Provisioner:
+    name = "provisioner"
+
+    def __init__(
+        self, context: ControllerContext, declared: DeclaredObjectsTracker, creator: ClaimCreator
+    ) -> None:
+        self._context, self._declared, self._creator = context, declared, creator
+        self._cache, self._state = context.cache, context.state
+        settings = context.settings
+        self._window = BatchWindow(settings.batch_idle, settings.batch_max)
+        self._backoff = LaunchBackoff(context.cache)
+        self._planned: PlanInput | None = None
+
+    def watch(self, queue: WorkQueue) -> None:
+        def extend() -> None:
+            now = self._context.clock.now()
+            self._window.extend(now)
+            queue.add_after(WHOLE_CLUSTER, self._window.seconds_left(now))
+
+        def extend_where(is_reason: Callable[[Change[Any]], bool]) -> ChangeHandler[Any]:
+            return lambda change: extend() if is_reason(change) else None
+
+        self._cache.subscribe(Pod, extend_where(_becomes_pending))
+        self._cache.subscribe(Node, extend_where(_begins_to_leave))
+        self._cache.subscribe(NodeClaim, extend_where(_begins_to_leave))
+        self._cache.subscribe(NodeClaim, extend_where(_becomes_initialized))
+        self._cache.subscribe(NodePool, extend_where(_is_changed_pool))
+
+    async def reconcile(self, _: Key) -> Result:
+        left = self._window.seconds_left(self._context.clock.now())
+        if left > 0:
+            return Again(left)
+        if not self._state.is_synced:
+            return Again(SYNC_POLL)
+        self._window.close()
+        return await self._provision()
+
+    async def _provision(self) -> Result:
+        given = await self._input()
+        if not given.has_pods:
+            self._planned = None
+            return DONE
+        if self._planned is not None and given.is_same(self._planned):
+            return self._wait_for_change()
+        solved = self._solve(given)
+        created = await self._create_claims(solved, given.catalogs)
+        await self._nominate(solved, created)
+        await self._report_unplaced(solved)
+        self._planned = given if solved.plan.unplaced else None
+        return self._wait_for_change() if solved.plan.unplaced else DONE
+
+    async def _input(self) -> "PlanInput":
+        catalogs = await self._declared.catalogs()
+        snapshot = self._state.snapshot(catalogs.values())
+        pools = tuple(
+            pool
+            for pool in snapshot.pools
+            if pool.name in catalogs and not is_paused(pool, Pause.PROVISIONING)
+        )
+        pods = self._backoff.restrict(snapshot.pods, self._context.clock.now())
+        snapshot = msgspec.structs.replace(snapshot, pools=pools, pods=pods)
+        return PlanInput(snapshot=snapshot, catalogs=catalogs)
+
+    def _wait_for_change(self) -> Result:
+        """Pods without a place are planned again when something has changed, or may have."""
+        now = self._context.clock.now()
+        moments = (self._context.cloud.next_catalog_change(), self._backoff.next_release(now))
+        return Poll(UNPLACED_POLL, min((each for each in moments if each), default=None))
+
+    def _solve(self, given: "PlanInput") -> SolvedPlan:
+        indexes = {name: catalog.index for name, catalog in given.catalogs.items()}
+        with gc_paused():
+            return solve_plan(given.snapshot, indexes, self._context.settings.plan_options)
+
+    # Claims
+
+    async def _create_claims(
+        self, solved: SolvedPlan, catalogs: Mapping[str, NodePoolCatalog]
+    ) -> dict[str, NodeClaim]:
+        """By name in the plan; claims that the API server refuses are planned again later."""
+        planned = solved.plan.claims
+        results = await asyncio.gather(
+            *(self._create_claim(claim, catalogs[claim.pool]) for claim in planned),
+            return_exceptions=True,
+        )
+        created = {}
+        for claim, result in zip(planned, results, strict=True):
+            if isinstance(result, NodeClaim):
+                created[claim.name] = result
+                self._backoff.launched(result, filter(None, map(self._pod, claim.pods)))
+            elif isinstance(result, KubernetesError):
+                LOG.error("NodeClaim for %s was not created: %s", claim.pool, result)
+            else:
+                raise result
+        if len(created) < len(planned):
+            raise KubernetesError(f"{len(planned) - len(created)} NodeClaims were not created")
+        return created
+
+    async def _create_claim(self, claim: PlannedNodeClaim, catalog: NodePoolCatalog) -> NodeClaim:
+        created = await self._creator.create(claim, catalog, reason="provisioned")
+        self._state.plan_pods(created.metadata.name, claim.pods)
+        return created
+
+    # Pods
+
+    async def _nominate(self, solved: SolvedPlan, created: Mapping[str, NodeClaim]) -> None:
+        seconds = self._context.settings.nomination_seconds
+        for placement in solved.plan.placements:
+            self._state.nominate(placement.node, seconds)
+        for claim in created.values():
+            self._state.nominate(claim.metadata.name, seconds)
+        for pod, message in _nominations(solved, created):
+            found = self._pod(pod)
+            if found is not None:
+                await self._context.events.inform(found, "Nominated", message)
+
+    async def _report_unplaced(self, solved: SolvedPlan) -> None:
+        if not solved.plan.unplaced:
+            return
+        await self._report_disagreements(solved)
+        for group in explain_plan(solved).unschedulable:
+            message = f"Failed to schedule pod: {describe_pod_reason(group.reason)}"
+            for key in group.pods:
+                pod = self._pod(key)
+                if pod is not None:
+                    await self._context.events.warn(
+                        pod, "FailedScheduling", message, repeat=FAILED_SCHEDULING_REPEAT
+                    )
+
+    async def _report_disagreements(self, solved: SolvedPlan) -> None:
+        """Pods that the kube-scheduler does not bind to the nodes that were launched for them."""
+        waiting = self._backoff.waiting(self._context.clock.now())
+        for key in solved.plan.unplaced if waiting else ():
+            pod = self._pod(key)
+            if pod is not None and pod.metadata.uid in waiting:
+                nodes, until = waiting[pod.metadata.uid]
+                message = (
+                    f"{nodes} nodes were launched for the pod and it was bound to none; the next "
+                    f"one not before {format_timestamp(until)}. kube-scheduler: "
+                    f"{_scheduler_message(pod)}"
+                )
+                await self._context.events.warn(
+                    pod, "SchedulingDisagreement", message, repeat=FAILED_SCHEDULING_REPEAT
+                )
+
+    def _pod(self, key: str) -> Pod | None:
+        namespace, _, name = key.partition("/")
+        return self._cache.get(Pod, name, namespace)
+
+
+def _becomes_pending(change: Change[Pod]) -> bool:
+    return _is_pending(change.after) and not _is_pending(change.before)
+
+
+def _begins_to_leave(change: Change[Any]) -> bool:
+    """Whether the pods of a node, or planned onto a claim, need another place from now on."""
+    return _is_leaving(change.after) and not _is_leaving(change.before)
+
+
+def _is_leaving(obj: WireStruct | None) -> bool:
+    return obj is None or metadata_of(obj).deletionTimestamp is not None
+
+
+def _becomes_initialized(change: Change[NodeClaim]) -> bool:
+    """Whether the node is now known as it is: it may have less room than planned."""
+    return _is_initialized(change.after) and not _is_initialized(change.before)
+
+
+def _is_initialized(claim: NodeClaim | None) -> bool:
+    written = claim.status.conditions if claim is not None and claim.status is not None else None
+    return any(each.type == INITIALIZED and each.status == TRUE for each in written or ())
+
+
+def _is_changed_pool(change: Change[NodePool]) -> bool:
+    before, after = change.before, change.after
+    if before is None or after is None:
+        return True
+    return change.is_of_spec or _conditions(before) != _conditions(after)
+
+
+def _conditions(pool: NodePool) -> object:
+    return None if pool.status is None else pool.status.conditions
+
+
+def _is_pending(pod: Pod | None) -> bool:
+    return pod is not None and pod_role(pod) is PodRole.PENDING
+
+
+def _scheduler_message(pod: Pod) -> str:
+    conditions = pod.status.conditions or ()
+    found = next((each for each in conditions if each.type == "PodScheduled"), None)
+    return (found.message if found is not None else "") or "it does not say why"
+
+
+def _nominations(solved: SolvedPlan, created: Mapping[str, NodeClaim]) -> Iterator[tuple[str, str]]:
+    for placement in solved.plan.placements:
+        for pod in placement.pods:
+            yield pod, f"Pod should schedule on: node/{placement.node}"
+    claims: Iterable[PlannedNodeClaim] = solved.plan.claims
+    for claim in claims:
+        for pod in claim.pods:
+            yield pod, f"Pod should schedule on: nodeclaim/{created[claim.name].metadata.name}"

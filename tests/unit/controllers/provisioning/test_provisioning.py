@@ -1,0 +1,369 @@
+"""Provisioning: batches, what is on its way, pods without a place, and the runaway guard."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from tests.support.controlled_cluster import (
+    ControlledCluster,
+    conditions,
+    node_pool,
+    pending_pod,
+    run_cluster,
+)
+
+from wainwright.api.karpenter.nodeclaim import NodeClaim
+from wainwright.api.karpenter.nodepool import NodePool
+from wainwright.api.kubernetes.cluster import Node
+from wainwright.api.kubernetes.workloads import Pod
+from wainwright.clock import VirtualClock
+from wainwright.controllers.provisioning.launch_backoff import BACKOFF_STEP
+from wainwright.controllers.provisioning.provisioner import BatchWindow
+from wainwright.model.plan import ClusterLimits, PlanOptions
+
+QUIET: dict[str, Any] = {"disruption": {"consolidateAfter": "Never"}}
+LIMITED_TO_ONE: dict[str, Any] = {"limits": {"nodes": "1"}}
+
+
+def _only(instance_type: str) -> dict[str, Any]:
+    requirement = {
+        "key": "node.kubernetes.io/instance-type",
+        "operator": "In",
+        "values": [instance_type],
+    }
+    return {"template": {"spec": {"requirements": [requirement]}}}
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "closes"),
+    [
+        ([0.0], 1.0),
+        ([0.0, 0.9, 1.8], 2.8),
+        ([number * 0.9 for number in range(40)], 10.0),
+        ([0.0, 5.0], 1.0),
+    ],
+)
+def test_a_batch_ends_when_no_pod_comes_for_a_second_and_after_ten_at_the_latest(
+    arrivals: list[float], closes: float
+) -> None:
+    window = BatchWindow(idle=1.0, most=10.0)
+    for arrival in arrivals:
+        if window.is_open and window.seconds_left(arrival) <= 0:
+            break
+        window.extend(arrival)
+    assert window.seconds_left(closes) == pytest.approx(0.0)
+
+
+def test_pods_that_come_together_share_a_node() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up()
+        cluster.start()
+        await cluster.wait(5)
+        for number in range(6):
+            await cluster.create(pending_pod(f"web-{number}", cpu="100m"))
+            await cluster.wait(0.5)
+        assert await cluster.claims() == []
+        await cluster.wait(2)
+        assert len(await cluster.claims()) == 1
+
+    run_cluster(story)
+
+
+def test_a_pod_that_comes_later_uses_the_room_of_a_node_on_its_way() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(node_pool(**_only("m5.large")))
+        cluster.start()
+        await cluster.create(pending_pod("web-0", cpu="500m"))
+        await cluster.wait(20)
+        await cluster.create(pending_pod("web-1", cpu="500m"))
+        await cluster.wait(20)
+        claim = await cluster.claim()
+        nominated = [event.message for event in await cluster.events("Nominated")]
+        assert all(claim.metadata.name in message for message in nominated)
+        await cluster.create(pending_pod("web-2", cpu="1500m"))
+        await cluster.wait(20)
+        assert len(await cluster.claims()) == 2
+
+    run_cluster(story)
+
+
+def test_nothing_is_planned_before_the_instances_of_claims_are_known() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up()
+        cluster.start()
+        await cluster.wait(5)
+        failing = {"operation": "CreateFleet", "code": "InternalError", "status": 500}
+        cluster.account.change({"faults": [failing]})
+        await cluster.create(pending_pod("web-0"))
+        await cluster.wait(4)
+        first = await cluster.claims()
+        await cluster.create(pending_pod("web-1", cpu="60"))
+        await cluster.wait(20)
+        later = await cluster.claims()
+        assert len(first) == 1
+        assert len(later) == 2, "a launch that has failed does not keep others waiting"
+
+    run_cluster(story)
+
+
+def test_without_capacity_the_next_plan_takes_what_is_left() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(
+            node_pool(
+                template={
+                    "spec": {
+                        "requirements": [
+                            {
+                                "key": "node.kubernetes.io/instance-type",
+                                "operator": "In",
+                                "values": ["m5.large", "m5.xlarge"],
+                            }
+                        ]
+                    }
+                }
+            )
+        )
+        cluster.account.change({"unavailable": [{"instanceType": "m5.large"}]})
+        cluster.start()
+        await cluster.create(pending_pod("web-0"))
+        await cluster.wait(60)
+        claim = await cluster.claim()
+        labels = claim.metadata.labels or {}
+        assert labels["node.kubernetes.io/instance-type"] == "m5.xlarge"
+        assert len(cluster.instances()) == 1
+
+    run_cluster(story)
+
+
+def test_a_pod_without_a_place_has_an_event_and_is_planned_again_when_that_changes() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(node_pool(**_only("m5.large")))
+        cluster.start()
+        await cluster.create(pending_pod("web-0", cpu="8"))
+        await cluster.wait(700)
+        assert await cluster.claims() == []
+        messages = [event.message for event in await cluster.events("FailedScheduling")]
+        assert messages
+        assert messages[0].startswith("Failed to schedule pod: ")
+        await cluster.api.patch(
+            NodePool, "web", {"spec": msgspec.to_builtins(node_pool(**_only("m5.4xlarge")).spec)}
+        )
+        await cluster.wait(20)
+        assert len(await cluster.claims()) == 1
+
+    run_cluster(story)
+
+
+def test_an_offering_without_capacity_is_tried_again_after_three_minutes() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        cluster.account.change({"unavailable": [{"instanceType": "m5.large"}]})
+        await cluster.set_up(node_pool(**_only("m5.large")))
+        cluster.start()
+        await cluster.create(pending_pod("web-0"))
+        await cluster.wait(60)
+        assert await cluster.claims() == []
+        cluster.account.change({"unavailable": []})
+        await cluster.wait(100)
+        early = await cluster.claims()
+        await cluster.wait(60)
+        assert (len(early), len(await cluster.claims())) == (0, 1)
+
+    run_cluster(story)
+
+
+def test_limits_of_pool_and_cluster_hold_over_several_batches() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(
+            node_pool("first", **LIMITED_TO_ONE, weight=10),
+            node_pool("second", **_only("m5.large")),
+        )
+        cluster.start()
+        for number in range(5):
+            await cluster.create(pending_pod(f"web-{number}", cpu="1500m", **_apart()))
+            await cluster.wait(30)
+        pools = [(claim.metadata.labels or {})["karpenter.sh/nodepool"] for claim in await claims()]
+        assert sorted(pools) == ["first", "second", "second"]
+
+    async def claims() -> list[NodeClaim]:
+        return await clusters[0].claims()
+
+    clusters: list[ControlledCluster] = []
+
+    async def with_limit(cluster: ControlledCluster) -> None:
+        limits = ClusterLimits(nodes=3)
+        cluster.settings = msgspec.structs.replace(
+            cluster.settings, plan_options=PlanOptions(cluster_limits=limits)
+        )
+        clusters.append(cluster)
+        await story(cluster)
+
+    run_cluster(with_limit)
+
+
+def _apart() -> dict[str, Any]:
+    """Pods of which each needs a node of its own."""
+    term = {
+        "labelSelector": {"matchLabels": {"app": "web"}},
+        "topologyKey": "kubernetes.io/hostname",
+    }
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return {"metadata": {"labels": {"app": "web"}}, "spec": _with_affinity(affinity)}
+
+
+def _with_affinity(affinity: dict[str, Any]) -> dict[str, Any]:
+    return {"affinity": affinity}
+
+
+@pytest.mark.parametrize(
+    ("value", "launches"), [("provisioning", 0), ("all", 0), ("disruption", 1)]
+)
+def test_a_paused_pool_gets_no_new_claims(value: str, launches: int) -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        pool = node_pool()
+        annotated = msgspec.structs.replace(
+            pool,
+            metadata=msgspec.structs.replace(
+                pool.metadata, annotations={"wainwright.dev/pause": value}
+            ),
+        )
+        await cluster.set_up(annotated)
+        cluster.start()
+        await cluster.create(pending_pod())
+        await cluster.wait(60)
+        assert len(await cluster.claims()) == launches
+        await cluster.api.patch(NodePool, "web", {"metadata": {"annotations": None}})
+        await cluster.wait(10)
+        assert len(await cluster.claims()) == 1
+
+    run_cluster(story)
+
+
+def test_objects_of_foreign_classes_are_left_alone() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        foreign = {"group": "example.com", "kind": "Machines", "name": "default"}
+        await cluster.set_up(node_pool(template={"spec": {"nodeClassRef": foreign}}))
+        cluster.start()
+        await cluster.create(pending_pod())
+        await cluster.wait(60)
+        assert await cluster.claims() == []
+
+    run_cluster(story)
+
+
+async def _join_too_small(cluster: ControlledCluster) -> None:
+    """Every claim that has launched gets a node that keeps too much of its memory to itself."""
+    names = {node.metadata.name for node in await cluster.nodes()}
+    for claim in await cluster.claims():
+        launched = conditions(claim).get("Launched", ("", ""))[0] == "True"
+        if launched and f"node-{claim.metadata.name}" not in names:
+            small = {"cpu": "2", "memory": "512Mi", "pods": "29"}
+            await cluster.join(claim, status={"allocatable": small})
+
+
+def test_a_pod_that_the_scheduler_does_not_bind_gets_no_node_after_node() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(node_pool(**_only("m5.large"), **QUIET))
+        cluster.start()
+        await cluster.create(pending_pod("web-0"))
+        counts = []
+        for _ in range(24):
+            await cluster.wait(60)
+            await _join_too_small(cluster)
+            counts.append(len(await cluster.claims()))
+        # Two at once; a third five minutes after the second, a fourth ten minutes after the third.
+        assert counts[3] == counts[5] == 2
+        assert counts[9] == counts[14] == 3
+        assert counts[-1] == 4
+        events = await cluster.events("SchedulingDisagreement")
+        assert events[0].message.startswith("2 nodes were launched for the pod")
+
+    run_cluster(story)
+
+
+def test_other_pods_get_their_nodes_while_one_waits() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(node_pool(**_only("m5.large"), **QUIET))
+        cluster.start()
+        await cluster.create(pending_pod("web-0"))
+        for _ in range(4):
+            await cluster.wait(60)
+            await _join_too_small(cluster)
+        assert len(await cluster.claims()) == 2
+        await cluster.create(pending_pod("db-0"))
+        await cluster.wait(20)
+        assert len(await cluster.claims()) == 3
+
+    run_cluster(story)
+
+
+def test_a_pod_that_was_bound_is_forgotten_by_the_guard() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(node_pool(**_only("m5.large"), **QUIET))
+        cluster.start()
+        await cluster.create(pending_pod("web-0"))
+        for _ in range(4):
+            await cluster.wait(60)
+            await _join_too_small(cluster)
+        (first, _) = sorted(node.metadata.name for node in await cluster.nodes())
+        await cluster.bind("web-0", first)
+        await cluster.wait(BACKOFF_STEP)
+        assert len(await cluster.claims()) == 2
+
+    run_cluster(story)
+
+
+def test_the_pods_of_a_node_that_leaves_get_another_before_they_are_evicted() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(node_pool(**_only("m5.large"), **QUIET))
+        cluster.start()
+        protected: dict[str, Any] = {
+            "metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "30m"}}
+        }
+        await cluster.create(pending_pod("web-0", **protected))
+        await cluster.wait(20)
+        node = await cluster.join(await cluster.claim())
+        await cluster.bind("web-0", node.metadata.name)
+        await cluster.wait(5)
+        await cluster.api.delete(Node, node.metadata.name)
+        await cluster.wait(30)
+        assert len(await cluster.claims()) == 2
+        pod = await cluster.api.get(Pod, "web-0", "default")
+        assert pod.metadata.deletionTimestamp is None
+
+    run_cluster(story)
+
+
+def test_a_claim_that_the_api_server_does_not_take_is_tried_again() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up()
+        cluster.start()
+        await cluster.wait(5)
+        await cluster.create(pending_pod())
+        await cluster.wait(0.5)
+        cluster.api.stop()
+        await cluster.wait(30)
+        cluster.api.start()
+        await cluster.wait(120)
+        assert len(await cluster.claims()) == 1
+        assert len(cluster.instances()) == 1
+
+    run_cluster(story)
+
+
+def test_names_do_not_repeat_over_restarts() -> None:
+    clock = VirtualClock()
+    clock.close()
+    names: set[str] = set()
+
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(node_pool(**_only("m5.large"), **QUIET))
+        for number in range(3):
+            cluster.start()
+            await cluster.create(pending_pod(f"web-{number}", cpu="1500m"))
+            await cluster.wait(30)
+            await cluster.kill()
+        names.update(claim.metadata.name for claim in await cluster.claims())
+        cluster.start()
+
+    run_cluster(story)
+    assert len(names) == 3
