@@ -25,13 +25,11 @@ from wainwright.core.disruption.commands import (
     SearchStrategy,
 )
 from wainwright.core.disruption.disruption_pass import DisruptionPass
+from wainwright.core.disruption.replacement import ROUNDING
 
 MAX_COMMANDS: Final = 1000
-MOVE_COST: Final = 0.02
-"""Of a pod, as a share of what an eviction saves at best: a sequence that saves little more for
-many more evictions is not the better one. A pod that moves again counts twice.
-"""
-PRICE_DIGITS: Final = 9
+NEARLY_AS_MUCH: Final = 0.01
+"""The share of a saving that is given up for fewer moves of pods."""
 MIN_PASSES: Final = 10
 """A cluster over which fewer passes can be made is not looked ahead for: none would end."""
 
@@ -89,7 +87,8 @@ def find_next_command(looked: DisruptionPass) -> Command | None:
 
 
 def find_sequence(first: DisruptionPass) -> CommandSequence:
-    """The sequence that saves most, less what its evictions are worth.
+    """Of the sequences that save most, or nearly as much, the one that moves the fewest pods; a pod
+    that moves again counts twice.
 
     `first` is one look at the cluster. Where there are too many nodes to look ahead the sequence
     ends early, with commands that were chosen by themselves.
@@ -106,16 +105,10 @@ def find_sequence(first: DisruptionPass) -> CommandSequence:
 
 
 def _best(sequences: Sequence[CommandSequence]) -> CommandSequence:
-    most = max(abs(each.saving) for each in sequences)
-    fewest = min(each.evictions for each in sequences)
-    cost = MOVE_COST * most / max(1, fewest)
-
-    def worth(each: CommandSequence) -> tuple[float, int, int]:
-        repeated = each.repeated_moves
-        value = each.saving - cost * (each.evictions + repeated)
-        return round(value, PRICE_DIGITS), -repeated, -each.evictions
-
-    return max(sequences, key=worth)
+    most = max(each.saving for each in sequences)
+    enough = most - NEARLY_AS_MUCH * abs(most) - ROUNDING
+    near = (each for each in sequences if each.saving >= enough)
+    return min(near, key=lambda each: (each.evictions + each.repeated_moves, -each.saving))
 
 
 class _Rollouts:
