@@ -182,7 +182,8 @@ def test_nodes_that_may_not_be_evicted_say_why(compare: Any) -> None:
     old[-1]["metadata"]["annotations"] = {"karpenter.sh/do-not-disrupt": "true"}
     result = compare(old, with_template(old, expireAfter="48h"))
     assert result.stdout.splitlines()[-1] == (
-        "  n3 is not replaced: pod shop/pod-n3 has the annotation karpenter.sh/do-not-disrupt"
+        "  n3 is not replaced: it has drifted (NodePoolDrifted), but pod shop/pod-n3 has the "
+        "annotation karpenter.sh/do-not-disrupt"
     )
 
 
