@@ -41,7 +41,7 @@ PAGES = (
             "NPL-": 4,
             "OVL-": 4,
             "STC-": 3,
-            "STA-": 1,
+            "STA-": 3,
         },
         reasons=("not supported", "waits for the control loop"),
     ),
