@@ -95,7 +95,7 @@ def test_sta_2_pods_of_a_node_count_until_they_end_and_daemons_are_known_as_such
 
 
 def _daemon_pod(owners: dict[str, Any]) -> dict[str, Any]:
-    manifest = msgspec.to_builtins(pending_pod("agent-0"))
+    manifest: dict[str, Any] = msgspec.to_builtins(pending_pod("agent-0"))
     manifest["metadata"] |= owners["metadata"]
     manifest["spec"]["nodeName"] = "n1"
     return manifest
