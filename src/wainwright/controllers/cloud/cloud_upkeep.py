@@ -88,6 +88,9 @@ class GarbageCollection:
 
     async def _lost_claims(self, claims: list[NodeClaim]) -> list[NodeClaim]:
         """Those whose instance is gone, or going."""
+        silent = [claim for claim in claims if self._is_silent(claim)]
+        if not silent:
+            return []  # as almost always: the cloud need not be asked
         existing = {
             each.provider_id
             for each in await self._cloud.instances()
@@ -95,8 +98,8 @@ class GarbageCollection:
         }
         return [
             claim
-            for claim in claims
-            if self._is_silent(claim) and status_of(claim).providerID not in existing
+            for claim in silent
+            if status_of(claim).providerID not in existing and self._is_silent(claim)
         ]
 
     async def _delete_lost(self, claim: NodeClaim) -> None:

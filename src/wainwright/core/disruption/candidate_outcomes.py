@@ -5,6 +5,7 @@ search for several nodes begins with them, and verdicts are made of them.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import cached_property
 
 import msgspec
 
@@ -44,14 +45,26 @@ class RemovalEvaluator:
         closed: Callable[[ClusterSimulator], ClosedNodes],
         totals: dict[str, PoolTotals],
     ) -> None:
-        self._new_simulator, self._simulator = new_simulator, new_simulator(catalogs)
-        self._catalogs, self._options = catalogs, options
-        self._closed, self._totals = closed(self._simulator), totals
+        self._new_simulator, self._find_closed = new_simulator, closed
+        self._catalogs, self._options, self._totals = catalogs, options, totals
         self._singles: dict[str, Command | Outcome] = {}
         self._outdated: set[str] = set()
         """Nodes of earlier passes whose removal may come to something else by now."""
         self._repetitions_left: int | None = None
         """How many of them are simulated again in this pass; None for all."""
+
+    @cached_property
+    def _simulator(self) -> ClusterSimulator:
+        """Compiled when it is first needed: empty nodes are removed without it."""
+        return self._new_simulator(self._catalogs)
+
+    @cached_property
+    def _closed(self) -> ClosedNodes:
+        return self._find_closed(self._simulator)
+
+    @property
+    def _is_compiled(self) -> bool:
+        return "_simulator" in self.__dict__
 
     def begin_pass(self, max_repetitions: int | None) -> None:
         self._repetitions_left = max_repetitions
@@ -84,6 +97,8 @@ class RemovalEvaluator:
         """Takes over a snapshot in which some nodes have other pods; False where that is not
         possible.
         """
+        if not self._is_compiled:
+            return False  # nothing is known that could be kept
         update = self._simulator.update(snapshot, changed)
         if update is None:
             return False
@@ -100,7 +115,8 @@ class RemovalEvaluator:
         self, closed: Callable[[ClusterSimulator], ClosedNodes], totals: dict[str, PoolTotals]
     ) -> None:
         """What else may have changed since the last pass."""
-        before, self._closed = self._closed, closed(self._simulator)
+        before, self._find_closed = self._closed, closed
+        self._closed = closed(self._simulator)
         self._totals = totals
         if before != self._closed:
             self._outdated.update(self._singles)
