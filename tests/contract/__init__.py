@@ -2,4 +2,9 @@
 
 import pytest
 
-pytest.register_assert_rewrite("tests.contract.cases", "tests.contract.client_checks")
+pytest.register_assert_rewrite(
+    "tests.contract.cases",
+    "tests.contract.client_checks",
+    "tests.contract.cluster_cases",
+    "tests.contract.component_cases",
+)

@@ -7,8 +7,6 @@ from tests.contract.clients import HttpClient, InProcessClient
 from tests.contract.raw_http import RawConnection
 from tests.contract.servers import EmulatorServer, serve_emulator, serve_moto
 
-pytest.register_assert_rewrite("tests.contract.cluster_cases")
-
 
 @pytest.fixture(scope="session")
 def served() -> Iterator[EmulatorServer]:

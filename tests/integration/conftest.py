@@ -10,8 +10,6 @@ from tests.support.processes import MissingTool, skip_or_fail
 
 from wainwright.api.kinds import CUSTOM_RESOURCES, custom_resource_definition
 
-pytest.register_assert_rewrite("tests.contract.cluster_cases", "tests.contract.component_cases")
-
 
 @pytest.fixture(scope="session")
 def control_plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
