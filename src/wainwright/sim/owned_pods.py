@@ -42,6 +42,10 @@ Owner: TypeAlias = tuple[str, Key]
 Workload: TypeAlias = (
     Deployment | ReplicaSet | ReplicationController | StatefulSet | Job | DaemonSet
 )
+OWNER_KINDS: Final[dict[str, type[Workload]]] = {
+    kind.__name__: kind
+    for kind in (Deployment, ReplicaSet, ReplicationController, StatefulSet, Job, DaemonSet)
+}
 
 
 class PodTemplate(NamedTuple):
@@ -169,7 +173,9 @@ class PodControl:
         spec: PodSpec | None = None,
         labels: dict[str, str] | None = None,
     ) -> bool:
-        """False where there is a pod of that name."""
+        """False where there is a pod of that name. For an owner that is gone nothing is created."""
+        if await self._is_owner_gone(template.owner, namespace):
+            return True
         metadata = ObjectMeta(
             name=name,
             namespace=namespace,
@@ -184,6 +190,16 @@ class PodControl:
             self.numbers.take(object_key(namespace, name))  # somebody else's, not seen yet
             return False
         return True
+
+    async def _is_owner_gone(self, owner: OwnerReference, namespace: str) -> bool:
+        """Asks the API server, as an informer may be behind it: the pods of an owner that is gone
+        are collected at once, and would be created again and again at the same moment.
+        """
+        try:
+            found = await self._cluster.get(OWNER_KINDS[owner.kind], owner.name, namespace)
+        except ObjectNotFoundError:
+            return True
+        return found.metadata.uid != owner.uid
 
     async def create_numbered_pod(
         self, workload: Workload, template: PodTemplate, spec: PodSpec

@@ -29,6 +29,30 @@ def test_a_name_that_is_taken_unseen_is_passed_over() -> None:
         clock.close()
 
 
+def test_no_pod_is_created_for_an_owner_that_is_gone_or_another_one_by_now() -> None:
+    """Its pods would be collected at once, and be missed again at the same moment."""
+    clock = VirtualClock()
+
+    async def main() -> list[int]:
+        api = InMemoryApiServer(clock)
+        control = PodControl(Informers(api, clock))  # which has seen nothing yet
+        versions = []
+        old = await api.create(to_object(workload("Deployment", "web", 3)))
+        assert isinstance(old, Deployment)
+        for _ in range(2):
+            await api.delete(Deployment, "web", "default")
+            before = (await api.list(Pod)).resource_version
+            await control.create_pods(old, 3)
+            versions.append(int((await api.list(Pod)).resource_version) - int(before))
+            await api.create(to_object(workload("Deployment", "web", 3)))
+        return versions
+
+    try:
+        assert clock.run(main()) == [0, 0]
+    finally:
+        clock.close()
+
+
 def test_numbers_are_given_again_from_the_lowest() -> None:
     numbers = PodNumbers()
     for number in range(4):
