@@ -1,5 +1,6 @@
 """`wain simulate`: the whole control loop on virtual time, judged by what a Scenario expects."""
 
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -190,7 +191,7 @@ def _run(scenario: Scenario, arguments: SimulateArguments) -> SimulationResult:
     from wainwright.sim.simulation import Simulation
 
     until = parse_until(arguments.until, scenario)
-    with _live_progress(scenario, until) as observers:
+    with _quiet_log(), _live_progress(scenario, until) as observers:
         options = simulation_options(arguments, until)
         simulation = Simulation(scenario, options=options, observers=observers)
         try:
@@ -200,6 +201,18 @@ def _run(scenario: Scenario, arguments: SimulateArguments) -> SimulationResult:
         finally:
             simulation.close()
     return result
+
+
+@contextmanager
+def _quiet_log() -> Iterator[None]:
+    """What controllers log of the faults of a scenario would tear the output apart."""
+    log = logging.getLogger("wainwright")
+    before = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
 
 
 def simulation_options(arguments: SimulateArguments, until: float | None) -> "SimulationOptions":

@@ -17,6 +17,7 @@ from typing import Final, Protocol, TypeAlias, cast
 import msgspec
 
 from wainwright.clock import Clock
+from wainwright.errors import WainError
 from wainwright.metrics import (
     ACTIVE_WORKERS,
     MAX_WORKERS,
@@ -315,12 +316,9 @@ class Controller:
             self._polls.forget(key)
         try:
             result = await self._reconciler.reconcile(key)
-        except Exception:
-            wait = self._backoff.failed(key)
-            LOG.exception("%s of %s failed; again in %.1f s", self.name, key or "cluster", wait)
-            self._metrics.add(RECONCILE_ERRORS, controller=self.name)
+        except Exception as error:  # noqa: BLE001 - a reconciler must not end the others
+            self._failed(key, error)
             self._count("error", start)
-            self.queue.add_after(key, wait)
             return
         self._backoff.succeeded(key)
         self._count("success" if isinstance(result, Done) else "requeue_after", start)
@@ -330,6 +328,20 @@ class Controller:
             self._polls.rest(key, result, start, revision)
         elif isinstance(result, Poll):
             self.queue.add_after(key, result.period)
+
+    def _failed(self, key: Key, error: Exception) -> None:
+        """Refusals of cloud and cluster are said in a line; anything else is a bug of ours."""
+        wait = self._backoff.failed(key)
+        LOG.warning(
+            "%s of %s failed; again in %.1f s: %s",
+            self.name,
+            key or "cluster",
+            wait,
+            error,
+            exc_info=None if isinstance(error, WainError) else error,
+        )
+        self._metrics.add(RECONCILE_ERRORS, controller=self.name)
+        self.queue.add_after(key, wait)
 
     def _count(self, result: str, start: float) -> None:
         self._metrics.add(RECONCILES, controller=self.name, result=result)

@@ -11,6 +11,7 @@ import msgspec
 
 from wainwright.api.api_resources import served_resources
 from wainwright.api.catalog_documents import Cloud, CloudReservation
+from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.operations import Event, Lease
 from wainwright.api.wire import WireStruct
@@ -315,7 +316,8 @@ class Simulation:
             self._laws.judge_stillness(self._quiet_changes)
 
     def _note_change(self, change: Any) -> None:
-        if not self._is_disturbed and not isinstance(change.object, LEFT_OUT):
+        # A class is resolved every half an hour, and shows subnets by their free addresses.
+        if not self._is_disturbed and not isinstance(change.object, (*LEFT_OUT, EC2NodeClass)):
             self._quiet_changes.append(object_name(change.object))
 
     def _note_reservation(self, *_: object) -> None:
