@@ -118,7 +118,7 @@ def trace_documents(trace: str) -> list[dict[str, Any]]:
         "apiVersion": "wainwright.dev/v1alpha1",
         "kind": "Scenario",
         "metadata": {"name": "trace"},
-        "spec": {"until": "quiet", "seed": 1, "traces": [{"csv": trace}]},
+        "spec": {"duration": "3650h", "seed": 1, "traces": [{"csv": trace}]},
     }
     pool = msgspec.json.decode(msgspec.json.encode(POOL))
     pool["spec"]["template"]["spec"]["requirements"] = []

@@ -198,6 +198,11 @@ def _run(scenario: Scenario, arguments: SimulateArguments) -> SimulationResult:
             result = simulation.run()
             if arguments.shell_state is not None:
                 _write_state(simulation.shell_state(), arguments.shell_state)
+                click.echo(
+                    f"note: read {arguments.shell_state} with --now {result.finish}: times in it "
+                    "are those of the simulation",
+                    err=True,
+                )
         finally:
             simulation.close()
     return result

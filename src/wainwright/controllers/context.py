@@ -1,5 +1,7 @@
 """What every controller is given."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from wainwright.clock import Clock
@@ -12,6 +14,10 @@ from wainwright.controllers.settings import ControllerSettings
 from wainwright.metrics import MetricsRegistry
 
 
+def _nobody_rests() -> None:
+    """Polls come in any case."""
+
+
 class ControllerContext(msgspec.Struct, frozen=True, kw_only=True):
     cache: ClusterCache
     state: LiveState
@@ -20,4 +26,6 @@ class ControllerContext(msgspec.Struct, frozen=True, kw_only=True):
     events: EventRecorder
     metrics: MetricsRegistry
     settings: ControllerSettings
+    learnt: Callable[[], None] = _nobody_rests
+    """To be called when something new is known that no object shows: prices, for example."""
     reports: ControllerReports = NO_REPORTS

@@ -59,7 +59,7 @@ from wainwright.controllers.provisioning.capacity_buffers import (
 )
 from wainwright.controllers.provisioning.provisioner import Provisioner
 from wainwright.controllers.reports import NO_REPORTS, ControllerReports
-from wainwright.controllers.runtime import ChangeFeed, ControllerRuntime, Reconciler
+from wainwright.controllers.runtime import ChangeFeed, ControllerRuntime, LearntChanges, Reconciler
 from wainwright.controllers.settings import ControllerSettings
 from wainwright.controllers.state_metrics import StateMetrics
 from wainwright.metered_cloud import MeteredCloudProvider
@@ -99,7 +99,10 @@ class ControllerManager:
         kinds = (*WATCHED_KINDS, *(BUFFER_KINDS if settings.capacity_buffer else ()))
         self._cache = ClusterCache(cluster, clock, kinds)
         self._cloud = environment.make_cloud(NodeClaimLaunchLog(cluster, self._cache))
+        feed = None if environment.feed is None else LearntChanges(environment.feed)
+        learnt = {} if feed is None else {"learnt": feed.add}
         self._context = ControllerContext(
+            **learnt,
             cache=self._cache,
             state=LiveState(self._cache, clock),
             cloud=self._cloud,
@@ -113,7 +116,7 @@ class ControllerManager:
         self._declared = DeclaredObjectsTracker(self._cache, self._cloud)
         self._health = RegistrationHealth(self._cache, clock)
         self._interruption = InterruptionHandler(self._context)
-        self.runtime = ControllerRuntime(clock, metrics, seed=self._seed, feed=environment.feed)
+        self.runtime = ControllerRuntime(clock, metrics, seed=self._seed, feed=feed)
 
     async def run(self) -> None:
         """Until it is cancelled, or the runtime is stopped."""

@@ -59,6 +59,8 @@ class Poll(msgspec.Struct, frozen=True):
     """Seconds."""
     due: float | None = None
     """When time alone will change the outcome, if nothing else does; None if it never will."""
+    memory: float = 0.0
+    """Seconds for which answers of the cloud are remembered: a change may be seen so much later."""
 
 
 Result: TypeAlias = Done | Again | Poll
@@ -206,6 +208,29 @@ class Backoff:
         self._failures.pop(key, None)
 
 
+class LearntChanges:
+    """The changes of a feed, and those that a controller has learnt of by asking the cloud: others
+    that rest have to look again for them too.
+    """
+
+    def __init__(self, feed: ChangeFeed) -> None:
+        self._feed, self._learnt = feed, 0
+        self._callbacks: list[Callable[[], None]] = []
+
+    @property
+    def revision(self) -> int:
+        return self._feed.revision + self._learnt
+
+    def on_change(self, callback: Callable[[], None]) -> None:
+        self._feed.on_change(callback)
+        self._callbacks.append(callback)
+
+    def add(self) -> None:
+        self._learnt += 1
+        for callback in self._callbacks:
+            callback()
+
+
 class PollGate:
     """Wakes polls only where they can find something new: at the same moments as plain polling
     would, but not at those before which nothing has changed.
@@ -215,6 +240,7 @@ class PollGate:
         self._queue, self._clock, self._feed = queue, clock, feed
         self._resting: dict[Key, tuple[float, float]] = {}
         """Time of the last look and period, of keys that wait for a change."""
+        self._last_change = clock.now()
         feed.on_change(self._wake)
 
     @property
@@ -223,7 +249,8 @@ class PollGate:
 
     def rest(self, key: Key, poll: Poll, looked: float, revision: int) -> None:
         """`looked`, `revision`: when the look began, and what it saw."""
-        if self._feed.revision != revision:
+        is_remembered = looked - self._last_change <= poll.memory and poll.memory > 0
+        if self._feed.revision != revision or is_remembered:
             self._queue.add_after(key, looked + poll.period - self._clock.now())
             return
         self._resting[key] = looked, poll.period
@@ -234,6 +261,7 @@ class PollGate:
         self._resting.pop(key, None)
 
     def _wake(self) -> None:
+        self._last_change = self._clock.now()
         if not self._resting:
             return
         resting, self._resting = self._resting, {}

@@ -14,7 +14,7 @@ from wainwright.api.catalog_documents import Cloud, CloudReservation
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.operations import Event, Lease
-from wainwright.api.wire import WireStruct
+from wainwright.api.wire import ObjectMeta, WireStruct, to_manifest
 from wainwright.core.plan import plan
 from wainwright.emulator.ec2.capacity_reservations.reservation_capacity import (
     BEGIN_EVENT,
@@ -379,8 +379,9 @@ class Simulation:
             capacityReservations=[self._reservation_now(each) for each in reservations] or None,
             unavailable=self._cloud.unavailable() or None,
         )
-        name = self.world.cloud.metadata
-        return msgspec.structs.replace(self.world.cloud, spec=spec, metadata=name)
+        stated = self.world.cloud.metadata
+        metadata = stated if stated.name else ObjectMeta(name=self.world.region)
+        return msgspec.structs.replace(self.world.cloud, spec=spec, metadata=metadata)
 
     def _reservation_now(self, reservation: CapacityReservation) -> CloudReservation:
         groups = self.world.account.services.resource_groups.groups_of(reservation)
@@ -440,10 +441,10 @@ def _order(obj: WireStruct) -> tuple[str, str, str]:
 
 
 def _manifest(obj: WireStruct) -> Mapping[str, Any]:
-    manifest: dict[str, Any] = msgspec.to_builtins(obj)
     resource = served_resources().get(type(obj))
     if resource is None:
-        return manifest
+        return to_manifest(obj)
+    manifest: dict[str, Any] = msgspec.to_builtins(obj)
     return {"apiVersion": resource.api_version, "kind": resource.kind, **manifest}
 
 

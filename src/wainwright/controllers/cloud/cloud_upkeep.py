@@ -35,13 +35,18 @@ class CloudRefresh:
     name = "cloud.refresh"
 
     def __init__(self, context: ControllerContext) -> None:
-        self._cloud = context.cloud
+        self._context, self._cloud = context, context.cloud
+        self._due: float | None = None
 
     def watch(self, queue: WorkQueue) -> None:
         queue.add(WHOLE_CLUSTER)
 
     async def reconcile(self, _: Key) -> Result:
-        return Poll(REFRESH_PERIOD, due=await self._cloud.refresh())
+        due = await self._cloud.refresh()
+        if due != self._due:
+            self._due = due
+            self._context.learnt()  # prices may be others now
+        return Poll(REFRESH_PERIOD, due=due)
 
 
 class GarbageCollection:
@@ -63,7 +68,7 @@ class GarbageCollection:
         garbage = await self._cloud.find_garbage(map(translate_node_claim, claims))
         await self._for_each(self._terminate, garbage)
         await self._for_each(self._delete_lost, await self._lost_claims(claims))
-        return Poll(GARBAGE_PERIOD)
+        return Poll(GARBAGE_PERIOD, memory=2 * GARBAGE_PERIOD)  # young instances are left for later
 
     async def _for_each(
         self, action: Callable[[Subject], Awaitable[None]], subjects: Iterable[Subject]

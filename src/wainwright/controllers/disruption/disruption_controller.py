@@ -69,7 +69,8 @@ class Disruption:
         with gc_paused():
             found = looked.find_command()
         if found is None:
-            return Poll(PERIOD, self._state.next_nomination_end)
+            moments = (self._state.next_nomination_end, looked.next_change)
+            return Poll(PERIOD, min((each for each in moments if each is not None), default=None))
         if found.reason is DisruptionReason.DRIFTED:
             await self._queue.start(found, self._catalogs)
             return Again(PERIOD)

@@ -92,7 +92,7 @@ class DriftDetection:
                 await self._cache.patch_status(claim, patch)
         except ConflictError:
             return Again(0.0)
-        return Poll(PERIOD, self._ripe_at(claim))
+        return Poll(PERIOD, self._ripe_at(claim), memory=PERIOD)
 
     async def _find(self, claim: NodeClaim) -> tuple[str, str] | None:
         """Reason and message."""

@@ -17,6 +17,8 @@ from wainwright.controllers.nodepool.nodepool_hash import take_over_claims
 from wainwright.controllers.runtime import DONE, Again, Key, Poll, Result, WorkQueue
 from wainwright.errors import ConflictError
 
+MAX_MEMORY: Final = 24 * 3600.0
+"""Seconds: parameters that name images are remembered longest."""
 NODE_CLASS_FINALIZER: Final = "karpenter.k8s.aws/termination"
 WAITING_REPEAT: Final = 600.0
 """Seconds after which people are told again what a deleted class waits for. Each claim that goes
@@ -73,7 +75,11 @@ class NodeClassStatus:
             removed: dict[str, Any] = dict.fromkeys(before.keys() - state.status.keys())
             await self._cache.patch_status(node_class, {**removed, **state.status})
         # What makes a class ready again may be no change in the cluster.
-        return Poll(state.requeue_after) if state.ready else Again(state.requeue_after)
+        return (
+            Poll(state.requeue_after, memory=MAX_MEMORY)
+            if state.ready
+            else Again(state.requeue_after)
+        )
 
     async def _annotate(self, node_class: EC2NodeClass, current: Mapping[str, str]) -> EC2NodeClass:
         known = node_class.metadata.annotations or {}

@@ -1,7 +1,7 @@
 """Disruption budgets of NodePools: how many nodes may be disrupted now, for which reason."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from math import ceil
 
@@ -151,6 +151,14 @@ class BudgetCounter:
         """When the budget that allows nothing begins or ceases to be in force; None if never."""
         status = evaluate_budgets(pool, self._members[pool.name], reason, self._now)
         return None if status.budget is None else next_change(status.budget, self._now)
+
+    def changes(self) -> Iterator[float]:
+        """When budgets with a schedule begin or end next."""
+        for pool in self._pools:
+            for budget in pool.disruption.budgets:
+                moment = next_change(budget, self._now)
+                if moment is not None:
+                    yield moment
 
     def any_of(self, candidates: Iterable[Candidate], reason: DisruptionReason) -> list[Candidate]:
         """Those of NodePools whose budgets allow at least one."""

@@ -6,6 +6,7 @@ pods have been planned before: they are nobody's reason to keep a node, and none
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from math import inf
 from operator import is_
 from typing import Final, TypeAlias
 
@@ -178,6 +179,13 @@ class DisruptionPass:
                 if command is not None:
                     return command
         return None
+
+    @property
+    def next_change(self) -> float | None:
+        """When time alone may give another result: a blocker ends, a budget begins or ends."""
+        ends = (each.valid_until for each in self.candidates)
+        moments = [*(each for each in ends if each != inf), *self._budgets.changes()]
+        return min(moments, default=None)
 
     def confirm(self, command: Command) -> Command | None:
         """The command as it would be given now for the same nodes; None if it no longer holds.
