@@ -25,6 +25,7 @@ from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.nodeclaim.claim_creation import ClaimCreator
 from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
 from wainwright.controllers.provisioning.launch_backoff import LaunchBackoff
+from wainwright.controllers.provisioning.pod_nominations import PodNominations
 from wainwright.controllers.runtime import (
     DONE,
     WHOLE_CLUSTER,
@@ -112,6 +113,7 @@ class Provisioner:
         settings = context.settings
         self._window = BatchWindow(settings.batch_idle, settings.batch_max)
         self._backoff = LaunchBackoff(context.cache)
+        self._nominations = PodNominations(context.cache)
         self._planned: PlanInput | None = None
 
     def watch(self, queue: WorkQueue) -> None:
@@ -142,7 +144,7 @@ class Provisioner:
         given = await self._input()
         if not given.has_pods:
             self._planned = None
-            return DONE
+            return self._wait_for_binding(given.snapshot)
         if self._planned is not None and given.is_same(self._planned):
             return self._wait_for_change()
         solved = self._solve(given)
@@ -150,7 +152,9 @@ class Provisioner:
         await self._nominate(solved, created)
         await self._report_unplaced(solved)
         self._planned = given if solved.plan.unplaced else None
-        return self._wait_for_change() if solved.plan.unplaced else DONE
+        if solved.plan.unplaced:
+            return self._wait_for_change()
+        return self._wait_for_binding(given.snapshot)
 
     async def _input(self) -> "PlanInput":
         catalogs = await self._declared.catalogs()
@@ -160,9 +164,15 @@ class Provisioner:
             for pool in snapshot.pools
             if pool.name in catalogs and not is_paused(pool, Pause.PROVISIONING)
         )
+        snapshot = self._nominations.apply(snapshot)
         pods = self._backoff.restrict(snapshot.pods, self._context.clock.now())
         snapshot = msgspec.structs.replace(snapshot, pools=pools, pods=pods)
         return PlanInput(snapshot=snapshot, catalogs=catalogs)
+
+    def _wait_for_binding(self, snapshot: Snapshot) -> Result:
+        """Pods that are not bound to the node that came up for them are planned again."""
+        release = self._nominations.next_release(snapshot)
+        return DONE if release is None else Again(release - self._context.clock.now())
 
     def _wait_for_change(self) -> Result:
         """Pods without a place are planned again when something has changed, or may have."""
@@ -212,10 +222,26 @@ class Provisioner:
             self._state.nominate(placement.node, seconds)
         for claim in created.values():
             self._state.nominate(claim.metadata.name, seconds)
+        self._count_on_claims(solved, created)
         for pod, message in _nominations(solved, created):
             found = self._pod(pod)
             if found is not None:
                 await self._context.events.inform(found, "Nominated", message)
+
+    def _count_on_claims(self, solved: SolvedPlan, created: Mapping[str, NodeClaim]) -> None:
+        """From now on the pods are counted on the claims that they were planned onto."""
+        for planned in solved.plan.claims:
+            name = created[planned.name].metadata.name
+            self._nominations.add(name, filter(None, map(self._pod, planned.pods)))
+        coming = {
+            node.name: node.claim.name
+            for node in solved.snapshot.nodes
+            if node.claim is not None and not node.initialized
+        }
+        for placement in solved.plan.placements:
+            if placement.node in coming:
+                pods = filter(None, map(self._pod, placement.pods))
+                self._nominations.add(coming[placement.node], pods)
 
     async def _report_unplaced(self, solved: SolvedPlan) -> None:
         if not solved.plan.unplaced:

@@ -275,6 +275,7 @@ def test_a_pod_that_the_scheduler_does_not_bind_gets_no_node_after_node() -> Non
         assert counts[9] == counts[14] == 3
         assert counts[-1] == 4
         events = await cluster.events("SchedulingDisagreement")
+        events.sort(key=lambda each: each.firstTimestamp or "")
         assert events[0].message.startswith("2 nodes were launched for the pod")
 
     run_cluster(story)
@@ -367,3 +368,36 @@ def test_names_do_not_repeat_over_restarts() -> None:
 
     run_cluster(story)
     assert len(names) == 3
+
+
+def test_a_pod_waits_for_the_node_that_was_launched_for_it_and_is_planned_again_after_it() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(node_pool(**_only("m5.large"), **QUIET))
+        cluster.start()
+        await cluster.create(pending_pod("web-0", cpu="1500m"))
+        await cluster.wait(20)
+        # Smaller than planned: a plan would launch another node as soon as that is known.
+        small = {"cpu": "1", "memory": "7Gi", "pods": "29"}
+        await cluster.join(await cluster.claim(), status={"allocatable": small})
+        counts = []
+        for _ in range(3):
+            await cluster.wait(6)
+            counts.append(len(await cluster.claims()))
+        assert counts == [1, 2, 2]
+
+    run_cluster(story)
+
+
+def test_pods_that_wait_for_a_node_leave_no_room_for_others_there() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(node_pool(**_only("m5.large"), **QUIET))
+        cluster.start()
+        await cluster.create(pending_pod("web-0", cpu="1500m"))
+        await cluster.wait(20)
+        await cluster.join(await cluster.claim())
+        await cluster.wait(2)
+        await cluster.create(pending_pod("other", cpu="1500m"))
+        await cluster.wait(4)
+        assert len(await cluster.claims()) == 2
+
+    run_cluster(story)
