@@ -104,6 +104,8 @@ class WorkQueue:
         """Keys that are to be taken, or taken again once their work is done."""
         self._in_work: set[Key] = set()
         self._timers: dict[Key, asyncio.TimerHandle] = {}
+        self._polls: set[Key] = set()
+        """Keys whose timer is that of a poll."""
         self._takers: deque[asyncio.Future[None]] = deque()
 
     def __len__(self) -> int:
@@ -120,8 +122,9 @@ class WorkQueue:
 
     @property
     def next_due(self) -> float | None:
-        """The time of the next timer, on the clock of the event loop."""
-        return min((timer.when() for timer in self._timers.values()), default=None)
+        """The time of the next timer, on the clock of the event loop; polls are not due."""
+        timers = (timer.when() for key, timer in self._timers.items() if key not in self._polls)
+        return min(timers, default=None)
 
     def add(self, key: Key) -> None:
         timer = self._timers.pop(key, None)
@@ -134,7 +137,7 @@ class WorkQueue:
             self._ready.append(key)
             self._wake_one()
 
-    def add_after(self, key: Key, seconds: float) -> None:
+    def add_after(self, key: Key, seconds: float, *, is_poll: bool = False) -> None:
         """Adds the key then; of several times the earliest counts."""
         if seconds <= 0:
             self.add(key)
@@ -146,6 +149,10 @@ class WorkQueue:
         if earlier is not None:
             earlier.cancel()
         self._timers[key] = loop.call_later(seconds, self.add, key)
+        if is_poll:
+            self._polls.add(key)
+        else:
+            self._polls.discard(key)
 
     def forget(self, key: Key) -> None:
         """Nothing is due for the key any longer."""
@@ -251,11 +258,12 @@ class PollGate:
         """`looked`, `revision`: when the look began, and what it saw."""
         is_remembered = looked - self._last_change <= poll.memory and poll.memory > 0
         if self._feed.revision != revision or is_remembered:
-            self._queue.add_after(key, looked + poll.period - self._clock.now())
+            self._queue.add_after(key, looked + poll.period - self._clock.now(), is_poll=True)
             return
         self._resting[key] = looked, poll.period
         if poll.due is not None and poll.due > looked:
-            self._queue.add_after(key, self._next_tick(looked, poll.period, poll.due))
+            left = self._next_tick(looked, poll.period, poll.due)
+            self._queue.add_after(key, left, is_poll=True)
 
     def forget(self, key: Key) -> None:
         self._resting.pop(key, None)
@@ -266,7 +274,8 @@ class PollGate:
             return
         resting, self._resting = self._resting, {}
         for key, (looked, period) in resting.items():
-            self._queue.add_after(key, self._next_tick(looked, period, self._clock.now()))
+            left = self._next_tick(looked, period, self._clock.now())
+            self._queue.add_after(key, left, is_poll=True)
 
     def _next_tick(self, looked: float, period: float, moment: float) -> float:
         """Seconds from now to the first poll at or after the moment."""
@@ -355,7 +364,7 @@ class Controller:
         elif isinstance(result, Poll) and self._polls is not None:
             self._polls.rest(key, result, start, revision)
         elif isinstance(result, Poll):
-            self.queue.add_after(key, result.period)
+            self.queue.add_after(key, result.period, is_poll=True)
 
     def _failed(self, key: Key, error: Exception) -> None:
         """Refusals of cloud and cluster are said in a line; anything else is a bug of ours."""
