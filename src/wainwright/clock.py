@@ -2,9 +2,12 @@
 
 import asyncio
 import selectors
+import signal
+import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, Final, Protocol, TypeVar, TypeVarTuple
 
 Result = TypeVar("Result")
@@ -59,11 +62,45 @@ class VirtualClock:
         self._loop.advance(seconds)
 
     def run(self, main: Coroutine[Any, Any, Result]) -> Result:
-        """Run the coroutine to its end, in virtual time."""
-        return self._loop.run_until_complete(main)
+        """Run the coroutine to its end, in virtual time.
+
+        Ctrl-C cancels it, so that it can end what it has begun, and is then raised. Otherwise it
+        would be raised in whatever task is running, and leave all others where they are.
+        """
+        task = self._loop.create_task(main)
+        with _cancelled_by_interrupt(task) as interrupts:
+            try:
+                return self._loop.run_until_complete(task)
+            except asyncio.CancelledError:
+                if interrupts:
+                    raise KeyboardInterrupt from None
+                raise
 
     def close(self) -> None:
         self._loop.close()
+
+
+@contextmanager
+def _cancelled_by_interrupt(task: "asyncio.Task[Any]") -> Iterator[list[int]]:
+    """Meanwhile the first SIGINT cancels the task; the signals that came are in the list."""
+    signals: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+
+    def on_interrupt(number: int, _: object) -> None:
+        if signals:
+            raise KeyboardInterrupt
+        signals.append(number)
+        task.cancel()
+
+    is_ours = before is signal.default_int_handler
+    is_ours = is_ours and threading.current_thread() is threading.main_thread()
+    if is_ours:
+        signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield signals
+    finally:
+        if is_ours:
+            signal.signal(signal.SIGINT, before)
 
 
 class _VirtualLoop(asyncio.SelectorEventLoop):

@@ -1,6 +1,7 @@
 """Virtual time: it jumps from timer to timer, and stands still while a thread really works."""
 
 import asyncio
+import signal
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
@@ -139,3 +140,29 @@ def test_whoever_wants_to_know_hears_of_each_move_after_everything_that_was_due(
     clock.close()
 
     assert seen == ["to 2", "a", "b", "to 5", "c"]
+
+
+def test_an_interrupt_cancels_what_runs_so_that_it_can_end_what_it_has_begun() -> None:
+    clock, ended = VirtualClock(), []
+
+    async def work(name: str) -> None:
+        try:
+            await clock.sleep(3600)
+        finally:
+            ended.append(name)
+
+    async def main() -> None:
+        other = asyncio.create_task(work("other"))
+        try:
+            await clock.sleep(1)
+            signal.raise_signal(signal.SIGINT)
+            await work("main")
+        finally:
+            other.cancel()
+            await asyncio.gather(other, return_exceptions=True)
+
+    with pytest.raises(KeyboardInterrupt):
+        clock.run(main())
+    clock.close()
+    assert sorted(ended) == ["main", "other"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
