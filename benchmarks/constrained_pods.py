@@ -20,7 +20,7 @@ from benchmarks.planner import (
 )
 from benchmarks.workload_mix import mixed_pods
 from wainwright.core.plan import plan
-from wainwright.core.simulation import ClusterSimulator
+from wainwright.core.removal_simulation import ClusterSimulator
 from wainwright.model.labels import (
     CAPACITY_TYPE,
     HOSTNAME,

@@ -16,7 +16,7 @@ from wainwright.core.disruption.commands import DisruptionInput, DisruptionOptio
 from wainwright.core.disruption.disruption_pass import DisruptionPass
 from wainwright.core.disruption.lookahead import find_sequence
 from wainwright.core.plan import plan
-from wainwright.core.simulation import ClusterSimulator
+from wainwright.core.removal_simulation import ClusterSimulator
 from wainwright.model.disruption import DisruptionBudget, MinimumSaving, NodePoolDisruption
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import (

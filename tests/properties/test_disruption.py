@@ -14,7 +14,7 @@ from wainwright.core.disruption.disruption_pass import DisruptionPass
 from wainwright.core.disruption.preview import DisruptionPreview, preview_disruption
 from wainwright.core.disruption.replacement import ReplacementRules
 from wainwright.core.plan import plan
-from wainwright.core.simulation import ClusterSimulator
+from wainwright.core.removal_simulation import ClusterSimulator
 from wainwright.model.disruption import DisruptionBudget, NodePoolDisruption
 from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from wainwright.model.snapshot import Node, Snapshot

@@ -18,7 +18,7 @@ from tests.support.reference_planner.node_removal import plan_without, solve_wit
 
 from wainwright.core.explain.unschedulable import explain_unschedulable
 from wainwright.core.plan import plan
-from wainwright.core.simulation import ClusterSimulator
+from wainwright.core.removal_simulation import ClusterSimulator
 from wainwright.model.labels import HOSTNAME
 from wainwright.model.plan import UnschedulableGroup
 from wainwright.model.snapshot import Snapshot

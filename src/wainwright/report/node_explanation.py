@@ -15,7 +15,7 @@ from wainwright.core.disruption.candidates import is_initialized
 from wainwright.core.disruption.commands import Command, DisruptionInput, DisruptionOptions
 from wainwright.core.disruption.disruption_pass import DisruptionPass
 from wainwright.core.disruption.preview import DisruptionPreview, Fate, NodeOutcome
-from wainwright.core.simulation import ClusterSimulator
+from wainwright.core.removal_simulation import ClusterSimulator
 from wainwright.errors import UsageError
 from wainwright.messages.disruption import describe_verdict, suggest_change
 from wainwright.messages.formatting import (

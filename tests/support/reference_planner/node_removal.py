@@ -6,13 +6,13 @@ import msgspec
 from tests.support.random_inputs.unconstrained import PlannerInput
 
 from wainwright.core.plan import SolvedPlan, solve_plan
-from wainwright.core.simulation import Simulation
+from wainwright.core.removal_simulation import RemovalSimulation
 from wainwright.model.snapshot import Node
 
 
-def plan_without(planner_input: PlannerInput, names: Collection[str]) -> Simulation:
+def plan_without(planner_input: PlannerInput, names: Collection[str]) -> RemovalSimulation:
     made = solve_without(planner_input, names).plan
-    return Simulation(placements=made.placements, claims=made.claims, unplaced=made.unplaced)
+    return RemovalSimulation(placements=made.placements, claims=made.claims, unplaced=made.unplaced)
 
 
 def solve_without(planner_input: PlannerInput, names: Collection[str]) -> SolvedPlan:

@@ -191,9 +191,9 @@ class Provisioner:
         self, solved: SolvedPlan, catalogs: Mapping[str, NodePoolCatalog]
     ) -> dict[str, NodeClaim]:
         """By name in the plan; claims that the API server refuses are planned again later."""
-        planned = solved.plan.claims
+        planned, create = solved.plan.claims, self._creator.create
         results = await asyncio.gather(
-            *(self._create_claim(claim, catalogs[claim.pool]) for claim in planned),
+            *(create(claim, catalogs[claim.pool], reason="provisioned") for claim in planned),
             return_exceptions=True,
         )
         created = {}
@@ -207,11 +207,6 @@ class Provisioner:
                 raise result
         if len(created) < len(planned):
             raise KubernetesError(f"{len(planned) - len(created)} NodeClaims were not created")
-        return created
-
-    async def _create_claim(self, claim: PlannedNodeClaim, catalog: NodePoolCatalog) -> NodeClaim:
-        created = await self._creator.create(claim, catalog, reason="provisioned")
-        self._state.plan_pods(created.metadata.name, claim.pods)
         return created
 
     # Pods

@@ -20,8 +20,8 @@ from wainwright.core.disruption.replacement import (
     cheaper_replacement,
     cheaper_replacements,
 )
+from wainwright.core.removal_simulation import ClusterSimulator, RemovalSimulation, SimulatorUpdate
 from wainwright.core.scheduling.solver import Solution
-from wainwright.core.simulation import ClusterSimulator, Simulation, SimulatorUpdate
 from wainwright.model.bitset import BitSet
 from wainwright.model.plan import PlannedNodeClaim
 from wainwright.model.snapshot import Node, Snapshot
@@ -187,7 +187,7 @@ class RemovalEvaluator:
             return solution
         return _drift_command(candidate, released, terminate_first=True)
 
-    def simulate_released(self, candidate: Candidate) -> Simulation | None:
+    def simulate_released(self, candidate: Candidate) -> RemovalSimulation | None:
         """Where its pods would go if the node gave its reserved instance back first; None where
         that is no help.
 
@@ -281,7 +281,7 @@ class RemovalEvaluator:
 
 
 def _drift_command(
-    candidate: Candidate, simulation: Simulation, *, terminate_first: bool = False
+    candidate: Candidate, simulation: RemovalSimulation, *, terminate_first: bool = False
 ) -> Command:
     return Command(
         method=Method.DRIFT,

@@ -11,7 +11,7 @@ from wainwright.core.disruption.budgets import DisruptionReason
 from wainwright.core.disruption.candidates import Candidate
 from wainwright.core.disruption.drift import OfferedTypes
 from wainwright.core.disruption.replacement import ReplacementRules
-from wainwright.core.simulation import Simulation
+from wainwright.core.removal_simulation import RemovalSimulation
 from wainwright.model.disruption import NO_MINIMUM_SAVING, MinimumSaving
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.plan import DEFAULT_PLAN_OPTIONS, PlannedNodeClaim, PlanOptions
@@ -105,7 +105,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     reason: DisruptionReason
     candidates: tuple[Candidate, ...]
     replacements: tuple[PlannedNodeClaim, ...] = ()
-    simulation: Simulation = Simulation()
+    simulation: RemovalSimulation = RemovalSimulation()
     """Where the pods go."""
     terminate_first: bool = False
     """Whether the nodes go first: their replacements need the reservations that they hold."""

@@ -42,7 +42,7 @@ from wainwright.core.disruption.eviction import evict_from_deleting_nodes
 from wainwright.core.disruption.multi_node import MultiNodeSearch
 from wainwright.core.disruption.static_drift import StaticDriftReplacer
 from wainwright.core.plan import plan
-from wainwright.core.simulation import ClusterSimulator
+from wainwright.core.removal_simulation import ClusterSimulator
 from wainwright.model.plan import Plan
 from wainwright.model.snapshot import Node, Snapshot
 

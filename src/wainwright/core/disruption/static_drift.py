@@ -13,7 +13,7 @@ from wainwright.core.disruption.budgets import DisruptionReason
 from wainwright.core.disruption.candidates import Candidate
 from wainwright.core.disruption.cluster_changes import Catalogs, ClusterChanges
 from wainwright.core.disruption.commands import Command, DisruptionOptions, Method
-from wainwright.core.simulation import ClusterSimulator, Simulation
+from wainwright.core.removal_simulation import ClusterSimulator, RemovalSimulation
 from wainwright.core.static_capacity import plan_static_capacity
 from wainwright.model.plan import Plan, PlannedNodeClaim
 from wainwright.model.snapshot import NODES_LIMIT, Pool, Snapshot
@@ -74,9 +74,9 @@ def _with_pods(claim: PlannedNodeClaim, placed: Mapping[str, tuple[str, ...]]) -
     return msgspec.structs.replace(claim, pods=placed.get(claim.name, ()))
 
 
-def _without(simulation: Simulation, names: set[str]) -> Simulation:
+def _without(simulation: RemovalSimulation, names: set[str]) -> RemovalSimulation:
     """The pods on new nodes are those of the claims; nodes of other pools are not launched."""
-    return Simulation(
+    return RemovalSimulation(
         placements=tuple(each for each in simulation.placements if each.node not in names),
         unplaced=simulation.unplaced,
     )

@@ -71,7 +71,7 @@ class SimulationPolicy(FirstFit):
 SIMULATION_POLICY = SimulationPolicy()
 
 
-class Simulation(msgspec.Struct, frozen=True, kw_only=True):
+class RemovalSimulation(msgspec.Struct, frozen=True, kw_only=True):
     """Where the pods of removed nodes, and pending pods, would go."""
 
     placements: tuple[NodeAssignment, ...] = ()
@@ -201,7 +201,7 @@ class ClusterSimulator:
             for number in iter_bits(update.freed & pod_reqs.scheduling.compatible_nodes)
         )
 
-    def remove_nodes(self, names: Collection[str]) -> Simulation:
+    def remove_nodes(self, names: Collection[str]) -> RemovalSimulation:
         """What would happen to their pods, and to pending ones, if these nodes were removed."""
         pods = self._pods_of(names)
         return self._simulation(self._solve(_Removal(names), pods), pods)
@@ -251,7 +251,7 @@ class ClusterSimulator:
     def nodes_where(self, predicate: Callable[[Node], bool]) -> BitSet:
         return union(1 << n for n, node in enumerate(self._nodes.nodes) if predicate(node))
 
-    def simulation_of(self, solution: Solution) -> Simulation:
+    def simulation_of(self, solution: Solution) -> RemovalSimulation:
         """What a solution means, in names."""
         return self._simulation(solution, ())
 
@@ -283,11 +283,11 @@ class ClusterSimulator:
         solved = SolvedPlan(made, solution, changed, self._catalogs, self._options)
         return explain_unschedulable(solved, pods, with_suggestions=with_suggestions)
 
-    def _simulation(self, solution: Solution, pods: Sequence[Pod]) -> Simulation:
+    def _simulation(self, solution: Solution, pods: Sequence[Pod]) -> RemovalSimulation:
         drafts, resources = solution.drafts, solution.classes.resources
         unplaced = [pod.key for batch in solution.failed for pod in batch.pods]
         unplaced += [pod.key for pod in pods if id(pod) not in self._pod_classes]
-        return Simulation(
+        return RemovalSimulation(
             placements=pods_on_existing_nodes(solution.state.nodes),
             claims=planned_claims(drafts, resources, self._taken_names),
             unplaced=tuple(sorted(unplaced)),

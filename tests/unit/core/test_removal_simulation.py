@@ -14,7 +14,7 @@ from tests.support.model_builders import (
 )
 
 from wainwright.core.plan import plan
-from wainwright.core.simulation import ClusterSimulator, Simulation
+from wainwright.core.removal_simulation import ClusterSimulator, RemovalSimulation
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import HOSTNAME, RESERVED, ZONE
 from wainwright.model.plan import DEFAULT_PLAN_OPTIONS, ClusterLimits, PlanOptions
@@ -36,7 +36,7 @@ def simulator(
     return ClusterSimulator(snapshot, {pool.name: index for pool in pools}, options)
 
 
-def pods_by_node(result: Simulation) -> dict[str, tuple[str, ...]]:
+def pods_by_node(result: RemovalSimulation) -> dict[str, tuple[str, ...]]:
     return {place.node: place.pods for place in result.placements}
 
 
@@ -171,7 +171,7 @@ def test_a_simulation_does_not_change_the_cluster() -> None:
     )
     assert pods_by_node(cluster.remove_nodes(["a"])) == {"b": ("shop/web-0",)}
     assert pods_by_node(cluster.remove_nodes(["a"])) == {"b": ("shop/web-0",)}
-    assert cluster.remove_nodes(["b"]) == Simulation()
+    assert cluster.remove_nodes(["b"]) == RemovalSimulation()
 
 
 def test_pods_of_removed_nodes_are_no_longer_counted_there() -> None:
@@ -215,7 +215,8 @@ def test_daemonset_and_terminating_pods_are_ignored() -> None:
     assert not agent.is_rescheduled
     assert not leaving.is_rescheduled
     assert (
-        simulator(existing_node("a", "zone-a", agent, leaving)).remove_nodes(["a"]) == Simulation()
+        simulator(existing_node("a", "zone-a", agent, leaving)).remove_nodes(["a"])
+        == RemovalSimulation()
     )
 
 
