@@ -8,12 +8,18 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any, Final, Protocol, TypeVar, TypeVarTuple
 
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
 
 EPOCH: Final = 1_767_225_600.0  # 2026-01-01: the default start of virtual time
+
+
+def format_timestamp(seconds: float) -> str:
+    """RFC 3339 in UTC, in whole seconds, as Kubernetes writes times."""
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class Clock(Protocol):

@@ -29,10 +29,9 @@ from wainwright.aws.api.middleware import with_middleware
 from wainwright.aws.api.services import Seam
 from wainwright.aws.cluster_config import ClusterConfig
 from wainwright.aws.provider import AwsCloudProvider, ProviderEnvironment, ProviderOptions
-from wainwright.clock import VirtualClock
+from wainwright.clock import VirtualClock, format_timestamp
 from wainwright.cloud import CloudProvider, LaunchLog
 from wainwright.cluster import Cluster
-from wainwright.controllers.conditions import format_timestamp
 from wainwright.controllers.manager import ControllerEnvironment, ControllerManager
 from wainwright.controllers.runtime import ChangeFeed
 from wainwright.controllers.settings import ControllerSettings

@@ -24,7 +24,6 @@ from wainwright.aws.nodeclass.status import (
     CAPACITY_RESERVATIONS_READY,
     ResolvedPart,
     condition_true,
-    format_timestamp,
     reservations_message,
 )
 from wainwright.catalogue.instancetypes.node_class_settings import AmiFamily, resolve_ami_family
@@ -37,7 +36,7 @@ from wainwright.catalogue.offerings.capacity_reservations import (
     is_platform_compatible,
     standing_by_time,
 )
-from wainwright.clock import Clock
+from wainwright.clock import Clock, format_timestamp
 from wainwright.errors import AwsError
 
 COUNT_RETENTION: Final = 24 * 3600.0  # seconds

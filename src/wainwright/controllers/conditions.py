@@ -1,13 +1,13 @@
 """Conditions of our own objects: set one, and derive Ready from those that it depends on."""
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
 
 from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
 from wainwright.api.wire import Condition
+from wainwright.clock import format_timestamp
 from wainwright.translate.object_metadata import parse_timestamp
 
 READY: Final = "Ready"
@@ -37,11 +37,6 @@ NODE_CLAIM_READINESS: Final = (LAUNCHED, REGISTERED, INITIALIZED)
 NODE_POOL_READINESS: Final = (VALIDATION_SUCCEEDED, NODE_CLASS_READY)
 OVERRIDE_READINESS: Final = (VALIDATION_SUCCEEDED,)
 """Of NodeOverlays and InstanceTypes."""
-
-
-def format_timestamp(seconds: float) -> str:
-    """RFC 3339 in UTC, in whole seconds, as Kubernetes writes times."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class ConditionSet:
@@ -144,3 +139,9 @@ def claim_conditions(claim: NodeClaim, now: float) -> ConditionSet:
 def instance_id(claim: NodeClaim) -> str:
     """Empty before the launch."""
     return status_of(claim).providerID.rpartition("/")[2]
+
+
+def is_initialized(claim: NodeClaim | None) -> bool:
+    """Whether its node has come up; False where there is no claim."""
+    written = () if claim is None else status_of(claim).conditions or ()
+    return any(each.type == INITIALIZED and each.status == TRUE for each in written)

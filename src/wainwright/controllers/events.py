@@ -11,10 +11,9 @@ from wainwright.api.api_resources import resource_of
 from wainwright.api.kubernetes.meta import ObjectReference
 from wainwright.api.kubernetes.operations import Event, EventSource
 from wainwright.api.wire import ObjectMeta, WireStruct
-from wainwright.clock import Clock
+from wainwright.clock import Clock, format_timestamp
 from wainwright.cluster import Cluster
 from wainwright.controllers.cluster_cache import metadata_of
-from wainwright.controllers.conditions import format_timestamp
 from wainwright.errors import KubernetesError
 
 LOG: Final = logging.getLogger(__name__)

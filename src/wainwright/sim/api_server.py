@@ -13,7 +13,7 @@ contents of deleted namespaces, both done before the next request is answered. E
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from random import Random
 from typing import Any, Final
 from uuid import UUID
@@ -31,7 +31,7 @@ from wainwright.api.kubernetes.cluster import (
 from wainwright.api.kubernetes.operations import Event
 from wainwright.api.kubernetes.workloads import Pod, PodCondition
 from wainwright.api.wire import ObjectMeta, WireStruct
-from wainwright.clock import Clock
+from wainwright.clock import Clock, format_timestamp
 from wainwright.cluster import (
     NO_PRECONDITIONS,
     EventType,
@@ -509,7 +509,7 @@ class InMemoryApiServer:
         return self._stores[kind]
 
     def _time(self, seconds_ahead: int = 0) -> str:
-        return _timestamp(self._clock.now() + seconds_ahead)
+        return format_timestamp(self._clock.now() + seconds_ahead)
 
     async def _begin(self) -> None:
         """Lets other tasks run now and then: nothing else here waits, and a task that writes
@@ -538,12 +538,8 @@ def _key(obj: WireStruct) -> ObjectKey:
     return ObjectKey(type(obj), metadata.namespace, metadata.name)
 
 
-def _timestamp(seconds: float) -> str:
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def _earlier(timestamp: str, seconds: int) -> str:
-    return _timestamp(datetime.fromisoformat(timestamp).timestamp() - seconds)
+    return format_timestamp(datetime.fromisoformat(timestamp).timestamp() - seconds)
 
 
 def _is_finished(metadata: ObjectMeta) -> bool:

@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from datetime import UTC, datetime
 from typing import Any, Final, Generic, TypeAlias
 
 from wainwright.api.kubernetes.workloads import Pod
@@ -230,8 +229,3 @@ def controller_of(metadata: ObjectMeta) -> tuple[str, Key] | None:
 
 def earliest(*moments: float | None) -> float | None:
     return min((each for each in moments if each is not None), default=None)
-
-
-def timestamp(seconds: float) -> str:
-    """As Kubernetes writes times: in whole seconds."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -20,6 +20,7 @@ from wainwright.api.kubernetes.cluster import Node, NodeCondition
 from wainwright.api.wire import Condition, ObjectMeta, OwnerReference
 from wainwright.catalogue.class_catalog import CatalogBuilder, NodeClassCatalog
 from wainwright.catalogue.instancetypes.instance_type_info import InstanceTypeInfo
+from wainwright.clock import format_timestamp
 from wainwright.emulator.ec2.instance.launcher import InstanceLaunchRequest
 from wainwright.emulator.ec2.instance.lifecycle import OPEN, RESERVATIONS_ONLY
 from wainwright.emulator.emulated_account import EmulatedAwsAccount
@@ -49,10 +50,6 @@ TERMINATION_FINALIZER: Final = "karpenter.sh/termination"
 UNREGISTERED_TAINT: Final = "karpenter.sh/unregistered"
 NODECLAIM_TAG: Final = "karpenter.sh/nodeclaim"
 EC2_CLASS_GROUP: Final = "karpenter.k8s.aws"
-
-
-def timestamp(seconds: float) -> str:
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class InitialNodes:
@@ -114,7 +111,7 @@ class InitialNodes:
         for each in (paired.claim, paired.node):
             if each is not None and each.metadata.creationTimestamp:
                 return each.metadata.creationTimestamp
-        return timestamp(self._start)
+        return format_timestamp(self._start)
 
     def _completed_node(self, paired: NodeWithClaim, node: Node, provider_id: str) -> Node:
         """The node as a kubelet and our controllers would have it."""

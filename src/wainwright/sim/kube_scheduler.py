@@ -31,7 +31,7 @@ from wainwright.api.kubernetes.workloads import (
     Pod,
     PodCondition,
 )
-from wainwright.clock import Clock
+from wainwright.clock import Clock, format_timestamp
 from wainwright.controllers.runtime import Key
 from wainwright.errors import (
     ConflictError,
@@ -41,7 +41,7 @@ from wainwright.errors import (
 )
 from wainwright.sim.api_server import InMemoryApiServer
 from wainwright.sim.evictions import with_condition
-from wainwright.sim.informers import RETRY_SECONDS, Informers, key_of, timestamp
+from wainwright.sim.informers import RETRY_SECONDS, Informers, key_of
 from wainwright.sim.node_info import (
     NodeInfo,
     PlacementNeeds,
@@ -446,7 +446,7 @@ class KubeScheduler:
             status="False",
             reason="Unschedulable",
             message=message,
-            lastTransitionTime=timestamp(self._clock.now()),
+            lastTransitionTime=format_timestamp(self._clock.now()),
         )
         conditions = msgspec.to_builtins(with_condition(pod, condition).status.conditions)
         try:

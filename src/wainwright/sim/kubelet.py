@@ -36,6 +36,7 @@ from wainwright.catalogue.instancetypes.instance_type_info import (
     InstanceTypeInfo,
     built_in_instance_types,
 )
+from wainwright.clock import format_timestamp
 from wainwright.cluster import Preconditions
 from wainwright.controllers.runtime import Key
 from wainwright.emulator.boot.node_boot import BootedNode, NodeBooter, node_labels
@@ -50,7 +51,6 @@ from wainwright.sim.informers import (
     earliest,
     key_of,
     split_key,
-    timestamp,
 )
 from wainwright.sim.node_info import is_finished
 from wainwright.translate.disruption import parse_duration
@@ -276,7 +276,7 @@ class Kubelets:
         if due > self._clock.now():
             self._worker.add_at(identity, due)
             return
-        now = timestamp(self._clock.now())
+        now = format_timestamp(self._clock.now())
         status: dict[str, Any] = {
             "conditions": [msgspec.to_builtins(each) for each in _conditions(now, is_ready=True)]
         }
@@ -440,7 +440,7 @@ class NodeBoots:
             status=NodeStatus(
                 capacity=capacity,
                 allocatable=allocatable,
-                conditions=_conditions(timestamp(self._now()), is_ready=False),
+                conditions=_conditions(format_timestamp(self._now()), is_ready=False),
                 nodeInfo=NodeSystemInfo(
                     architecture=labels["kubernetes.io/arch"],
                     operatingSystem=labels["kubernetes.io/os"],
@@ -564,7 +564,7 @@ class PodRunner:
         if due > self._clock.now():
             self._worker.add_at(key, due)
             return
-        now = timestamp(self._clock.now())
+        now = format_timestamp(self._clock.now())
         conditions = _pod_conditions(pod, "True", "", now)
         await self._write(pod, {"phase": "Running", "startTime": now, "conditions": conditions})
         self._starts_at.pop(key, None)
@@ -580,7 +580,9 @@ class PodRunner:
         if started + seconds > self._clock.now():
             self._worker.add_at(key, started + seconds)
             return
-        conditions = _pod_conditions(pod, "False", "PodCompleted", timestamp(self._clock.now()))
+        conditions = _pod_conditions(
+            pod, "False", "PodCompleted", format_timestamp(self._clock.now())
+        )
         await self._write(pod, {"phase": "Succeeded", "conditions": conditions})
 
     async def _stop(self, key: Key, pod: Pod) -> None:

@@ -15,6 +15,7 @@ import msgspec
 
 from wainwright.api.kubernetes.cluster import Node, NodeCondition, Taint
 from wainwright.api.kubernetes.workloads import Pod, PodCondition
+from wainwright.clock import format_timestamp
 from wainwright.cluster import Preconditions
 from wainwright.controllers.runtime import Key
 from wainwright.sim.evictions import with_condition
@@ -25,7 +26,6 @@ from wainwright.sim.informers import (
     earliest,
     key_of,
     split_key,
-    timestamp,
 )
 from wainwright.sim.kubelet import Kubelets
 from wainwright.sim.node_matching import NO_EXECUTE, NO_SCHEDULE, tolerates
@@ -84,7 +84,7 @@ class NodeLifecycle:
         await self._set_taints(name, node)
 
     async def _mark_unknown(self, node: Node) -> Node:
-        now = timestamp(self._clock.now())
+        now = format_timestamp(self._clock.now())
         conditions = [
             NodeCondition(
                 type=each.type,
@@ -101,7 +101,7 @@ class NodeLifecycle:
         return changed
 
     async def _set_taints(self, name: str, node: Node) -> None:
-        wanted = wanted_taints(node, timestamp(self._clock.now()))
+        wanted = wanted_taints(node, format_timestamp(self._clock.now()))
         if wanted is None:
             self._taints_at.pop(name, None)
             return
@@ -203,7 +203,7 @@ class TaintEviction:
             status="True",
             reason="DeletionByTaintManager",
             message="Taint manager: deleting due to NoExecute taint",
-            lastTransitionTime=timestamp(self._clock.now()),
+            lastTransitionTime=format_timestamp(self._clock.now()),
         )
         conditions = msgspec.to_builtins(with_condition(pod, condition).status.conditions)
         namespace, name = split_key(key)

@@ -18,10 +18,10 @@ from wainwright.api.api_resources import resource_of
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.kubernetes.cluster import Namespace, Node
 from wainwright.api.wire import ObjectMeta, WireStruct
+from wainwright.clock import format_timestamp
 from wainwright.errors import KubernetesError, ServerUnavailableError
 from wainwright.sim.cloud_events import CloudEvents
 from wainwright.sim.expectations import selects_node
-from wainwright.sim.initial_nodes import timestamp
 from wainwright.sim.object_store import metadata_of
 from wainwright.sim.recorder import Recorder
 from wainwright.sim.scenario import (
@@ -301,7 +301,7 @@ class ScenarioEvents:
             "status": action.status,
             "reason": action.reason or "Scenario",
             "message": action.message,
-            "lastTransitionTime": timestamp(self._world.clock.now()),
+            "lastTransitionTime": format_timestamp(self._world.clock.now()),
         }
         conditions = [*msgspec.to_builtins(others), condition]
         patch = {"status": {"conditions": conditions}}

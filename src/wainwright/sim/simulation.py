@@ -15,6 +15,7 @@ from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.operations import Event, Lease
 from wainwright.api.wire import ObjectMeta, WireStruct, to_manifest
+from wainwright.clock import format_timestamp
 from wainwright.core.plan import plan
 from wainwright.emulator.ec2.capacity_reservations.reservation_capacity import (
     BEGIN_EVENT,
@@ -29,7 +30,6 @@ from wainwright.sim.aws_calls import SimulatedAwsCalls
 from wainwright.sim.cloud_events import CloudEvents
 from wainwright.sim.default_processes import aws_controllers, cluster_components, plan_options
 from wainwright.sim.expectations import Expectations
-from wainwright.sim.initial_nodes import timestamp
 from wainwright.sim.laws import Laws
 from wainwright.sim.object_store import metadata_of
 from wainwright.sim.observed_state import ObservedState
@@ -283,7 +283,7 @@ class Simulation:
         result = SimulationResult(
             scenario=self._scenario.name,
             seed=self.seed,
-            start=timestamp(self.world.start),
+            start=format_timestamp(self.world.start),
             finish=_moment(self.world.start + state.at),
             timeline=list(self.recorder.timeline.entries),
             series=series,
@@ -396,8 +396,8 @@ class Simulation:
             tags=dict(reservation.tags) or None,
             state=reservation.state,
             reservationType=reservation.kind,
-            startTime=timestamp(reservation.start),
-            endTime=None if reservation.end is None else timestamp(reservation.end),
+            startTime=format_timestamp(reservation.start),
+            endTime=None if reservation.end is None else format_timestamp(reservation.end),
             platform=reservation.platform,
             tenancy=reservation.tenancy,
             interruptible=reservation.interruptible,
@@ -431,7 +431,7 @@ def _moment(seconds: float) -> str:
     """RFC 3339, with milliseconds where there are any."""
     at = datetime.fromtimestamp(round(seconds, 3), UTC)
     if not at.microsecond:
-        return timestamp(round(seconds))
+        return format_timestamp(round(seconds))
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

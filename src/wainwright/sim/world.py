@@ -16,7 +16,7 @@ from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.cluster import Namespace, Node, PriorityClass
 from wainwright.api.kubernetes.workloads import Pod, PodCondition
 from wainwright.api.wire import WireStruct
-from wainwright.clock import VirtualClock
+from wainwright.clock import VirtualClock, format_timestamp
 from wainwright.emulator.emulated_account import EmulatedAwsAccount
 from wainwright.emulator.selected_resources import SelectedResources
 from wainwright.emulator.settings import EmulatorSettings
@@ -31,7 +31,7 @@ from wainwright.model.labels import (
 )
 from wainwright.offline import choose_region
 from wainwright.sim.api_server import InMemoryApiServer
-from wainwright.sim.initial_nodes import InitialNodes, timestamp
+from wainwright.sim.initial_nodes import InitialNodes
 from wainwright.sim.money import PriceBook
 
 LOADED_FIRST: Final = (Namespace, PriorityClass)
@@ -173,7 +173,7 @@ class World:
             phase = pod.status.phase or "Pending"
             status = msgspec.structs.replace(pod.status, phase=phase)
             return msgspec.structs.replace(pod, status=status)
-        since = pod.metadata.creationTimestamp or timestamp(self.start)
+        since = pod.metadata.creationTimestamp or format_timestamp(self.start)
         conditions = [
             PodCondition(type=kind, status="True", lastTransitionTime=since)
             for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")

@@ -35,7 +35,6 @@ from wainwright.aws.nodeclass.status import (
     CAPACITY_RESERVATIONS_READY,
     MAX_LISTED_RESERVATIONS,
     ResolvedNodeClass,
-    format_timestamp,
     to_status,
 )
 from wainwright.aws.reservation_availability import (
@@ -44,7 +43,7 @@ from wainwright.aws.reservation_availability import (
     parse_reservation,
 )
 from wainwright.catalogue.offerings.capacity_reservations import ReservationStanding
-from wainwright.clock import EPOCH, VirtualClock
+from wainwright.clock import EPOCH, VirtualClock, format_timestamp
 from wainwright.cloud import ReservedNode
 from wainwright.emulator.faults import FaultRule
 from wainwright.emulator.settings import EmulatorSettings

@@ -5,7 +5,6 @@ the cluster.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Final, Generic, TypeVar
 
 import msgspec
@@ -17,6 +16,7 @@ from wainwright.catalogue.offerings.capacity_reservations import (
     SelectedReservation,
     reservation_status,
 )
+from wainwright.clock import format_timestamp
 from wainwright.model.requirements import Requirements
 
 AMIS_READY: Final = "AMIsReady"
@@ -117,11 +117,6 @@ def _to_condition(
         message=condition.message,
         observedGeneration=generation,
     )
-
-
-def format_timestamp(moment: float) -> str:
-    """The timestamp format of Kubernetes: UTC, whole seconds."""
-    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _truncate_message(message: str) -> str:

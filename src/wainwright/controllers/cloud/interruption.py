@@ -10,7 +10,8 @@ import logging
 from contextlib import aclosing
 from typing import Final
 
-from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
+from wainwright.api.karpenter.nodeclaim import NodeClaim
+from wainwright.controllers.conditions import instance_id
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.live_state import is_ours
 from wainwright.controllers.nodeclaim.claim_deletion import delete_claim, delete_claim_forcefully
@@ -60,7 +61,7 @@ class InterruptionHandler:
 
     def __init__(self, context: ControllerContext) -> None:
         self._context, self._state = context, context.state
-        self._claims = context.cache.index(NodeClaim, _instance_id)
+        self._claims = context.cache.index(NodeClaim, instance_id)
 
     async def handle(self, interruption: Interruption) -> None:
         """One of an instance that is not ours is done with."""
@@ -156,7 +157,3 @@ class InstanceStatusChecks:
             return Again(STATUS_RETRY)
         await asyncio.gather(*map(self._handler.handle, unhealthy))
         return Poll(STATUS_PERIOD, due=self._cloud.next_unhealthy)
-
-
-def _instance_id(claim: NodeClaim) -> str:
-    return (claim.status or NodeClaimStatus()).providerID.rpartition("/")[2]

@@ -8,9 +8,10 @@ from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.workloads import Pod
+from wainwright.clock import format_timestamp
 from wainwright.controllers import conditions as condition
 from wainwright.controllers.cluster_cache import Change
-from wainwright.controllers.conditions import ConditionSet, format_timestamp
+from wainwright.controllers.conditions import ConditionSet
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.live_state import is_ours
 from wainwright.controllers.runtime import DONE, Again, Key, Result, WorkQueue

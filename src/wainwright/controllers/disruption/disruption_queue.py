@@ -17,7 +17,7 @@ from wainwright.api.kubernetes.cluster import Node, Taint
 from wainwright.cloud import NodePoolCatalog
 from wainwright.controllers import conditions as condition
 from wainwright.controllers.cluster_cache import Change
-from wainwright.controllers.conditions import ConditionSet
+from wainwright.controllers.conditions import ConditionSet, is_initialized
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.nodeclaim.claim_creation import ClaimCreator
 from wainwright.controllers.runtime import DONE, Again, Key, Result, WorkQueue
@@ -195,7 +195,7 @@ class DisruptionQueue:
         replacements = [self._cache.get(NodeClaim, name) for name in flight.replacements]
         if any(each is None or each.metadata.deletionTimestamp for each in replacements):
             return await self._roll_back(key, flight)
-        waiting = [each for each in replacements if each is not None and not _is_initialized(each)]
+        waiting = [each for each in replacements if each is not None and not is_initialized(each)]
         left = flight.started + self._timeout() - self._context.clock.now()
         if not waiting:
             return await self._delete_candidates(key, flight)
@@ -233,9 +233,9 @@ class DisruptionQueue:
         """
         for name in flight.replacements:
             claim = self._cache.get(NodeClaim, name)
-            if claim is not None and not _is_initialized(claim):
+            if claim is not None and not is_initialized(claim):
                 await self._cache.delete(claim)
-            if claim is None or not _is_initialized(claim):
+            if claim is None or not is_initialized(claim):
                 self._context.metrics.add(
                     DISRUPTION_QUEUE_FAILURES, consolidation_type=flight.command.method
                 )
@@ -291,7 +291,7 @@ class DisruptionQueue:
             not replaced
             or claim.metadata.deletionTimestamp
             or claim.metadata.name in self._by_replacement
-            or _is_initialized(claim)
+            or is_initialized(claim)
         ):
             return
         known = (self._cache.get(NodeClaim, name) for name in replaced.split(","))
@@ -364,13 +364,6 @@ def describe_command(command: Command) -> str:
 
 def claim_name(node: ModelNode) -> str:
     return "" if node.claim is None else node.claim.name
-
-
-def _is_initialized(claim: NodeClaim) -> bool:
-    written = (claim.status or NodeClaimStatus()).conditions or ()
-    return any(
-        each.type == condition.INITIALIZED and each.status == condition.TRUE for each in written
-    )
 
 
 def _has_reason(claim: NodeClaim) -> bool:

@@ -8,9 +8,10 @@ from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.cluster import Node, Taint
 from wainwright.api.kubernetes.operations import VolumeAttachment
 from wainwright.api.kubernetes.workloads import Pod
+from wainwright.clock import format_timestamp
 from wainwright.controllers import conditions as condition
 from wainwright.controllers.cluster_cache import Change
-from wainwright.controllers.conditions import claim_conditions, format_timestamp, instance_id
+from wainwright.controllers.conditions import claim_conditions, instance_id
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.live_state import is_ours
 from wainwright.controllers.node.drain import (

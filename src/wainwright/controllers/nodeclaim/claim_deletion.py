@@ -5,7 +5,7 @@ from typing import Final
 
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.workloads import Pod
-from wainwright.controllers.conditions import format_timestamp
+from wainwright.clock import format_timestamp
 from wainwright.controllers.context import ControllerContext
 from wainwright.errors import ObjectNotFoundError
 from wainwright.metrics import NODECLAIMS_DISRUPTED, PODS_DISRUPTION_INITIATED

@@ -7,7 +7,7 @@ from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.controllers import conditions as condition
 from wainwright.controllers.cluster_cache import Change
-from wainwright.controllers.conditions import ConditionSet
+from wainwright.controllers.conditions import ConditionSet, is_initialized
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.live_state import is_ours
 from wainwright.controllers.runtime import DONE, Again, Key, Result, WorkQueue
@@ -35,7 +35,7 @@ class Consistency:
             if change.after is None:
                 queue.forget(change.name)
                 self._looked.pop(change.name, None)
-            elif _is_initialized(change.after) and not _is_initialized(change.before):
+            elif is_initialized(change.after) and not is_initialized(change.before):
                 queue.add(change.name)
 
         def changed_node(change: Change[Node]) -> None:
@@ -53,7 +53,7 @@ class Consistency:
         if claim is None or not is_ours(claim.spec.nodeClassRef):
             return DONE
         nodes = self._state.nodes_of_claim(claim)
-        if claim.metadata.deletionTimestamp or not _is_initialized(claim) or len(nodes) != 1:
+        if claim.metadata.deletionTimestamp or not is_initialized(claim) or len(nodes) != 1:
             return DONE
         now = self._context.clock.now()
         left = self._looked.get(key, -PERIOD) + PERIOD - now
@@ -101,8 +101,3 @@ def _shortfalls(claim: NodeClaim, node: Node) -> Iterator[str]:
 
 def _capacity(node: Node | None) -> object:
     return None if node is None else node.status.capacity
-
-
-def _is_initialized(claim: NodeClaim | None) -> bool:
-    stated = () if claim is None or claim.status is None else claim.status.conditions or ()
-    return any(each.type == "Initialized" and each.status == condition.TRUE for each in stated)

@@ -6,10 +6,11 @@ was launched. The record is an annotation, so that no other object has to be kep
 
 from collections.abc import Sequence
 
-from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
+from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.cloud import LaunchLogEntry
 from wainwright.cluster import Cluster
 from wainwright.controllers.cluster_cache import ClusterCache
+from wainwright.controllers.conditions import instance_id
 from wainwright.errors import KubernetesError, TemporarilyUnavailableError
 from wainwright.model.node_claim import LaunchRecord
 from wainwright.translate.nodeclaims import (
@@ -53,7 +54,7 @@ class NodeClaimLaunchLog:
         for claim in listed.items:
             record = launch_record_of(claim)
             if record is not None and record.batch == batch:
-                instance = _instance_id(claim)
+                instance = instance_id(claim)
                 entries.append(
                     LaunchLogEntry(
                         claim=claim.metadata.uid, launch_record=record, instance=instance
@@ -63,8 +64,4 @@ class NodeClaimLaunchLog:
 
 
 def _may_be_launched(claim: NodeClaim, replaces: LaunchRecord | None) -> bool:
-    return launch_record_of(claim) == replaces and not _instance_id(claim)
-
-
-def _instance_id(claim: NodeClaim) -> str:
-    return (claim.status or NodeClaimStatus()).providerID.rpartition("/")[2]
+    return launch_record_of(claim) == replaces and not instance_id(claim)

@@ -3,11 +3,11 @@
 from typing import Final
 
 from wainwright.api.karpenter.nodeclaim import NodeClaim
+from wainwright.clock import format_timestamp
 from wainwright.controllers import conditions as condition
 from wainwright.controllers.conditions import (
     ConditionSet,
     claim_conditions,
-    format_timestamp,
     instance_id,
 )
 from wainwright.controllers.context import ControllerContext

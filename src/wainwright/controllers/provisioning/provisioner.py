@@ -18,9 +18,10 @@ from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.api.wire import WireStruct
+from wainwright.clock import format_timestamp
 from wainwright.cloud import NodePoolCatalog
 from wainwright.controllers.cluster_cache import Change, ChangeHandler, metadata_of
-from wainwright.controllers.conditions import INITIALIZED, TRUE, format_timestamp
+from wainwright.controllers.conditions import is_initialized
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.nodeclaim.claim_creation import ClaimCreator
 from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
@@ -287,12 +288,7 @@ def _is_leaving(obj: WireStruct | None) -> bool:
 
 def _becomes_initialized(change: Change[NodeClaim]) -> bool:
     """Whether the node is now known as it is: it may have less room than planned."""
-    return _is_initialized(change.after) and not _is_initialized(change.before)
-
-
-def _is_initialized(claim: NodeClaim | None) -> bool:
-    written = claim.status.conditions if claim is not None and claim.status is not None else None
-    return any(each.type == INITIALIZED and each.status == TRUE for each in written or ())
+    return is_initialized(change.after) and not is_initialized(change.before)
 
 
 def _is_changed_pool(change: Change[NodePool]) -> bool:

@@ -6,7 +6,7 @@ import pytest
 from tests.support.controlled_cluster import pending_pod
 
 from wainwright.api.kubernetes.workloads import Pod
-from wainwright.controllers.conditions import format_timestamp
+from wainwright.clock import format_timestamp
 from wainwright.controllers.node.drain import DrainStep, drain_step, is_left_alone, seconds_to
 
 NOW = 1_767_225_600.0

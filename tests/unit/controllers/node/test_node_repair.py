@@ -15,7 +15,7 @@ from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.cluster import Node, NodeCondition
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.api.wire import ObjectMeta
-from wainwright.controllers.conditions import format_timestamp
+from wainwright.clock import format_timestamp
 from wainwright.controllers.settings import ControllerSettings
 from wainwright.metrics import NODECLAIMS_DISRUPTED, NODECLAIMS_UNHEALTHY
 from wainwright.model.labels import NODEPOOL

@@ -38,7 +38,7 @@ from wainwright.api.kubernetes.operations import (
 from wainwright.api.kubernetes.storage import PersistentVolumeClaim
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.api.wire import ObjectMeta
-from wainwright.controllers.conditions import format_timestamp
+from wainwright.clock import format_timestamp
 from wainwright.errors import KubernetesError, ServerUnavailableError
 from wainwright.metrics import (
     EVICTION_REQUESTS,

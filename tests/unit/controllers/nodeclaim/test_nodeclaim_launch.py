@@ -33,7 +33,7 @@ from wainwright.api.catalog_documents import UnavailableOffering
 from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
 from wainwright.api.kubernetes.cluster import Node, NodeSpec
 from wainwright.api.wire import Condition, ObjectMeta
-from wainwright.controllers.conditions import format_timestamp
+from wainwright.clock import format_timestamp
 from wainwright.controllers.nodeclaim.nodeclaim_lifecycle import NodeClaimLifecycle
 from wainwright.controllers.settings import ControllerSettings
 from wainwright.errors import ServerUnavailableError
