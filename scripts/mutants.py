@@ -1025,7 +1025,8 @@ def run_mutants(mutants: list[Mutant], court: MutantRunner) -> list[Verdict]:
     for number, mutant in enumerate(mutants, 1):
         verdicts.append(court.verdict(mutant))
         killed = sum(verdict.killed for verdict in verdicts)
-        progress(f"{number} of {len(mutants)} mutants, {killed} killed")
+        counts = f"{number} of {len(mutants)} mutants, {killed} killed"
+        progress(counts, line=number % 10 == 0)
     killers = {verdict.killer for verdict in verdicts if verdict.killer}
     broken = court.failing(sorted(killers))
     if broken:
@@ -1033,9 +1034,12 @@ def run_mutants(mutants: list[Mutant], court: MutantRunner) -> list[Verdict]:
     return [court.verdict(v.mutant, broken) if v.killer in broken else v for v in verdicts]
 
 
-def progress(text: str) -> None:
+def progress(text: str, *, line: bool = False) -> None:
+    """On a terminal always in place; elsewhere only what is worth a line of its own."""
     if sys.stderr.isatty():
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+    elif line:
+        print(text, file=sys.stderr, flush=True)
 
 
 # The report.
@@ -1119,7 +1123,7 @@ def main() -> None:
     fresh_tree()
     packages = [name for name in options.packages.split(",") if name]
     mutants = drawn(packages, options.seed, options.per_module)
-    progress("recording which tests execute which lines")
+    progress("recording which tests execute which lines, where that is not known", line=True)
     recorded = recording(options.record.resolve())
     if recorded.failed:
         left_out = ", ".join(recorded.failed)
