@@ -159,12 +159,12 @@ def planned_claims(
         if id(index) not in names:
             names[id(index)] = CatalogNames(index)
         if pool not in names_by_pool:
-            names_by_pool[pool] = _unused_names(pool, taken)
+            names_by_pool[pool] = unused_names(pool, taken)
         claims.append(_claim(draft, next(names_by_pool[pool]), names[id(index)], resources))
     return tuple(claims)
 
 
-def _unused_names(pool: str, taken: AbstractSet[str]) -> Iterator[str]:
+def unused_names(pool: str, taken: AbstractSet[str]) -> Iterator[str]:
     return (name for number in count(1) if (name := f"{pool}-{number}") not in taken)
 
 

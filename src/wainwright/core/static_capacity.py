@@ -8,19 +8,29 @@ flight.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 import msgspec
 
 from wainwright.core.disruption.cluster_changes import ClusterChanges
 from wainwright.core.plan import plan
 from wainwright.model.instance_type_index import InstanceTypeIndex
-from wainwright.model.labels import HOSTNAME, NODEPOOL
+from wainwright.model.labels import (
+    CAPACITY_TYPE,
+    HOSTNAME,
+    NODEPOOL,
+    ON_DEMAND,
+    RESERVED,
+    SPOT,
+    ZONE,
+)
 from wainwright.model.plan import (
     ExplainedPlan,
     PackingPolicy,
     Plan,
     PlannedNodeClaim,
     PlanOptions,
+    RemainingOptions,
     ReservationUsage,
 )
 from wainwright.model.pod import AffinityTerm, Pod, PodConstraints, PodSelector, SelectorRequirement
@@ -30,6 +40,7 @@ from wainwright.model.snapshot import NODES_LIMIT, Pool, Snapshot
 from wainwright.model.taints import Toleration, TolerationOperator
 
 Catalogs = Mapping[str, InstanceTypeIndex]
+CAPACITY_TYPES: Final = (ON_DEMAND, RESERVED, SPOT)
 ANY_TAINT = Toleration(operator=TolerationOperator.EXISTS)
 
 
@@ -106,6 +117,21 @@ def new_node_requests(
     given = msgspec.structs.replace(snapshot, pools=one_more, pods=())
     claims = plan_static_capacity(given, catalogs, options).claims
     return claims[0].requests if claims else {}
+
+
+def template_options(pool: Pool, index: InstanceTypeIndex) -> RemainingOptions:
+    """All that the template allows, whether or not it is on offer."""
+    requirements = pool.requirements
+    types = index.iter_types(index.compatible_types(requirements))
+    zones, capacity_types = (
+        tuple(value for value in values if requirements.allowed(key).admits(value))
+        for key, values in ((ZONE, index.zones), (CAPACITY_TYPE, CAPACITY_TYPES))
+    )
+    return RemainingOptions(
+        instance_types=tuple(sorted(each.name for each in types)),
+        zones=zones,
+        capacity_types=capacity_types,
+    )
 
 
 def _pool_state(

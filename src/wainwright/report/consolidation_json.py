@@ -5,7 +5,7 @@ from typing import Any
 
 from wainwright.core.disruption.budgets import DisruptionReason, evaluate_budgets
 from wainwright.core.disruption.candidates import Blocker, BlockerCode, Candidate
-from wainwright.core.disruption.commands import Command
+from wainwright.core.disruption.commands import Command, UnavailableReplacement
 from wainwright.core.disruption.drift import Drift
 from wainwright.core.disruption.preview import DisruptionPreview, HeldSaving, NodeOutcome
 from wainwright.messages.disruption import (
@@ -20,7 +20,7 @@ from wainwright.messages.formatting import join_first
 from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVATION_ID, ZONE
 from wainwright.model.snapshot import Node
 from wainwright.report.plan_input import PlanInput
-from wainwright.report.plan_json import claim_document
+from wainwright.report.plan_json import claim_document, options_document
 from wainwright.translate.disruption import format_duration
 
 Document = dict[str, Any]
@@ -50,7 +50,7 @@ def consolidation_document(
 
 def _replacements_by_node(commands: Iterable[Command]) -> dict[str, tuple[str, ...]]:
     return {
-        candidate.name: tuple(claim.name for claim in command.replacements)
+        candidate.name: command.replacement_names
         for command in commands
         for candidate in command.candidates
     }
@@ -61,9 +61,12 @@ def _command(step: int, command: Command) -> Document:
         "step": step,
         "method": command.method.value,
         "reason": command.reason.value,
-        "decision": "replace" if command.replacements else "delete",
+        "decision": "replace" if command.replacement_names else "delete",
         "candidates": [_candidate(each) for each in command.candidates],
-        "replacements": [claim_document(each) for each in command.replacements],
+        "replacements": [
+            *(claim_document(each) for each in command.replacements),
+            *(_unavailable(each) for each in command.unavailable),
+        ],
         "moves": [
             {"pod": move.pod, "from": move.source, "to": move.target}
             for move in sorted(command.moves(), key=lambda move: move.pod)
@@ -72,6 +75,25 @@ def _command(step: int, command: Command) -> Document:
         "pricePerHourAfter": command.price_after,
         "savingsPerHour": command.saving,
         "evictions": command.evictions,
+    }
+
+
+def _unavailable(replacement: UnavailableReplacement) -> Document:
+    """As a planned node, but nothing can be said of the instance."""
+    return {
+        "name": replacement.name,
+        "nodePool": replacement.node.pool,
+        "instanceType": None,
+        "zone": None,
+        "capacityType": None,
+        "reservationID": None,
+        "pricePerHour": None,
+        "feesPerHour": 0.0,
+        "round": 1,
+        "options": options_document(replacement.choices),
+        "requests": {},
+        "pods": list(replacement.pods),
+        "relaxed": [],
     }
 
 
@@ -187,7 +209,7 @@ def _summary(preview: DisruptionPreview, lower_bound: float | None) -> Document:
     managed = [node for node in preview.after.nodes if node.managed]
     after = sum(not node.deleting for node in managed)
     removed = sum(len(command.candidates) for command in preview.commands)
-    launched = sum(len(command.replacements) for command in preview.commands)
+    launched = sum(len(command.replacement_names) for command in preview.commands)
     bound = None if lower_bound is None else min(lower_bound, preview.price_after)
     return {
         "nodesBefore": len(managed) + removed - launched,

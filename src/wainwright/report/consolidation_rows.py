@@ -26,7 +26,14 @@ def answer(document: Document) -> str:
     launched = summary["nodesAfter"] - before + removed
     instead = f", {format_count(launched, 'node')} launched instead" if launched > 0 else ""
     go = f"{removed:,} of {format_count(before, 'node')} can go{instead}"
-    return f"{go}: {_saves(summary)}, {_pods_move(summary['evictions'])}"
+    moved = _pods_move(summary["evictions"])
+    if any(map(_has_unavailable, commands)):
+        return f"{go}: at a price that is not known, as nothing is on offer for it now, {moved}"
+    return f"{go}: {_saves(summary)}, {moved}"
+
+
+def _has_unavailable(command: Document) -> bool:
+    return any(each["pricePerHour"] is None for each in command["replacements"])
 
 
 def _is_taken(node: Document) -> bool:
@@ -96,15 +103,19 @@ def _command_title(command: Document) -> str:
     nodes, launched = len(command["candidates"]), len(command["replacements"])
     verb = "goes" if nodes == 1 else "go"
     instead = f", {format_count(launched, 'node')} launched instead" if launched else ""
-    saved = command["savingsPerHour"]
-    money = (
-        f"costs {format_hourly(-saved)} more"
-        if saved < -SMALLEST_SHOWN
-        else f"saves {format_hourly(max(saved, 0.0))}"
-    )
+    money = _money_of_command(command)
     reason = REASON_WORDS[command["reason"]]
     moved = _pods_move(command["evictions"])
     return f"{reason}: {format_count(nodes, 'node')} {verb}{instead}, {moved}, {money}"
+
+
+def _money_of_command(command: Document) -> str:
+    if _has_unavailable(command):
+        return "nothing of its template is on offer now"
+    saved = command["savingsPerHour"]
+    if saved < -SMALLEST_SHOWN:
+        return f"costs {format_hourly(-saved)} more"
+    return f"saves {format_hourly(max(saved, 0.0))}"
 
 
 def _first_nodes(nodes: list[Document], key: str) -> tuple[str, ...]:

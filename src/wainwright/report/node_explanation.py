@@ -72,7 +72,7 @@ def explain_node(given: PlanInput, preview: DisruptionPreview, name: str) -> Doc
     explainer = _NodeExplainer(given, preview)
     command = explainer.command_of(outcome)
     removal = explainer.removal(outcome, command)
-    replacements = () if command is None else tuple(each.name for each in command.replacements)
+    replacements = () if command is None else command.replacement_names
     change = None if _is_gone(outcome) else explainer.change(outcome, removal)
     document = node_document(outcome, replacements)
     return {
@@ -268,12 +268,16 @@ def _title_lines(
     if command is not None:
         step, others = preview.commands.index(command) + 1, len(command.candidates) - 1
         beside = f", with {format_count(others, 'other node')}" if others else ""
-        saved = (
-            f"saves {format_hourly(command.saving)}"
-            if command.saving >= 0
-            else f"costs {format_hourly(-command.saving)} more"
-        )
-        yield f"  by command {step} ({command.method.value}){beside}, which {saved}"
+        money = _money_of_command(command)
+        yield f"  by command {step} ({command.method.value}){beside}, which {money}"
+
+
+def _money_of_command(command: Command) -> str:
+    if command.unavailable:
+        return "asks for what is not on offer now"
+    if command.saving < 0:
+        return f"costs {format_hourly(-command.saving)} more"
+    return f"saves {format_hourly(command.saving)}"
 
 
 def _cost_lines(outcome: NodeOutcome) -> Iterator[str]:

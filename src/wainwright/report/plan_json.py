@@ -13,6 +13,7 @@ from wainwright.model.plan import (
     Plan,
     PlannedNodeClaim,
     RelaxedPods,
+    RemainingOptions,
     UnschedulableGroup,
 )
 from wainwright.model.reasons import NearestMiss, PoolVerdict
@@ -70,7 +71,7 @@ def claim_document(
     claim: PlannedNodeClaim, given_up: Mapping[str, tuple[str, ...]] | None = None
 ) -> Document:
     """A planned node; `given_up` has the relaxed preferences of its pods, where they are known."""
-    launch, choices = claim.launch, claim.choices
+    launch = claim.launch
     return {
         "name": claim.name,
         "nodePool": claim.pool,
@@ -81,18 +82,22 @@ def claim_document(
         "pricePerHour": launch.price,
         "feesPerHour": claim.fees,
         "round": claim.round,
-        "options": {
-            "instanceTypes": list(choices.instance_types),
-            "zones": list(choices.zones),
-            "capacityTypes": list(choices.capacity_types),
-            "reservationIDs": list(choices.reservation_ids),
-        },
+        "options": options_document(claim.choices),
         "requests": format_resources(claim.requests),
         "pods": list(claim.pods),
         "relaxed": [
             *claim.relaxed_min_values,
             *sorted({each for pod in claim.pods for each in (given_up or {}).get(pod, ())}),
         ],
+    }
+
+
+def options_document(choices: RemainingOptions) -> Document:
+    return {
+        "instanceTypes": list(choices.instance_types),
+        "zones": list(choices.zones),
+        "capacityTypes": list(choices.capacity_types),
+        "reservationIDs": list(choices.reservation_ids),
     }
 
 

@@ -7,12 +7,13 @@ are not up yet are deleted.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
 
 from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
+from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.cluster import Node, Taint
 from wainwright.cloud import NodePoolCatalog
 from wainwright.controllers import conditions as condition
@@ -22,7 +23,7 @@ from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.nodeclaim.claim_creation import ClaimCreator
 from wainwright.controllers.runtime import DONE, Again, Key, Result, WorkQueue
 from wainwright.core.disruption.budgets import DisruptionReason
-from wainwright.core.disruption.commands import Command
+from wainwright.core.disruption.commands import Command, Method
 from wainwright.errors import KubernetesError, ObjectNotFoundError
 from wainwright.messages.formatting import format_count, format_hourly
 from wainwright.metrics import (
@@ -92,7 +93,7 @@ class DisruptionQueue:
         with self._state.keep_pods(each.name for each in command.candidates):
             marked = await self._mark_all(command)
             if len(marked) < len(command.candidates):
-                if command.replacements or not marked:
+                if command.replacement_names or not marked:
                     await self._set_free(marked)
                     return False
                 command = msgspec.structs.replace(
@@ -161,20 +162,8 @@ class DisruptionQueue:
         A command that ends its nodes first launches nothing: the pods are planned when they have
         lost their node.
         """
-        planned = () if command.terminate_first else command.replacements
-        replaced = ",".join(claim_name(each.node) for each in command.candidates)
-        results = await asyncio.gather(
-            *(
-                self._creator.create(
-                    claim,
-                    catalogs[claim.pool],
-                    reason=command.reason.lower(),
-                    annotations={REPLACES_ANNOTATION: replaced},
-                )
-                for claim in planned
-            ),
-            return_exceptions=True,
-        )
+        creations = () if command.terminate_first else self._creations(command, catalogs)
+        results = await asyncio.gather(*creations, return_exceptions=True)
         created = [each for each in results if isinstance(each, NodeClaim)]
         failed = [each for each in results if isinstance(each, BaseException)]
         if not failed:
@@ -185,6 +174,32 @@ class DisruptionQueue:
             raise failed[0]
         LOG.warning("replacements could not be created: %s", failed[0])
         return None
+
+    def _creations(
+        self, command: Command, catalogs: Mapping[str, NodePoolCatalog]
+    ) -> Iterator[Awaitable[NodeClaim]]:
+        reason = command.reason.lower()
+        replaced = ",".join(claim_name(each.node) for each in command.candidates)
+        annotations = {REPLACES_ANNOTATION: replaced}
+        if command.method is Method.STATIC_DRIFT:
+            yield from self._static_creations(command, reason, annotations)
+            return
+        for claim in command.replacements:
+            yield self._creator.create(
+                claim, catalogs[claim.pool], reason=reason, annotations=annotations
+            )
+
+    def _static_creations(
+        self, command: Command, reason: str, annotations: Mapping[str, str]
+    ) -> Iterator[Awaitable[NodeClaim]]:
+        """Claims of the template as it stands, whether or not it is on offer now."""
+        requests = command.replacements[0].requests if command.replacements else {}
+        for candidate in command.candidates:
+            pool = self._cache.get(NodePool, candidate.node.pool or "")
+            assert pool is not None, "candidates have a NodePool"
+            yield self._creator.create_static(
+                pool, requests, reason=reason, annotations=annotations
+            )
 
     # Waiting, and the end
 
@@ -303,7 +318,7 @@ class DisruptionQueue:
     async def _report_start(self, command: Command, replacements: list[NodeClaim]) -> None:
         text = describe_command(command)
         LOG.info("%s: %s", command.method, text)
-        decision = "replace" if command.replacements else "delete"
+        decision = "replace" if command.replacement_names else "delete"
         self._context.metrics.add(
             DISRUPTION_DECISIONS,
             decision="terminate-first" if command.terminate_first else decision,
@@ -355,11 +370,10 @@ def describe_command(command: Command) -> str:
         if saving < 0 and command.reason is DisruptionReason.DRIFTED
         else f"(savings: {format_hourly(max(0.0, saving))})"
     )
-    if not command.replacements:
+    if not command.replacement_names:
         return f"delete: [{nodes}] {money}"
-    return (
-        f"replace: [{nodes}] -> [{format_count(len(command.replacements), 'replacement')}] {money}"
-    )
+    launched = format_count(len(command.replacement_names), "replacement")
+    return f"replace: [{nodes}] -> [{launched}] {money}"
 
 
 def claim_name(node: ModelNode) -> str:

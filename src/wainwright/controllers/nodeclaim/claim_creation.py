@@ -54,12 +54,19 @@ class ClaimCreator:
         self._count(claim.pool, reason, is_relaxed=bool(claim.relaxed_min_values))
         return made
 
-    async def create_static(self, pool: NodePool, requests: Resources) -> NodeClaim:
+    async def create_static(
+        self,
+        pool: NodePool,
+        requests: Resources,
+        *,
+        reason: str = STATIC_REASON,
+        annotations: Mapping[str, str] | None = None,
+    ) -> NodeClaim:
         """A claim of the template as it stands, whether or not it can be launched now."""
-        annotations = pool_hash_annotations(translate_pool(pool))
-        made = template_claim(pool, requests, annotations)
+        hashes = pool_hash_annotations(translate_pool(pool))
+        made = template_claim(pool, requests, {**hashes, **(annotations or {})})
         created = await self._cache.create(self._with_owner(made, pool))
-        self._count(pool.metadata.name, STATIC_REASON)
+        self._count(pool.metadata.name, reason)
         return created
 
     def _count(self, pool: str, reason: str, *, is_relaxed: bool = False) -> None:

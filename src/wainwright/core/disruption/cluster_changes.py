@@ -61,13 +61,17 @@ class ClusterChanges:
         removed: Iterable[str],
         placements: Sequence[NodeAssignment],
         replacements: Sequence[PlannedNodeClaim],
+        other_nodes: Iterable[Node] = (),
     ) -> Snapshot:
-        """The nodes are gone, their pods are where they were placed, and replacements are there."""
+        """The nodes are gone, their pods are where they were placed, and replacements are there,
+        besides nodes of which nobody can say what they will be.
+        """
         gone = set(removed)
         pods = {pod.key: pod for node in snapshot.nodes if node.name in gone for pod in node.pods}
         kept = [node for node in snapshot.nodes if node.name not in gone]
         new_nodes = [self._node(claim, pods, in_flight=False) for claim in replacements]
-        return self._changed(snapshot, [*_with_pods(kept, placements, pods), *new_nodes])
+        nodes = _with_pods([*kept, *other_nodes], placements, pods)
+        return self._changed(snapshot, [*nodes, *new_nodes])
 
     def _changed(self, snapshot: Snapshot, nodes: Sequence[Node]) -> Snapshot:
         in_use: dict[str, dict[str, int]] = defaultdict(dict)
@@ -102,6 +106,25 @@ class ClusterChanges:
                 expire_after=pool.disruption.expire_after,
             ),
         )
+
+
+def unknown_node(replaced: Node, pool: Pool, name: str) -> Node:
+    """In place of a node, one of the same NodePool that nobody can launch now: as large, but
+    without an instance type, and so without a price.
+    """
+    labels = {**replaced.labels, **pool.labels, HOSTNAME: name}
+    labels.pop(INSTANCE_TYPE, None)
+    return msgspec.structs.replace(
+        replaced,
+        name=name,
+        labels=labels,
+        taints=pool.taints,
+        pods=(),
+        initialized=False,
+        launched=False,
+        reservation_id=None,
+        claim=NodeClaimState(name=name, conditions=NOT_DRIFTED),
+    )
 
 
 def _labels(claim: PlannedNodeClaim, pool: Pool, instance_type: InstanceType) -> dict[str, str]:

@@ -14,8 +14,13 @@ from wainwright.core.disruption.replacement import ReplacementRules
 from wainwright.core.removal_simulation import RemovalSimulation
 from wainwright.model.disruption import NO_MINIMUM_SAVING, MinimumSaving
 from wainwright.model.instance_type_index import InstanceTypeIndex
-from wainwright.model.plan import DEFAULT_PLAN_OPTIONS, PlannedNodeClaim, PlanOptions
-from wainwright.model.snapshot import Snapshot
+from wainwright.model.plan import (
+    DEFAULT_PLAN_OPTIONS,
+    PlannedNodeClaim,
+    PlanOptions,
+    RemainingOptions,
+)
+from wainwright.model.snapshot import Node, Snapshot
 
 MAX_NODES_PER_COMMAND: Final = 100
 LOOK_AHEAD_NODES: Final = 10_000
@@ -98,6 +103,23 @@ class PodMove(msgspec.Struct, frozen=True, kw_only=True):
     """The name of a node, or of a replacement."""
 
 
+class UnavailableReplacement(msgspec.Struct, frozen=True, kw_only=True):
+    """A node of a static NodePool's template of which nothing is on offer now.
+
+    Static drift asks for it all the same; if its launch fails, the command is rolled back.
+    """
+
+    node: Node
+    """As which it counts: the node that it replaces, without instance type and price."""
+    choices: RemainingOptions
+    """All that the template allows."""
+    pods: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.node.name
+
+
 class Command(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes to be removed, once their replacements are up."""
 
@@ -105,10 +127,17 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     reason: DisruptionReason
     candidates: tuple[Candidate, ...]
     replacements: tuple[PlannedNodeClaim, ...] = ()
+    unavailable: tuple[UnavailableReplacement, ...] = ()
+    """Replacements as well; only of static drift."""
     simulation: RemovalSimulation = RemovalSimulation()
     """Where the pods go."""
     terminate_first: bool = False
     """Whether the nodes go first: their replacements need the reservations that they hold."""
+
+    @property
+    def replacement_names(self) -> tuple[str, ...]:
+        planned = tuple(claim.name for claim in self.replacements)
+        return planned + tuple(each.name for each in self.unavailable)
 
     @property
     def price_before(self) -> float:
@@ -116,6 +145,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def price_after(self) -> float:
+        """Without those of which nothing is on offer."""
         return sum(claim.launch.price for claim in self.replacements)
 
     @property
@@ -142,6 +172,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
         sources = {pod.key: each.name for each in self.candidates for pod in each.pods}
         targets = [(each.node, each.pods) for each in self.simulation.placements]
         targets += [(claim.name, claim.pods) for claim in self.replacements]
+        targets += [(each.name, each.pods) for each in self.unavailable]
         for target, pods in targets:
             for pod in pods:
                 yield PodMove(pod=pod, source=sources[pod], target=target)

@@ -26,6 +26,7 @@ from wainwright.core.disruption.commands import (
 )
 from wainwright.core.disruption.disruption_pass import DisruptionPass
 from wainwright.core.disruption.replacement import ROUNDING
+from wainwright.model.plan import NodeAssignment
 
 MAX_COMMANDS: Final = 1000
 NEARLY_AS_MUCH: Final = 0.01
@@ -167,10 +168,15 @@ def after_command(looked: DisruptionPass, command: Command) -> DisruptionInput:
     given = looked.given
     changes = ClusterChanges(given.snapshot.pools, given.catalogs)
     removed = [candidate.name for candidate in command.candidates]
+    unavailable = [NodeAssignment(node=each.name, pods=each.pods) for each in command.unavailable]
     snapshot = changes.after_removal(
-        looked.snapshot, removed, command.simulation.placements, command.replacements
+        looked.snapshot,
+        removed,
+        [*command.simulation.placements, *unavailable],
+        command.replacements,
+        [each.node for each in command.unavailable],
     )
-    taken = looked.snapshot.taken_names | {claim.name for claim in command.replacements}
+    taken = looked.snapshot.taken_names.union(command.replacement_names)
     return msgspec.structs.replace(
         given,
         snapshot=msgspec.structs.replace(snapshot, claims=taken),

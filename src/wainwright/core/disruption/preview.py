@@ -170,7 +170,7 @@ def _outcomes(
     for candidate in first.candidates:
         command = gone.get(candidate.name)
         if command is not None:
-            fate = Fate.REPLACED if command.replacements else Fate.REMOVED
+            fate = Fate.REPLACED if command.replacement_names else Fate.REMOVED
             yield NodeOutcome(candidate=candidate, fate=fate, code=command.reason.lower())
         elif following is not None and candidate.name in taken_next:
             code = following.reason.lower()

@@ -5,18 +5,28 @@ limits.nodes beside the nodes that they replace. What pods need does not matter 
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import TypeVar
 
 import msgspec
 
 from wainwright.core.disruption.budgets import DisruptionReason
 from wainwright.core.disruption.candidates import Candidate
-from wainwright.core.disruption.cluster_changes import Catalogs, ClusterChanges
-from wainwright.core.disruption.commands import Command, DisruptionOptions, Method
+from wainwright.core.disruption.cluster_changes import Catalogs, ClusterChanges, unknown_node
+from wainwright.core.disruption.commands import (
+    Command,
+    DisruptionOptions,
+    Method,
+    UnavailableReplacement,
+)
+from wainwright.core.plan_builder import unused_names
 from wainwright.core.removal_simulation import ClusterSimulator, RemovalSimulation
-from wainwright.core.static_capacity import plan_static_capacity
-from wainwright.model.plan import Plan, PlannedNodeClaim
+from wainwright.core.static_capacity import plan_static_capacity, template_options
+from wainwright.model.plan import ClusterLimits, Plan, PlannedNodeClaim, PlanOptions
 from wainwright.model.snapshot import NODES_LIMIT, Pool, Snapshot
+
+Replacement = TypeVar("Replacement", PlannedNodeClaim, UnavailableReplacement)
 
 
 class StaticDriftReplacer:
@@ -30,10 +40,34 @@ class StaticDriftReplacer:
         pools = {each.pool.name: each.pool for each in drifted if each.pool is not None}
         for pool in pools.values():
             own = [each for each in drifted if each.node.pool == pool.name][: self._room(pool)]
-            claims = self._plan(pool, len(own)) if own else ()
-            if claims:
-                return self._command(own[: len(claims)], claims)
+            command = self._replace_of_pool(pool, own) if own else None
+            if command is not None:
+                return command
         return None
+
+    def _replace_of_pool(self, pool: Pool, own: Sequence[Candidate]) -> Command | None:
+        claims = self._plan(pool, len(own), self._options.plan)
+        # What is not on offer is asked for all the same. What the cluster's limits do not leave
+        # room for is not: the command would exceed them.
+        unlimited = msgspec.structs.replace(self._options.plan, cluster_limits=ClusterLimits())
+        offered = claims if len(claims) == len(own) else self._plan(pool, len(own), unlimited)
+        lacking = own[len(offered) :] if len(claims) == len(offered) else []
+        if not claims and not lacking:
+            return None
+        names = {claim.name for claim in claims} | self._snapshot.taken_names
+        unavailable = self._unavailable(pool, lacking, names)
+        return self._command([*own[: len(claims)], *lacking], claims, unavailable)
+
+    def _unavailable(
+        self, pool: Pool, candidates: Sequence[Candidate], taken: AbstractSet[str]
+    ) -> tuple[UnavailableReplacement, ...]:
+        if not candidates:
+            return ()
+        choices = template_options(pool, self._catalogs[pool.name])
+        return tuple(
+            UnavailableReplacement(node=unknown_node(each.node, pool, name), choices=choices)
+            for each, name in zip(candidates, unused_names(pool.name, taken), strict=False)
+        )
 
     def _room(self, pool: Pool) -> int:
         """How many nodes may stand beside those there are; none while there are too many."""
@@ -44,21 +78,24 @@ class StaticDriftReplacer:
         limit = pool.limits.get(NODES_LIMIT)
         return self._options.max_nodes if limit is None else max(0, limit - len(members))
 
-    def _plan(self, pool: Pool, count: int) -> tuple[PlannedNodeClaim, ...]:
+    def _plan(self, pool: Pool, count: int, options: PlanOptions) -> tuple[PlannedNodeClaim, ...]:
         """Nodes of the template, as if so many replicas were missing."""
         running = Counter(node.pool for node in self._snapshot.nodes if not node.deleting)
         wanted = msgspec.structs.replace(pool, replicas=running[pool.name] + count)
         snapshot = msgspec.structs.replace(self._snapshot, pools=(wanted,), pods=())
-        return plan_static_capacity(snapshot, self._catalogs, self._options.plan).claims
+        return plan_static_capacity(snapshot, self._catalogs, options).claims
 
     def _command(
-        self, candidates: Sequence[Candidate], claims: tuple[PlannedNodeClaim, ...]
+        self,
+        candidates: Sequence[Candidate],
+        claims: tuple[PlannedNodeClaim, ...],
+        unavailable: tuple[UnavailableReplacement, ...],
     ) -> Command:
         """Pods go wherever there is room once the new nodes are there."""
-        planned = Plan(claims=claims, placements=(), unplaced=(), reservations=())
-        changes = ClusterChanges(self._snapshot.pools, self._catalogs)
-        snapshot = changes.after_plan(self._snapshot, planned)
-        simulator = ClusterSimulator(snapshot, self._catalogs, self._options.plan)
+        new_names = {claim.name for claim in claims} | {each.name for each in unavailable}
+        simulator = ClusterSimulator(
+            self._with_new_nodes(claims, unavailable), self._catalogs, self._options.plan
+        )
         simulation = simulator.remove_nodes([each.name for each in candidates])
         placed = {each.node: each.pods for each in simulation.placements}
         return Command(
@@ -66,12 +103,24 @@ class StaticDriftReplacer:
             reason=DisruptionReason.DRIFTED,
             candidates=tuple(candidates),
             replacements=tuple(_with_pods(claim, placed) for claim in claims),
-            simulation=_without(simulation, {claim.name for claim in claims}),
+            unavailable=tuple(_with_pods(each, placed) for each in unavailable),
+            simulation=_without(simulation, new_names),
         )
 
+    def _with_new_nodes(
+        self,
+        claims: tuple[PlannedNodeClaim, ...],
+        unavailable: Iterable[UnavailableReplacement],
+    ) -> Snapshot:
+        planned = Plan(claims=claims, placements=(), unplaced=(), reservations=())
+        changes = ClusterChanges(self._snapshot.pools, self._catalogs)
+        snapshot = changes.after_plan(self._snapshot, planned)
+        nodes = (*snapshot.nodes, *(each.node for each in unavailable))
+        return msgspec.structs.replace(snapshot, nodes=nodes)
 
-def _with_pods(claim: PlannedNodeClaim, placed: Mapping[str, tuple[str, ...]]) -> PlannedNodeClaim:
-    return msgspec.structs.replace(claim, pods=placed.get(claim.name, ()))
+
+def _with_pods(each: Replacement, placed: Mapping[str, tuple[str, ...]]) -> Replacement:
+    return msgspec.structs.replace(each, pods=placed.get(each.name, ()))
 
 
 def _without(simulation: RemovalSimulation, names: set[str]) -> RemovalSimulation:
