@@ -141,9 +141,13 @@ class MetricsRegistry:
 def _key(metric: Metric, labels: dict[str, str], kind: MetricKind) -> MetricLabelValues:
     if metric.kind is not kind:
         raise ValueError(f"{metric.name} is a {metric.kind.value}, not a {kind.value}")
-    if set(labels) != set(metric.labels):
-        raise ValueError(f"{metric.name} has the labels {metric.labels}, found {tuple(labels)}")
-    return tuple(labels[name] for name in metric.labels)
+    # Gauges are set with every change of a pod: no sets are built for the usual case.
+    if len(labels) == len(metric.labels):
+        try:
+            return tuple([labels[name] for name in metric.labels])
+        except KeyError:
+            pass
+    raise ValueError(f"{metric.name} has the labels {metric.labels}, found {tuple(labels)}")
 
 
 def _histogram_lines(

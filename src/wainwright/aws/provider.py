@@ -293,7 +293,7 @@ class ProviderComponents:
         )
         launch_contexts = LaunchContextProvider(catalog_deps)
         dry_run_templates = LaunchDryRunTemplates(
-            self.templates, self.cluster_context, launch_contexts.build_uncached
+            self.templates, self.cluster_context, launch_contexts.build_for_dry_run
         )
         self.resolver = NodeClassResolver(
             self._services, options.cluster, self.clock, self.availability, dry_run_templates

@@ -6,6 +6,7 @@ or changed, not when another part is.
 """
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -93,6 +94,9 @@ def admit_custom_parts(
     `old` is the object that they are a change of.
     """
     schema = object_schema(resource.type)
+    status = values.get("status")
+    if old is not None and isinstance(status, dict) and _is_judged_by_fields(resource, values):
+        return {"status": _admitted_status(resource, name, status, old)}
     properties = schema["properties"]
     whole = {key: properties[key] for key in values if key != "metadata"}
     # The rules of the object itself refer to its spec; a change of the status does not run them.
@@ -102,6 +106,38 @@ def admit_custom_parts(
     if errors := _refused(validate_schema(admitted, judged, (), **before)):
         raise invalid_object(resource, name, errors)
     return {key: admitted.get(key) for key in values}
+
+
+def _is_judged_by_fields(resource: ApiResource, values: Mapping[str, Any]) -> bool:
+    """Whether only a status is changed, and no CEL rule may look at all of it."""
+    return values.keys() == {"status"} and not _has_status_rules(resource.type)
+
+
+@cache
+def _has_status_rules(kind: type[WireStruct]) -> bool:
+    status = object_schema(kind)["properties"]["status"]
+    return "x-kubernetes-validations" in msgspec.json.encode(status).decode()
+
+
+def _admitted_status(
+    resource: ApiResource, name: str, status: dict[str, Any], old: WireStruct
+) -> dict[str, Any]:
+    """A changed status, of which only the changed fields are judged.
+
+    Conditions and times of NodeClaims change with nearly every pod: judging the whole object each
+    time took an eighth of a simulated day.
+    """
+    schema = object_schema(resource.type)["properties"]["status"]
+    admitted: dict[str, Any] = apply_defaults(status, schema)
+    before = msgspec.to_builtins(getattr(old, "status", None)) or {}
+    judged = {
+        key: value
+        for key, value in admitted.items()
+        if key in schema.get("required", ()) or key not in before or before[key] != value
+    }
+    if errors := _refused(validate_schema(judged, schema, ("status",))):
+        raise invalid_object(resource, name, errors)
+    return admitted
 
 
 def _defaulted_body(obj: WireStruct, schema: dict[str, Any]) -> dict[str, Any]:

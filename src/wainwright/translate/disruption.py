@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Final, Protocol
 
 from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
@@ -48,6 +49,7 @@ UNIT_SECONDS: Final = {
 }
 
 
+@lru_cache(maxsize=1024)  # every claim and node has one, and nearly all the same
 def parse_duration(text: str | None) -> float | None:
     """Seconds of a Go duration such as 1h30m; None for Never, and for what is none."""
     if not text or text == NEVER:

@@ -301,6 +301,7 @@ class LaunchContextProvider:
         self._catalog_deps = catalog_deps
         self._overrides = CatalogOverrides()
         self._cached: dict[str, _CachedCatalogs] = {}
+        self._dry_runs: dict[str, tuple[tuple[Any, ...], LaunchContext]] = {}
         self._compilers: dict[str, IndexCompiler] = {}
         self._offered: dict[str, tuple[_OfferedTypesKey, OfferedTypes]] = {}
         """By NodePool: every claim of it is compared with the same."""
@@ -310,6 +311,7 @@ class LaunchContextProvider:
         names = set(classes)
         self._overrides = overrides
         self._cached = {name: cached for name, cached in self._cached.items() if name in names}
+        self._dry_runs = {name: made for name, made in self._dry_runs.items() if name in names}
         self._compilers = {name: each for name, each in self._compilers.items() if name in names}
 
     def get(
@@ -351,17 +353,27 @@ class LaunchContextProvider:
         labels = {} if declared is None else declared.labels
         return CatalogScope(node_class=without_status(node_class), pool=pool, labels=labels)
 
-    def build_uncached(
+    def build_for_dry_run(
         self, node_class: EC2NodeClass, resolved: ResolvedNodeClass
     ) -> LaunchContext:
-        """Without a NodePool: for the dry runs of a class that is not ready yet."""
+        """Without a NodePool, as the class may not be ready yet; the last one is kept, as a class
+        that does not change is tried out every half hour.
+        """
+        builder_key, cached = (
+            self._builder_key(node_class, resolved),
+            self._dry_runs.get(resolved.name),
+        )
+        if cached is not None and cached[0] == (builder_key, resolved):
+            return cached[1]
         scope = CatalogScope(node_class=without_status(node_class))
-        cached = self._cached.get(resolved.name)
-        if cached is not None and cached.builder_key == self._builder_key(node_class, resolved):
-            builder = cached.builder
+        catalogs = self._cached.get(resolved.name)
+        if catalogs is not None and catalogs.builder_key == builder_key:
+            builder = catalogs.builder
         else:
             builder = self._catalog_builder(node_class, resolved)
-        return self._launch_context(builder.build(scope), scope, resolved)
+        made = self._launch_context(builder.build(scope), scope, resolved)
+        self._dry_runs[resolved.name] = (builder_key, resolved), made
+        return made
 
     def _current(self, node_class: EC2NodeClass, resolved: ResolvedNodeClass) -> _CachedCatalogs:
         """Counts change with every launch: for these alone the layers below are kept."""
