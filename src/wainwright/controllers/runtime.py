@@ -238,29 +238,58 @@ class LearntChanges:
             callback()
 
 
-class PollGate:
-    """Wakes polls only where they can find something new: at the same moments as plain polling
-    would, but not at those before which nothing has changed.
+class ChangeSignal:
+    """The changes of a feed, for the polls of all controllers: a change for which nothing rests
+    costs one call, and not one for each controller.
     """
 
-    def __init__(self, queue: WorkQueue, clock: Clock, feed: ChangeFeed) -> None:
-        self._queue, self._clock, self._feed = queue, clock, feed
-        self._resting: dict[Key, tuple[float, float]] = {}
-        """Time of the last look and period, of keys that wait for a change."""
-        self._last_change = clock.now()
-        feed.on_change(self._wake)
+    def __init__(self, feed: ChangeFeed, clock: Clock) -> None:
+        self._feed, self._clock = feed, clock
+        self._waiting: list[Callable[[], None]] = []
+        self.last_change = clock.now()
+        feed.on_change(self._changed)
 
     @property
     def revision(self) -> int:
         return self._feed.revision
 
+    def wait(self, callback: Callable[[], None]) -> None:
+        """Calls it with the next change, once."""
+        self._waiting.append(callback)
+
+    def _changed(self) -> None:
+        self.last_change = self._clock.now()
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            for callback in waiting:
+                callback()
+
+
+class PollGate:
+    """Wakes polls only where they can find something new: at the same moments as plain polling
+    would, but not at those before which nothing has changed.
+    """
+
+    def __init__(self, queue: WorkQueue, clock: Clock, signal: ChangeSignal) -> None:
+        self._queue, self._clock, self._signal = queue, clock, signal
+        self._resting: dict[Key, tuple[float, float]] = {}
+        """Time of the last look and period, of keys that wait for a change."""
+        self._is_waiting = False
+
+    @property
+    def revision(self) -> int:
+        return self._signal.revision
+
     def rest(self, key: Key, poll: Poll, looked: float, revision: int) -> None:
         """`looked`, `revision`: when the look began, and what it saw."""
-        is_remembered = looked - self._last_change <= poll.memory and poll.memory > 0
-        if self._feed.revision != revision or is_remembered:
+        is_remembered = looked - self._signal.last_change <= poll.memory and poll.memory > 0
+        if self._signal.revision != revision or is_remembered:
             self._queue.add_after(key, looked + poll.period - self._clock.now(), is_poll=True)
             return
         self._resting[key] = looked, poll.period
+        if not self._is_waiting:
+            self._is_waiting = True
+            self._signal.wait(self._wake)
         if poll.due is not None and poll.due > looked:
             left = self._next_tick(looked, poll.period, poll.due)
             self._queue.add_after(key, left, is_poll=True)
@@ -269,9 +298,7 @@ class PollGate:
         self._resting.pop(key, None)
 
     def _wake(self) -> None:
-        self._last_change = self._clock.now()
-        if not self._resting:
-            return
+        self._is_waiting = False
         resting, self._resting = self._resting, {}
         for key, (looked, period) in resting.items():
             left = self._next_tick(looked, period, self._clock.now())
@@ -294,11 +321,11 @@ class Controller:
         *,
         workers: int = 1,
         seed: int | str = 0,
-        feed: ChangeFeed | None = None,
+        signal: ChangeSignal | None = None,
     ) -> None:
         self.name = reconciler.name
         self.queue = WorkQueue()
-        self._polls = None if feed is None else PollGate(self.queue, clock, feed)
+        self._polls = None if signal is None else PollGate(self.queue, clock, signal)
         self._reconciler, self._clock, self._metrics = reconciler, clock, metrics
         self._backoff = Backoff(f"{seed} {self.name}")
         self._free_workers = asyncio.Semaphore(workers)
@@ -400,7 +427,8 @@ class ControllerRuntime:
         seed: int | str = 0,
         feed: ChangeFeed | None = None,
     ) -> None:
-        self._clock, self._metrics, self._seed, self._feed = clock, metrics, seed, feed
+        self._clock, self._metrics, self._seed = clock, metrics, seed
+        self._signal = None if feed is None else ChangeSignal(feed, clock)
         self._controllers: dict[str, Controller] = {}
         self._stopped = asyncio.Event()
 
@@ -413,7 +441,7 @@ class ControllerRuntime:
             self._metrics,
             workers=workers,
             seed=self._seed,
-            feed=self._feed,
+            signal=self._signal,
         )
         self._controllers[reconciler.name] = controller
         reconciler.watch(controller.queue)
