@@ -309,10 +309,14 @@ def test_a_reservation_begins_and_ends_by_itself() -> None:
 
 @pytest.mark.parametrize(
     "event",
-    [{"unavailable": {"zone": "us-west-2z"}}, {"price": {"instanceType": "zz.*", "factor": 2}}],
+    [
+        {"unavailable": {"instanceType": "vt1.*", "zone": "us-west-2b"}},
+        {"price": {"instanceType": "vt1.*", "zone": "us-west-2b", "factor": 2}},
+    ],
 )
 def test_offerings_that_nobody_has_are_a_warning(event: dict[str, Any]) -> None:
-    finished = play(scenario(events=[{"at": "1m", **event}]))
+    sold = cloud(instanceTypes=["c5.large", "vt1.3xlarge"])
+    finished = play(scenario(sold, events=[{"at": "1m", **event}]))
 
     (warning,) = finished.result.warnings
     assert "EC2 has no such offering" in warning

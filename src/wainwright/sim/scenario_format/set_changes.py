@@ -12,10 +12,21 @@ from typing import Any, Final
 
 import msgspec
 
-from wainwright.api.field_error import FieldPath, PathStep, did_you_mean, format_field_path
+from wainwright.api.field_error import (
+    UNKNOWN_FIELD,
+    FieldPath,
+    PathStep,
+    did_you_mean,
+    format_field_path,
+)
 from wainwright.errors import UsageError
-from wainwright.manifests.cluster_manifests import DEFAULT_CLASS, NAMED_BY_DEFAULT
-from wainwright.manifests.documents import ManifestDocument
+from wainwright.manifests.cluster_manifests import (
+    DEFAULT_CLASS,
+    NAMED_BY_DEFAULT,
+    read_loaded_manifests,
+)
+from wainwright.manifests.documents import LoadedManifests, ManifestDocument, ReadOptions
+from wainwright.manifests.problems import InvalidInput, Problem
 from wainwright.manifests.yaml_reader import UnreadableDocument, parse_yaml
 
 STEP: Final = re.compile(r'\.?([^.\[\]"=]+)|\[([0-9]+)\]|\["([^"]+)"\]')
@@ -107,18 +118,49 @@ def apply_changes(
 ) -> None:
     """Changes the values of the documents; raises UsageError for what is not there."""
     for change in changes:
-        targets = [scenario] if not change.kind else _find(change, manifests)
+        targets = [scenario] if not change.kind else find_changed(change, manifests)
         for document in targets:
             document.value = _replaced(document.value, change.path, change)
 
 
-def _find(change: SetChange, manifests: Sequence[ManifestDocument]) -> list[ManifestDocument]:
+def find_changed(
+    change: SetChange, manifests: Sequence[ManifestDocument]
+) -> list[ManifestDocument]:
+    """The manifests that the change names; raises UsageError where there is none."""
     found = [each for each in manifests if _is_meant(change, each.value)]
     if not found:
         names = [f"{kind}/{name}" for kind, _, name in map(_identity, _objects(manifests))]
         hint = did_you_mean(f"{change.kind}/{change.name}", names)
         raise UsageError(f"--set {change.text}: there is no {change.object}", hint)
     return found
+
+
+def unknown_changed_fields(change: SetChange, document: ManifestDocument) -> list[Problem]:
+    """Fields on the path of the change that the kind does not have."""
+    loaded = LoadedManifests()
+    loaded.documents.append(document)
+    try:
+        read_loaded_manifests(loaded, ReadOptions(refuse_unknown_fields=True))
+    except InvalidInput as error:
+        path = format_field_path((*document.base, *change.path))
+        return [
+            given_by_change(each, change)
+            for each in error.report.errors
+            if each.message == UNKNOWN_FIELD and _is_on_path(each.path, path)
+        ]
+    return []
+
+
+def _is_on_path(field: str, path: str) -> bool:
+    """Whether one of them is the other, or within it."""
+    shorter, longer = sorted((field, path), key=len)
+    return longer == shorter or longer.startswith((f"{shorter}.", f"{shorter}["))
+
+
+def given_by_change(problem: Problem, change: SetChange) -> Problem:
+    hint = f"this value was given by --set {change.text}"
+    text = f"{problem.hint}; {hint}" if problem.hint else hint
+    return msgspec.structs.replace(problem, hint=text)
 
 
 def _objects(manifests: Iterable[ManifestDocument]) -> list[dict[str, Any]]:
