@@ -65,6 +65,7 @@ def disruption_options(settings: SimulationSettings) -> DisruptionOptions:
         max_nodes=settings.max_nodes_per_command,
         minimum_saving=settings.minimum_saving,
         terminate_first_drift=gates["TerminateFirstDrift"],
+        balanced_k=settings.balanced_k,
     )
 
 

@@ -35,6 +35,8 @@ HINT: Final = (
     "NodePool/default:spec.disruption.consolidationPolicy=WhenEmpty"
 )
 
+SWEEP_HINT: Final = "write it as spec.settings.minimumSaving=0,5%,10%"
+
 
 class SetChange(msgspec.Struct, frozen=True, kw_only=True):
     """One value at one path; of a manifest where it names one."""
@@ -52,15 +54,15 @@ class SetChange(msgspec.Struct, frozen=True, kw_only=True):
         return "/".join(part for part in (self.kind, self.namespace, self.name) if part)
 
 
-def parse_change(text: str) -> SetChange:
+def parse_change(text: str, option: str = "--set") -> SetChange:
     """Raises UsageError."""
     place, equals, value = _split(text)
     if not equals:
-        raise UsageError(f"--set {text} has no value", HINT)
+        raise UsageError(f"{option} {text} has no value", HINT)
     target, colon, path = place.rpartition(":")
     kind, namespace, name = _split_object(target) if colon else ("", "", "")
     if colon and not (kind and name):
-        raise UsageError(f"--set {text}: {target!r} is no object", HINT)
+        raise UsageError(f"{option} {text}: {target!r} is no object", HINT)
     return SetChange(
         text=text,
         kind=kind,
@@ -111,6 +113,48 @@ def _parse_value(value: str, text: str) -> Any:
     except UnreadableDocument as error:
         raise UsageError(f"--set {text}: {error.message}", "quote it if it is text") from None
     return documents[0] if documents else None
+
+
+class SweepPath(msgspec.Struct, frozen=True, kw_only=True):
+    """`--sweep PATH=VALUE,VALUE`: the values that a path takes, one after the other."""
+
+    path: str
+    values: tuple[str, ...]
+
+    @property
+    def changes(self) -> list[str]:
+        """As `--set` takes them."""
+        return [f"{self.path}={value}" for value in self.values]
+
+
+def parse_sweep(text: str) -> SweepPath:
+    """Raises UsageError."""
+    place, _, values = _split(text)
+    found = [each.strip() for each in _split_values(values)]
+    if not place or not values or "" in found:
+        raise UsageError(f"--sweep {text} has no list of values", SWEEP_HINT)
+    if len(set(found)) < max(len(found), 2):
+        raise UsageError(f"--sweep {text} does not name several values", SWEEP_HINT)
+    sweep = SweepPath(path=place, values=tuple(found))
+    for change in sweep.changes:
+        parse_change(change, "--sweep")
+    return sweep
+
+
+def _split_values(text: str) -> list[str]:
+    """At commas that are in no list, mapping or quoted text."""
+    values, depth, quote = [""], 0, ""
+    for character in text:
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "\"'":
+            quote = character
+        depth += (character in "[{") - (character in "]}") if not quote else 0
+        if character == "," and not depth and not quote:
+            values.append("")
+        else:
+            values[-1] += character
+    return values
 
 
 def apply_changes(
