@@ -18,6 +18,7 @@ from wainwright.report.simulation_comparison import (
     comparison_rows,
 )
 from wainwright.report.simulation_lines import (
+    WIDTH,
     answer,
     end_line,
     findings,
@@ -53,7 +54,8 @@ def _print_lines(lines: Iterator[Text], console: Console) -> None:
 def _lines(result: SimulationResult) -> Iterator[Text]:
     style = "bold green" if result.is_success else "bold red"
     yield Text(answer(result), style=style)
-    yield from (Text(f"  {each.text}", style=STYLES[each.held]) for each in findings(result))
+    for each in findings(result):
+        yield from wrapped_lines(Text(f"  {each.text}", style=STYLES[each.held]), WIDTH)
     plot = plot_lines(result.series)
     if plot:
         yield Text("")

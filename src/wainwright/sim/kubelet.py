@@ -106,8 +106,8 @@ class Kubelets:
         seed: int = 0,
         resources_of: ResourcesOfInstance | None = None,
     ) -> None:
-        """`resources_of`: what an instance offers; None, or where it answers None: as its NodeClaim
-        says, and without one as its user data do.
+        """`resources_of`: what an instance offers, by default what its NodeClaim says; where it
+        answers None, what the user data make of the type.
         """
         self._cluster, self._clock = informers.cluster, informers.clock
         self._instances = account.services.instances

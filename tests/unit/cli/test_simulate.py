@@ -20,6 +20,7 @@ from wainwright.cli.simulate import (
 )
 from wainwright.errors import UsageError
 from wainwright.manifests.problems import InvalidInput
+from wainwright.model.simulation import ExpectationResult
 from wainwright.report.simulation_comparison import compare_simulations
 from wainwright.report.simulation_sweep import SweptPath, sweep_of
 
@@ -148,6 +149,14 @@ class TestOutput:
         assert lines[-1] == "cr-3: never active"
         assert not any("\x1b" in line for line in lines)
         assert max(map(len, lines)) <= 80
+
+    def test_long_findings_go_on_in_the_next_line(self, capsys: pytest.CaptureFixture[str]) -> None:
+        message = "at 9m: " + ", ".join(f"reservations.cr-{n}.used is 3" for n in range(8))
+        expectations = [ExpectationResult(line=3, held=True, message=message)]
+        print_output(simulation_result(expectations=expectations, laws=[]), "table")
+        lines = capsys.readouterr().out.splitlines()
+        assert max(map(len, lines)) <= 80
+        assert " ".join(" ".join(lines[1:6]).split()).startswith(f"✓ line 3: {message}")
 
     def test_a_comparison_has_both_answers_and_every_difference(
         self, capsys: pytest.CaptureFixture[str]
