@@ -13,6 +13,7 @@ import msgspec
 
 from wainwright.model.simulation import SimulationResult
 from wainwright.report.simulation_comparison import SimulationComparison
+from wainwright.report.simulation_sweep import SimulationSweep
 
 DOCS: Final = Path(__file__).parent.parent / "docs"
 SCHEMAS: Final[dict[str, tuple[type[msgspec.Struct], str]]] = {
@@ -20,6 +21,10 @@ SCHEMAS: Final[dict[str, tuple[type[msgspec.Struct], str]]] = {
     "simulation-comparison.schema.json": (
         SimulationComparison,
         "What `wain simulate --compare -o json` prints: both simulations, and the difference.",
+    ),
+    "simulation-sweep.schema.json": (
+        SimulationSweep,
+        "What `wain simulate --sweep -o json` prints: the totals of every run.",
     ),
 }
 

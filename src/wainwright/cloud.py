@@ -257,11 +257,11 @@ class CloudProvider(Protocol):
         """Excludes the offering from launches for a while: its capacity was just reclaimed."""
         ...
 
-    def interruptions(self) -> AsyncGenerator[Interruption, None]:
+    def interruptions(self) -> AsyncGenerator[Interruption, bool | None]:
         """Interruptions as they arrive; never ends.
 
-        Fetching the next one acknowledges the one before; one that was not acknowledged, because
-        the generator was closed instead, is delivered again.
+        Fetching the next one acknowledges the one before, unless False is sent: then, and where the
+        generator is closed instead, it is delivered again.
         """
         ...
 

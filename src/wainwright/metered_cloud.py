@@ -120,7 +120,7 @@ class MeteredCloudProvider:
     def mark_unavailable(self, instance_type: str, zone: str, capacity_type: str) -> None:
         self._provider.mark_unavailable(instance_type, zone, capacity_type)
 
-    def interruptions(self) -> AsyncGenerator[Interruption, None]:
+    def interruptions(self) -> AsyncGenerator[Interruption, bool | None]:
         return self._provider.interruptions()
 
     async def unhealthy_instances(self) -> Sequence[Interruption]:

@@ -19,6 +19,7 @@ SCENARIO = str(TESTS / "scenarios" / "simulation" / "thin-path.yaml")
 DOCS = TESTS.parent / "docs"
 SCHEMA = json.loads((DOCS / "simulation.schema.json").read_text())
 COMPARISON_SCHEMA = json.loads((DOCS / "simulation-comparison.schema.json").read_text())
+SWEEP_SCHEMA = json.loads((DOCS / "simulation-sweep.schema.json").read_text())
 
 
 def run(command: str, *arguments: str) -> Result:
@@ -106,6 +107,18 @@ def test_a_comparison_has_both_results_with_the_same_seed() -> None:
     totals = {each["total"]: each for each in found["difference"]}
     assert totals["cost"]["first"] == found["first"]["totals"]["cost"]
     assert totals["cost"]["second"] == found["second"]["totals"]["cost"]
+
+
+def test_a_sweep_runs_every_combination_with_one_seed(tmp_path: Path) -> None:
+    policies = "NodePool/default:spec.disruption.consolidateAfter=30s,5m"
+    arguments = ("-q", "-o", "json", "--csv", str(tmp_path), "--sweep", policies)
+    found = json.loads(run("simulate", SCENARIO, *arguments).stdout)
+    jsonschema.validate(found, SWEEP_SCHEMA)
+    assert [each["values"] for each in found["runs"]] == [["30s"], ["5m"]]
+    early, late = (each["totals"]["cost"] for each in found["runs"])
+    assert early < late
+    assert (found["cheapest"], found["runs"][1]["dominatedBy"]) == (0, [0])
+    assert len((tmp_path / "sweep.csv").read_text().splitlines()) == 3
 
 
 def test_the_table_is_the_answer_a_plot_and_totals() -> None:

@@ -34,6 +34,9 @@ class SimulatedState(msgspec.Struct, frozen=True, kw_only=True):
     def find_object(self, kind: str, namespace: str, name: str) -> WireStruct | None:
         return self.objects.get((kind, namespace, name))
 
+    def object_names(self, kind: str) -> Sequence[tuple[str, str]]:
+        return [(namespace, name) for known, namespace, name in self.objects if known == kind]
+
 
 def simulated_node(name: str | None, **changes: object) -> EndNode:
     values: dict[str, object] = {

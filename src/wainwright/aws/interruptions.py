@@ -174,15 +174,17 @@ class InterruptionQueue:
         self._logged: dict[str, None] = {}
         """Ids of messages that were logged; one that cannot be deleted is delivered again."""
 
-    async def events(self) -> AsyncGenerator[Interruption, None]:
-        """Fetching the next interruption acknowledges the one before; closing the generator does
-        not.
+    async def events(self) -> AsyncGenerator[Interruption, bool | None]:
+        """Fetching the next interruption acknowledges the one before; sending False, or closing the
+        generator, does not.
         """
         while True:
             for message in await self._receive():
+                answers = []
                 for event in self._parse_message(message):
-                    yield event
-                await self._delete(message)
+                    answers.append((yield event))  # noqa: PERF401 - there is no such comprehension
+                if False not in answers:
+                    await self._delete(message)
 
     async def _receive(self) -> list[Row]:
         """Empty, after a pause, if the queue cannot be read: it may be created later."""

@@ -623,7 +623,7 @@ class AwsCloudProvider:
     def mark_unavailable(self, instance_type: str, zone: str, capacity_type: str) -> None:
         self._components.unavailable_offerings.mark(instance_type, zone, capacity_type)
 
-    def interruptions(self) -> AsyncGenerator[Interruption, None]:
+    def interruptions(self) -> AsyncGenerator[Interruption, bool | None]:
         return self._components.interruption_queue.events()
 
     async def unhealthy_instances(self) -> Sequence[Interruption]:

@@ -5,8 +5,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
 import msgspec
@@ -22,9 +23,11 @@ from wainwright.model.simulation import SimulationResult
 from wainwright.report.simulation_comparison import SimulationComparison, compare_simulations
 from wainwright.report.simulation_csv import simulation_tables
 from wainwright.report.simulation_lines import format_seconds
+from wainwright.report.simulation_sweep import SimulationSweep, SweptPath, sweep_csv, sweep_of
 from wainwright.sim.observed_state import ObservedState
 from wainwright.sim.scenario import Scenario
 from wainwright.sim.scenario_format.field_reader import duration_seconds
+from wainwright.sim.scenario_format.set_changes import SweepPath, parse_sweep
 from wainwright.sim.scenario_reader import read_scenario
 
 if TYPE_CHECKING:
@@ -36,6 +39,7 @@ REFRESH_SECONDS: Final = 0.1
 """Of real time between two versions of the progress line."""
 THIS_SCENARIO: Final = ""
 """`--compare` without a value: the scenario as it is written, beside it with the changes."""
+Shown: TypeAlias = SimulationResult | SimulationComparison | SimulationSweep
 
 
 class SimulateArguments(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +50,7 @@ class SimulateArguments(msgspec.Struct, frozen=True, kw_only=True):
     seed: int | None = None
     until: str | None = None
     compare: str | None = None
+    sweep: tuple[str, ...] = ()
     csv_folder: str | None = None
     shell_state: str | None = None
     full: bool = False
@@ -74,6 +79,13 @@ class SimulateArguments(msgspec.Struct, frozen=True, kw_only=True):
     help="Run another scenario, or this one with PATH=VALUE changed, with the same seed, and put "
     "both side by side. Without a value: as it is written, and as --set changes it.",
 )
+@click.option(
+    "--sweep",
+    multiple=True,
+    metavar="PATH=VALUE,…",
+    help="Run the scenario with each of these values, and put cost, evictions and waiting into "
+    "one table. Repeated: with every combination.",
+)
 @click.option("--csv", "csv_folder", metavar="FOLDER", help="Write everything as CSV files, too.")
 @click.option(
     "--shell-state",
@@ -95,11 +107,14 @@ def simulate(check: bool, **flags: Any) -> int:
     for a bad scenario.
     """
     arguments = SimulateArguments(**flags)
-    scenarios = _read_scenarios(arguments)
+    sweep = [parse_sweep(text) for text in arguments.sweep]
+    scenarios = _read_sweep(arguments, sweep) if sweep else _read_scenarios(arguments)
     if check:
         for scenario in scenarios:
             click.echo(describe_scenario(scenario))
         return HELD
+    if sweep:
+        return _show_sweep(_run_sweep(scenarios, sweep, arguments), arguments)
     runs = [_run(scenario, arguments) for scenario in scenarios]
     return _show(runs, arguments)
 
@@ -120,6 +135,17 @@ def _read_scenarios(arguments: SimulateArguments) -> list[Scenario]:
     return [first, _read(arguments, compare, arguments.changes, first.seed)]
 
 
+def _read_sweep(arguments: SimulateArguments, sweep: Sequence[SweepPath]) -> list[Scenario]:
+    """Every combination, with the same seed; the last path changes fastest."""
+    _check_options(arguments)
+    seed, found = arguments.seed, list[Scenario]()
+    for changes in product(*(each.changes for each in sweep)):
+        quiet = msgspec.structs.replace(arguments, quiet=arguments.quiet or bool(found))
+        found.append(_read(quiet, arguments.scenario, (*arguments.changes, *changes), seed))
+        seed = found[0].seed
+    return found
+
+
 def _is_change(compare: str) -> bool:
     return "=" in compare and not Path(compare).exists()
 
@@ -138,6 +164,10 @@ def _check_options(arguments: SimulateArguments) -> None:
             "--compare has nothing to compare with",
             "name another scenario, or say what is different with --set PATH=VALUE",
         )
+    if arguments.sweep and arguments.compare is not None:
+        raise UsageError("--sweep and --compare exclude each other", "keep one of them")
+    if arguments.sweep and arguments.shell_state is not None:
+        raise UsageError("--sweep has a state at the end of each run", "leave --shell-state out")
     if arguments.compare is not None and arguments.shell_state is not None:
         raise UsageError("--compare has two states at the end", "leave --shell-state out")
 
@@ -206,6 +236,17 @@ def _run(scenario: Scenario, arguments: SimulateArguments) -> SimulationResult:
         finally:
             simulation.close()
     return result
+
+
+def _run_sweep(
+    scenarios: Sequence[Scenario], sweep: Sequence[SweepPath], arguments: SimulateArguments
+) -> SimulationSweep:
+    """Nobody sees the timelines, so that they are not kept."""
+    table = msgspec.structs.replace(arguments, output="table", csv_folder=None, full=False)
+    results = [_run(scenario, table) for scenario in scenarios]
+    paths = [SweptPath(path=each.path, values=list(each.values)) for each in sweep]
+    values = list(product(*(each.values for each in sweep)))
+    return sweep_of(results, values, paths)
 
 
 @contextmanager
@@ -289,13 +330,21 @@ def _show(results: Sequence[SimulationResult], arguments: SimulateArguments) -> 
     if len(results) == 2:
         first, second = results
         comparison = compare_simulations(first, second, compared_changes(arguments))
-    shown: SimulationResult | SimulationComparison = comparison or results[0]
+    shown: Shown = comparison or results[0]
     if arguments.csv_folder is not None:
         _write_tables(results, Path(arguments.csv_folder))
     print_output(shown, arguments.output)
     for result in results:
         print_notes(dict.fromkeys(result.warnings))
     return HELD if shown.is_success else FAILED
+
+
+def _show_sweep(sweep: SimulationSweep, arguments: SimulateArguments) -> int:
+    if arguments.csv_folder is not None:
+        _write_file(Path(arguments.csv_folder) / "sweep.csv", sweep_csv(sweep))
+    print_output(sweep, arguments.output)
+    print_notes(dict.fromkeys(text for run in sweep.runs for text in run.warnings))
+    return HELD if sweep.is_success else FAILED
 
 
 def _write_tables(results: Sequence[SimulationResult], folder: Path) -> None:
@@ -306,7 +355,7 @@ def _write_tables(results: Sequence[SimulationResult], folder: Path) -> None:
             _write_file(target / name, text)
 
 
-def print_output(shown: SimulationResult | SimulationComparison, output: str) -> None:
+def print_output(shown: Shown, output: str) -> None:
     """On standard output; the table is plain where it is no terminal."""
     if output == "json":
         click.echo(printing.dump_json(shown))
@@ -316,12 +365,14 @@ def print_output(shown: SimulationResult | SimulationComparison, output: str) ->
         _print_table(shown)
 
 
-def _print_table(shown: SimulationResult | SimulationComparison) -> None:
+def _print_table(shown: Shown) -> None:
     from wainwright.cli.plan_table import Console
-    from wainwright.cli.simulation_table import print_comparison, print_simulation
+    from wainwright.cli.simulation_table import print_comparison, print_simulation, print_sweep
 
     console = Console(markup=False, highlight=False)
     if isinstance(shown, SimulationComparison):
         print_comparison(shown, console)
+    elif isinstance(shown, SimulationSweep):
+        print_sweep(shown, console)
     else:
         print_simulation(shown, console)

@@ -13,10 +13,12 @@ from wainwright.cli.printing import align_columns
 from wainwright.model.simulation import SimulationResult
 from wainwright.report.simulation_comparison import (
     SimulationComparison,
+    compared_names,
     comparison_answer,
     comparison_rows,
 )
 from wainwright.report.simulation_lines import (
+    WIDTH,
     answer,
     end_line,
     findings,
@@ -24,6 +26,7 @@ from wainwright.report.simulation_lines import (
     reservation_lines,
     total_rows,
 )
+from wainwright.report.simulation_sweep import SimulationSweep, sweep_answer, sweep_rows
 
 STYLES: Final = {True: "green", False: "red", None: "yellow"}
 
@@ -34,6 +37,10 @@ def print_simulation(result: SimulationResult, console: Console) -> None:
 
 def print_comparison(comparison: SimulationComparison, console: Console) -> None:
     _print_lines(_comparison_lines(comparison), console)
+
+
+def print_sweep(sweep: SimulationSweep, console: Console) -> None:
+    _print_lines(_sweep_lines(sweep), console)
 
 
 def _print_lines(lines: Iterator[Text], console: Console) -> None:
@@ -47,7 +54,8 @@ def _print_lines(lines: Iterator[Text], console: Console) -> None:
 def _lines(result: SimulationResult) -> Iterator[Text]:
     style = "bold green" if result.is_success else "bold red"
     yield Text(answer(result), style=style)
-    yield from (Text(f"  {each.text}", style=STYLES[each.held]) for each in findings(result))
+    for each in findings(result):
+        yield from wrapped_lines(Text(f"  {each.text}", style=STYLES[each.held]), WIDTH)
     plot = plot_lines(result.series)
     if plot:
         yield Text("")
@@ -62,10 +70,29 @@ def _lines(result: SimulationResult) -> Iterator[Text]:
 
 def _comparison_lines(comparison: SimulationComparison) -> Iterator[Text]:
     yield Text(comparison_answer(comparison), style="bold")
-    for result in (comparison.first, comparison.second):
+    results = (comparison.first, comparison.second)
+    for name, result in zip(compared_names(comparison), results, strict=True):
         style = "green" if result.is_success else "red"
-        yield Text(f"  {answer(result)}", style=style)
+        yield Text(f"  {answer(result, name)}", style=style)
     yield Text("")
     heading, *rows = align_columns(comparison_rows(comparison), numbers=3)
     yield Text(heading, style="bold")
     yield from map(Text, rows)
+
+
+def _sweep_lines(sweep: SimulationSweep) -> Iterator[Text]:
+    yield Text(sweep_answer(sweep), style="bold")
+    yield Text("")
+    rows = sweep_rows(sweep)
+    values = len(sweep.paths)
+    figures = align_columns([row[values:-1] for row in rows], numbers=len(rows[0]) - values - 1)
+    names = align_columns([row[:values] for row in rows])
+    width = max(map(len, names))
+    for index, (name, cells, row) in enumerate(zip(names, figures, rows, strict=True)):
+        style = "bold" if index == 0 else _run_style(sweep, index - 1)
+        yield Text(f"{name:<{width}}  {cells}  {row[-1]}".rstrip(), style=style)
+
+
+def _run_style(sweep: SimulationSweep, number: int) -> str:
+    run = sweep.runs[number]
+    return "red" if not run.is_success else "dim" if run.dominatedBy else ""

@@ -166,7 +166,8 @@ class ControllerManager:
                 CapacityBufferProvisioning(context, declared, creator, virtual, buffers.look_at)
             )
         self._add(queue)
-        self._add(Disruption(context, declared, queue))
+        self.disruption = Disruption(context, declared, queue)
+        self._add(self.disruption)
         if context.settings.static_capacity:
             self._add(StaticProvisioning(context, declared, creator), workers=10)
             self._add(StaticDeprovisioning(context), workers=10)

@@ -6,6 +6,7 @@ polling.
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -13,7 +14,7 @@ import msgspec
 from wainwright.api.catalog_documents import Cloud, CloudReservation
 from wainwright.catalogue.diagnostics import ObjectDiagnostic
 from wainwright.catalogue.instancetypes.instance_type_info import built_in_instance_types
-from wainwright.clock import Clock
+from wainwright.clock import Clock, VirtualClock
 from wainwright.emulator import account_patch, saved_state
 from wainwright.emulator.account_services import (
     DEFAULT_NAME,
@@ -95,6 +96,16 @@ class EmulatedAwsAccount:
     def known_instance_types() -> Container[str]:
         """Every type that an account can sell, in whatever region."""
         return built_in_instance_types()
+
+    @staticmethod
+    @cache
+    def known_operations() -> frozenset[tuple[str, str]]:
+        """Service and name of every call that an account answers, in whatever region."""
+        clock = VirtualClock()
+        try:
+            return frozenset(EmulatedAwsAccount(clock=clock)._handlers)
+        finally:
+            clock.close()
 
     @property
     def remarks(self) -> tuple[ObjectDiagnostic, ...]:

@@ -37,6 +37,12 @@ class LaunchEntry(TimelineEntry, frozen=True, kw_only=True, tag="launch"):
     """The capacity reservation of each launch template config of the request, None for none."""
 
 
+class LaunchFailureEntry(TimelineEntry, frozen=True, kw_only=True, tag="launchFailure"):
+    """A claim was given up because EC2 would not sell what it asked for."""
+
+    nodePool: str
+
+
 class JoinEntry(TimelineEntry, frozen=True, kw_only=True, tag="join"):
     """The Node of a claim appeared."""
 
@@ -139,6 +145,7 @@ class ExpectationEntry(TimelineEntry, frozen=True, kw_only=True, tag="expectatio
 
 Timeline: TypeAlias = list[
     LaunchEntry
+    | LaunchFailureEntry
     | JoinEntry
     | ReadyEntry
     | BindEntry

@@ -111,14 +111,27 @@ def comparison_rows(comparison: SimulationComparison) -> list[tuple[str, str, st
         for each in comparison.difference
         if _is_shown(each)
     ]
-    second = "changed" if comparison.changes else comparison.second.scenario
     return [
-        ("", comparison.first.scenario, second, "difference"),
+        ("", *compared_names(comparison), "difference"),
         *(
             (name, _amount(each.first), _amount(each.second), _signed(each.difference))
             for name, each in shown
         ),
     ]
+
+
+def compared_names(comparison: SimulationComparison) -> tuple[str, str]:
+    """By which both can be told apart: the scenarios, or what was changed."""
+    first, second = comparison.first.scenario, comparison.second.scenario
+    if comparison.changes:
+        return first, ", ".join(map(_short_change, comparison.changes))
+    return (first, second) if first != second else (f"first {first}", f"second {second}")
+
+
+def _short_change(change: str) -> str:
+    """minimumSaving=5% of spec.settings.minimumSaving=5%"""
+    path, _, value = change.partition("=")
+    return f"{path.rpartition('.')[2]}={value}"
 
 
 def _is_shown(each: TotalDifference) -> bool:
@@ -138,10 +151,11 @@ def _signed(value: float) -> str:
 def comparison_answer(comparison: SimulationComparison) -> str:
     """Which is cheaper, and by how much."""
     first, second = comparison.first, comparison.second
-    name = ", ".join(comparison.changes) or second.scenario
+    base, other = compared_names(comparison)
+    name = ", ".join(comparison.changes) or other
     saved = first.totals.cost - second.totals.cost
     if abs(saved) < 0.005:
-        return f"{name} costs the same as {first.scenario}: ${first.totals.cost:,.2f}"
+        return f"{name} costs the same as {base}: ${first.totals.cost:,.2f}"
     share = f" ({abs(saved) / first.totals.cost:.0%})" if first.totals.cost > 0 else ""
     word = "less" if saved > 0 else "more"
-    return f"{name} costs ${abs(saved):,.2f}{share} {word} than {first.scenario}"
+    return f"{name} costs ${abs(saved):,.2f}{share} {word} than {base}"

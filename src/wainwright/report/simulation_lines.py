@@ -32,9 +32,9 @@ TICK_STEPS: Final = (
 
 
 def format_seconds(seconds: float) -> str:
-    """45s, 2m10s, 6h, 1d12h: two units at most."""
+    """45s, 2m10s, 6h, 36h: two units at most, none of which a Scenario does not take."""
     whole = round(seconds)
-    units = ((int(DAY), "d"), (int(HOUR), "h"), (int(MINUTE), "m"), (1, "s"))
+    units = ((int(HOUR), "h"), (int(MINUTE), "m"), (1, "s"))
     parts = []
     for size, unit in units:
         amount, whole = divmod(whole, size)
@@ -56,10 +56,10 @@ def duration_of(result: SimulationResult) -> float:
 # The answer
 
 
-def answer(result: SimulationResult) -> str:
-    """Whether it held, and what it cost."""
+def answer(result: SimulationResult, name: str = "") -> str:
+    """Whether it held, and what it cost; the name is that of the scenario."""
     cost = f"{format_dollars(result.totals.cost)} in {format_seconds(duration_of(result))}"
-    return f"{result.scenario}: {_verdict(result)} · {cost}"
+    return f"{name or result.scenario}: {_verdict(result)} · {cost}"
 
 
 def _verdict(result: SimulationResult) -> str:

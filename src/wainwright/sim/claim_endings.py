@@ -73,13 +73,16 @@ class ClaimEndings:
         elif known is not None and known.is_stated:
             known.reason, known.is_stated = "", False
 
-    def claim_removed(self, claim: NodeClaim, *, has_instance: bool) -> None:
+    def claim_removed(self, claim: NodeClaim, *, has_instance: bool) -> bool:
+        """Whether it was given up because EC2 would not sell, which is counted."""
         ending = self._claims.get(claim.metadata.name)
         was_launched = bool((claim.status or NodeClaimStatus()).providerID)
-        if ending is not None and ending.is_refused and not (was_launched or has_instance):
-            self.launch_failures += 1
+        is_refused = ending is not None and ending.is_refused
+        has_failed = is_refused and not (was_launched or has_instance)
+        self.launch_failures += has_failed
         if not has_instance:
             self._claims.pop(claim.metadata.name, None)
+        return has_failed
 
     def reason_of(self, claim: str) -> str:
         """Why the claim is being deleted, as far as it is known."""

@@ -65,6 +65,7 @@ def disruption_options(settings: SimulationSettings) -> DisruptionOptions:
         max_nodes=settings.max_nodes_per_command,
         minimum_saving=settings.minimum_saving,
         terminate_first_drift=gates["TerminateFirstDrift"],
+        balanced_k=settings.balanced_k,
     )
 
 
@@ -103,10 +104,12 @@ class AwsControllers:
     @property
     def next_due(self) -> float | None:
         """Expiry and polls are not waited for: a cluster whose nodes expire in a month, or whose
-        prices are fetched again tomorrow, is quiet.
+        prices are fetched again tomorrow, is quiet. One that waits for the hours in which a budget
+        allows what it wants to do is not.
         """
         queues = [each.queue for each in self._manager.runtime if each.name not in NOT_DUE]
-        return min((each.next_due for each in queues if each.next_due is not None), default=None)
+        due = min((each.next_due for each in queues if each.next_due is not None), default=None)
+        return due if due is not None else self._manager.disruption.next_release
 
     async def run(self) -> None:
         await self._manager.run()

@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from wainwright.messages.formatting import format_count
 from wainwright.model.labels import (
     CAPACITY_TYPE,
     INSTANCE_TYPE,
@@ -113,6 +114,9 @@ class _Judge(Protocol):
     @property
     def window(self) -> Window: ...
 
+    @property
+    def decided_at(self) -> float: ...
+
     def observe(self, state: ObservedState) -> None: ...
 
     def result(self, totals: Totals, end: float, *, is_complete: bool) -> ExpectationResult: ...
@@ -154,6 +158,11 @@ class Expectations:
                     judge.observe(state)
         return [judge.result(totals, state.at, is_complete=is_complete) for judge in self._judges]
 
+    def judged_at(self, end: float) -> list[float]:
+        """When each was decided, in the order of the results: at its moment, where a state of its
+        window failed, else when its window was over."""
+        return [min(judge.decided_at, end) for judge in self._judges]
+
 
 def _judge_of(expectation: Expectation) -> _Judge:
     match expectation:
@@ -194,6 +203,10 @@ class _StateJudge:
     @property
     def window(self) -> Window:
         return self._expectation.window
+
+    @property
+    def decided_at(self) -> float:
+        return self.window.end if self._failed is None else self._failed[0]
 
     def observe(self, state: ObservedState) -> None:
         if self._failed is not None and self._failed[0] < state.at:
@@ -267,6 +280,10 @@ class _TotalJudge:
     def window(self) -> Window:
         return Window(start=END, end=END)
 
+    @property
+    def decided_at(self) -> float:
+        return END
+
     def observe(self, state: ObservedState) -> None:
         """Totals are judged at the end."""
 
@@ -305,6 +322,10 @@ class _EventJudge:
         """Every state: events of a moment may come with a state after it."""
         return Window(start=0.0, end=END)
 
+    @property
+    def decided_at(self) -> float:
+        return self._expectation.window.end
+
     def observe(self, state: ObservedState) -> None:
         self._count += sum(self._is_meant(event) for event in state.new_events)
 
@@ -328,7 +349,9 @@ class _EventJudge:
         if self._expectation.window.end > end and not is_complete:
             return _not_reached(self.line)
         count = self._expectation.count
-        message = f"{self._count:,} such events, expected {describe_comparison(count)}"
+        message = (
+            f"{format_count(self._count, 'such event')}, expected {describe_comparison(count)}"
+        )
         held = holds(count, self._count)
         return ExpectationResult(
             line=self.line, held=held, found={"count": self._count}, message=message
@@ -478,12 +501,15 @@ def _judge_all(
     passed = len(candidates) - len({name for name, _, _ in failures})
     found: dict[Path, Value] = {("selected",): len(candidates), ("passed",): passed}
     if count is not None:
-        message = f"{passed:,} {what}s pass, expected {describe_comparison(count)}"
+        verb = "passes" if passed == 1 else "pass"
+        message = f"{format_count(passed, what)} {verb}, expected {describe_comparison(count)}"
         return Outcome(held=holds(count, passed), values=found, message=message)
     if not candidates:
         return Outcome(held=False, values=found, message=f"there is no such {what}")
     if not failures:
-        return Outcome(held=True, values=found, message=f"{passed:,} {what}s pass")
+        verb = "passes" if passed == 1 else "pass"
+        message = f"{format_count(passed, what)} {verb}"
+        return Outcome(held=True, values=found, message=message)
     name, path, value = failures[0]
     difference = _describe_difference(path, value, comparisons[path])
     return Outcome(held=False, values=found, message=f"{what} {name}: {difference}")
@@ -579,19 +605,11 @@ def _selected_objects(target: ObjectReference, state: ObservedState) -> list[Can
 
 
 def _object_names(target: ObjectReference, state: ObservedState) -> list[tuple[str, str]]:
-    """Globs stand for nodes, claims and pods on nodes; other objects go by their name."""
+    """Those that match; without a glob nothing has to be listed."""
     if not is_glob(target.name) and not is_glob(target.namespace):
         return [(target.namespace, target.name)]
-    match target.kind:
-        case "Node":
-            names = [("", each.name) for each in state.node_views() if each.name is not None]
-        case "NodeClaim":
-            names = [("", each.name) for each in state.claim_views()]
-        case _:
-            pods = [pod.partition("/") for node in state.node_views() for pod in node.pods]
-            names = [(namespace, name) for namespace, _, name in pods]
     return [
         (namespace, name)
-        for namespace, name in names
+        for namespace, name in state.object_names(target.kind)
         if matches(namespace, target.namespace) and matches(name, target.name)
     ]

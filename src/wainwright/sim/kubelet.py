@@ -53,11 +53,10 @@ from wainwright.sim.informers import (
     split_key,
 )
 from wainwright.sim.node_info import is_finished
+from wainwright.sim.scenario_format.run_times import RUNS_FOR_ANNOTATION
 from wainwright.translate.disruption import parse_duration
 from wainwright.translate.object_metadata import parse_timestamp
 
-RUNS_FOR_ANNOTATION: Final = "wainwright.dev/runs-for"
-"""How long a pod runs before it succeeds, unless its restartPolicy is Always."""
 CLAIM_TAG: Final = "karpenter.sh/nodeclaim"
 EBS_DRIVER: Final = "ebs.csi.aws.com"
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"
@@ -107,8 +106,8 @@ class Kubelets:
         seed: int = 0,
         resources_of: ResourcesOfInstance | None = None,
     ) -> None:
-        """`resources_of`: what an instance offers; None, or where it answers None: as its NodeClaim
-        says, and without one as its user data do.
+        """`resources_of`: what an instance offers, by default what its NodeClaim says; where it
+        answers None, what the user data make of the type.
         """
         self._cluster, self._clock = informers.cluster, informers.clock
         self._instances = account.services.instances

@@ -69,3 +69,7 @@ class ObservedState(Protocol):
     def find_object(self, kind: str, namespace: str, name: str) -> WireStruct | None:
         """An object of any kind that the API server serves, by the name of the kind."""
         ...
+
+    def object_names(self, kind: str) -> Sequence[tuple[str, str]]:
+        """Namespace and name of every object of a kind."""
+        ...

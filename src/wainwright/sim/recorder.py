@@ -35,6 +35,7 @@ from wainwright.sim.aws_calls import SimulatedAwsCalls
 from wainwright.sim.billed_instances import BilledInstance, BilledInstances
 from wainwright.sim.claim_endings import ClaimEndings
 from wainwright.sim.money import PRICED_KINDS
+from wainwright.sim.object_store import metadata_of
 from wainwright.sim.observed_state import ObservedState, ReservationCount
 from wainwright.sim.pod_counts import PodCounts, is_daemon
 from wainwright.sim.reservation_use import ReservationUse
@@ -143,6 +144,13 @@ class Recorder:
                 inside = namespace if resource.is_namespaced else ""
                 return self._world.api.peek(resource.type, name, inside)
         return None
+
+    def object_names(self, kind: str) -> list[tuple[str, str]]:
+        for resource in served_resources().values():
+            if resource.kind == kind:
+                stored = map(metadata_of, self._world.api.peek_all(resource.type))
+                return [(each.namespace, each.name) for each in stored]
+        return []
 
     # What only controllers and scenarios know
 
@@ -348,7 +356,8 @@ class Recorder:
     def _on_claim(self, event: EventType, claim: NodeClaim) -> None:
         billed = self._connect_claim(claim)
         if event is EventType.DELETED:
-            self.endings.claim_removed(claim, has_instance=billed is not None)
+            if self.endings.claim_removed(claim, has_instance=billed is not None):
+                self.timeline.launch_failure(self._at, claim)
         else:
             self.endings.claim_changed(claim, self._world.clock.now())
 

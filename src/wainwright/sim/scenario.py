@@ -115,6 +115,7 @@ class SimulationSettings(msgspec.Struct, frozen=True, kw_only=True):
     cluster_limits: ClusterLimits = ClusterLimits()
     minimum_saving: MinimumSaving = NO_MINIMUM_SAVING
     spot_to_spot_types: int = 15
+    balanced_k: float = 2.0
     max_nodes_per_command: int = 100
     price_refresh: float = 12 * HOUR
     node_repair: NodeRepairMode = NodeRepairMode.FORCEFUL

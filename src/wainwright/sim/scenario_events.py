@@ -199,6 +199,9 @@ class ScenarioEvents:
 
     async def _end(self, event: ScenarioEvent) -> None:
         self._recorder.touch()
+        verb, subject, text = describe_action(event.action)
+        at = round(self._world.now(), 3)
+        self._recorder.timeline.scenario(at, verb, event.line, subject, f"over: {text}")
         match event.action:
             case ApiServerDown():
                 self._start_api_server()
@@ -431,5 +434,6 @@ def _stated_fields(value: Any) -> str:
         if isinstance(field, msgspec.Struct):
             found.append(_stated_fields(field))
         elif field not in (None, (), ""):
-            found.append(f"{name.replace('_', ' ')} {field}")
+            text = ", ".join(field) if isinstance(field, tuple) else field
+            found.append(f"{name.replace('_', ' ')} {text}")
     return ", ".join(each for each in found if each)

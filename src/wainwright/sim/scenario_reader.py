@@ -51,7 +51,15 @@ from wainwright.sim.scenario_format.event_format import EventReader, SelectorRea
 from wainwright.sim.scenario_format.expectation_format import ExpectationReader
 from wainwright.sim.scenario_format.field_reader import FieldReader, Fields
 from wainwright.sim.scenario_format.references import RESERVATION, CreatedObjects
-from wainwright.sim.scenario_format.set_changes import SetChange, apply_changes, parse_change
+from wainwright.sim.scenario_format.run_times import check_run_times
+from wainwright.sim.scenario_format.set_changes import (
+    SetChange,
+    apply_changes,
+    find_changed,
+    given_by_change,
+    parse_change,
+    unknown_changed_fields,
+)
 from wainwright.sim.scenario_format.settings_format import SettingsReader
 from wainwright.sim.scenario_format.trace_csv import TraceReader
 from wainwright.translate.disruption import format_duration
@@ -163,6 +171,7 @@ class _ScenarioReader:
         if manifests is not None:
             self._check_references(scenario)
             self._check_cloud(manifests)
+            self.selectors.cloud.check(manifests)
         self._raise_problems()
         scenario.manifests.notes.extend(self.applied.notes)
         scenario.manifests.other_notes.extend(self.applied.other_notes)
@@ -217,11 +226,21 @@ class _ScenarioReader:
         apply_changes(
             [each for each in self.changes if each.kind], self.document, self.loaded.documents
         )
+        self._check_changed_fields()
+        for document in self.loaded.documents:
+            errors = check_run_times(document.value)
+            self.problems.extend(locate_error(document, error) for error in errors)
         try:
             return read_loaded_manifests(self.loaded, self.options)
         except InvalidInput as error:
             self.problems.extend(error.report.errors)
             return None
+
+    def _check_changed_fields(self) -> None:
+        """An unknown field of a manifest is dropped with a note; one that --set names is a typo."""
+        for change in self.changes:
+            for document in find_changed(change, self.loaded.documents) if change.kind else ():
+                self.problems.extend(unknown_changed_fields(change, document))
 
     def _files(self, value: Any, path: FieldPath) -> tuple[str, ...]:
         names = self.reader.items(value, path, "a list of files and folders")
@@ -288,7 +307,7 @@ class _ScenarioReader:
             speed = fields.get("speed", self._speed, 1.0)
             file = find_file(self.folder, name, (*path, "csv"), self.reader) if name else None
             if file is not None:
-                trace = TraceReader(file, start=start, speed=speed)
+                trace = TraceReader(file, start=start, speed=speed, end=self.end)
                 pods += trace.read()
                 self.problems.extend(trace.problems)
         return tuple(sorted(pods, key=lambda pod: pod.created))
@@ -385,9 +404,7 @@ class _ScenarioReader:
         problem = locate_error(self.document, error)
         for change in self.changes:
             if not change.kind and error.path[: len(change.path)] == change.path:
-                hint = f"this value was given by --set {change.text}"
-                text = f"{problem.hint}; {hint}" if problem.hint else hint
-                return msgspec.structs.replace(problem, hint=text)
+                return given_by_change(problem, change)
         return problem
 
 

@@ -24,7 +24,7 @@ from wainwright.emulator.ec2.capacity_reservations.reservation_capacity import (
 from wainwright.emulator.ec2.instance.interruptions import TERMINATION_EVENT
 from wainwright.emulator.ec2.instance.lifecycle import RUNNING_EVENT, TERMINATED_EVENT
 from wainwright.manifests.cluster_manifests import ClusterManifests
-from wainwright.model.simulation import SimulationResult
+from wainwright.model.simulation import ExpectationResult, SimulationResult
 from wainwright.offline import PlanSettings, prepare_input
 from wainwright.sim.aws_calls import SimulatedAwsCalls
 from wainwright.sim.cloud_events import CloudEvents
@@ -277,15 +277,14 @@ class Simulation:
         series, totals, end = self.recorder.finish()
         state: ObservedState = self.recorder
         expectations = self._expectations.finish(state, totals, is_complete=self._is_complete)
-        for each in expectations:
-            if each.held is not None:
-                self.recorder.timeline.expectation(state.at, each.line, each.held, each.message)
+        self._tell_expectations(expectations, state.at)
         result = SimulationResult(
             scenario=self._scenario.name,
             seed=self.seed,
             start=format_timestamp(self.world.start),
             finish=_moment(self.world.start + state.at),
-            timeline=list(self.recorder.timeline.entries),
+            # Stable: what was judged at a moment comes after what happened at it.
+            timeline=sorted(self.recorder.timeline.entries, key=lambda entry: entry.at),
             series=series,
             totals=totals,
             end=end,
@@ -295,6 +294,12 @@ class Simulation:
         self._shell_state = self._objects()
         await self._judge_quiet(tasks)
         return msgspec.structs.replace(result, laws=self._laws.results)
+
+    def _tell_expectations(self, results: Sequence[ExpectationResult], end: float) -> None:
+        moments = self._expectations.judged_at(end)
+        for at, each in zip(moments, results, strict=True):
+            if each.held is not None:
+                self.recorder.timeline.expectation(at, each.line, each.held, each.message)
 
     @property
     def _is_complete(self) -> bool:

@@ -20,6 +20,7 @@ from wainwright.emulator.ec2.capacity_reservations.reservation_capacity import (
     parse_reservation_specification,
 )
 from wainwright.errors import AwsError
+from wainwright.model.labels import NODEPOOL
 from wainwright.model.simulation import (
     BindEntry,
     ConditionEntry,
@@ -32,6 +33,7 @@ from wainwright.model.simulation import (
     JoinEntry,
     LabelEntry,
     LaunchEntry,
+    LaunchFailureEntry,
     ReadyEntry,
     ReservationEntry,
     RestartEntry,
@@ -122,6 +124,18 @@ class TimelineWriter:
         if index is not None:
             entry = self.entries[index]
             self.entries[index] = msgspec.structs.replace(entry, object=_claim_or_instance(billed))
+
+    def launch_failure(self, at: float, claim: NodeClaim) -> None:
+        """The claim is gone, because EC2 would not sell what it asks for."""
+        labels = claim.metadata.labels or {}
+        self._add(
+            LaunchFailureEntry(
+                at=at,
+                object=object_name(claim),
+                message=_launch_problem(claim),
+                nodePool=labels.get(NODEPOOL, ""),
+            )
+        )
 
     def terminate(self, at: float, billed: BilledInstance, reason: str) -> None:
         self._add(
@@ -311,6 +325,11 @@ class TimelineWriter:
 def _claim_or_instance(billed: BilledInstance) -> str:
     claim = billed.claim or billed.instance.tags.get(NODECLAIM_TAG)
     return f"NodeClaim/{claim}" if claim else f"Instance/{billed.instance.id}"
+
+
+def _launch_problem(claim: NodeClaim) -> str:
+    launched = _conditions(claim).get("Launched")
+    return (launched.message or launched.reason) if launched is not None else ""
 
 
 def _requested_types(call: CallInProgress | None) -> int:

@@ -20,7 +20,9 @@ from wainwright.cli.simulate import (
 )
 from wainwright.errors import UsageError
 from wainwright.manifests.problems import InvalidInput
+from wainwright.model.simulation import ExpectationResult
 from wainwright.report.simulation_comparison import compare_simulations
+from wainwright.report.simulation_sweep import SweptPath, sweep_of
 
 EVERY_FIELD = str(TESTS / "scenarios" / "every-field" / "scenario.yaml")
 REFUSED = TESTS / "scenarios" / "refused"
@@ -41,7 +43,7 @@ class TestCheck:
         result = run(EVERY_FIELD, "--check", "-q")
         assert result.return_value == 0
         assert result.stdout == (
-            "sale-day: valid · 1d · 3 objects · 21 events · 8 expectations · 2 pods of traces\n"
+            "sale-day: valid · 24h · 3 objects · 21 events · 8 expectations · 2 pods of traces\n"
         )
 
     def test_a_bad_one_is_refused_with_everything_that_is_wrong(self) -> None:
@@ -69,11 +71,11 @@ class TestCheck:
         result = run(EVERY_FIELD, "--check", "--compare", str(other))
         assert [line.split()[0] for line in result.stdout.splitlines()] == ["sale-day:", "other:"]
         changed = run(EVERY_FIELD, "--check", "--compare", "spec.duration=48h")
-        assert [line.split(" · ")[1] for line in changed.stdout.splitlines()] == ["1d", "2d"]
+        assert [line.split(" · ")[1] for line in changed.stdout.splitlines()] == ["24h", "48h"]
         same = run(EVERY_FIELD, "--check", "--set", "spec.duration=30h", "--compare", "spec.seed=3")
-        assert [line.split(" · ")[1] for line in same.stdout.splitlines()] == ["1d6h", "1d6h"]
+        assert [line.split(" · ")[1] for line in same.stdout.splitlines()] == ["30h", "30h"]
         beside = run(EVERY_FIELD, "--check", "--compare", "--set", "spec.duration=30h")
-        assert [line.split(" · ")[1] for line in beside.stdout.splitlines()] == ["1d", "1d6h"]
+        assert [line.split(" · ")[1] for line in beside.stdout.splitlines()] == ["24h", "30h"]
 
 
 class TestOptions:
@@ -83,13 +85,40 @@ class TestOptions:
             "--until: 'noon' is no time since the start"
         )
         assert refusal(EVERY_FIELD, "--check", "--until", "25h").message == (
-            "--until 25h is after the end, which is at 1d"
+            "--until 25h is after the end, which is at 24h"
         )
 
     def test_a_comparison_needs_two_sides_and_has_no_single_state(self) -> None:
         assert refusal(EVERY_FIELD, "--compare").message == "--compare has nothing to compare with"
         both = refusal(EVERY_FIELD, "--compare", "spec.seed=1", "--shell-state", "out.json")
         assert both.message == "--compare has two states at the end"
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (["--sweep", "spec.seed"], "--sweep spec.seed has no list of values"),
+            (["--sweep", "spec.seed=1"], "--sweep spec.seed=1 does not name several values"),
+            (["--sweep", "spec.seed=1,1"], "--sweep spec.seed=1,1 does not name several values"),
+            (["--sweep", "spec.seed=1,"], "--sweep spec.seed=1, has no list of values"),
+            (["--sweep", "spec.seed=1,2", "--compare", "spec.seed=3"],
+             "--sweep and --compare exclude each other"),
+            (["--sweep", "spec.seed=1,2", "--shell-state", "x"],
+             "--sweep has a state at the end of each run"),
+        ],
+    )  # fmt: skip
+    def test_a_sweep_needs_several_values_and_has_no_single_state(
+        self, options: list[str], message: str
+    ) -> None:
+        assert refusal(EVERY_FIELD, "--check", *options).message == message
+
+    def test_every_combination_of_a_sweep_is_judged(self) -> None:
+        sweep = ("--sweep", "spec.duration=24h,48h", "--sweep", "spec.seed=1,2,3")
+        result = run(EVERY_FIELD, "--check", "-q", *sweep)
+        assert [line.split(" · ")[1] for line in result.stdout.splitlines()] == (
+            ["24h"] * 3 + ["48h"] * 3
+        )
+        error = run(EVERY_FIELD, "--check", "--sweep", "spec.settings.packing=cheap,first-fit")
+        assert isinstance(error.exception, InvalidInput)
 
     def test_a_missing_file_is_named(self) -> None:
         error = run("nowhere.yaml", "--check").exception
@@ -114,12 +143,20 @@ class TestOutput:
     ) -> None:
         print_output(simulation_result(), "table")
         lines = capsys.readouterr().out.splitlines()
-        assert lines[0] == ("sale-day: 1 of 2 expectations failed and 1 law broken · $12.35 in 1d")
+        assert lines[0] == ("sale-day: 1 of 2 expectations failed and 1 law broken · $12.35 in 24h")
         assert lines[1] == "  ✗ law limits at 2h1m: 13 nodes of 12 allowed"
         assert "cost       $12.35, fees $0.50, $0.514/h on average, $0.170/h at the end" in lines
         assert lines[-1] == "cr-3: never active"
         assert not any("\x1b" in line for line in lines)
         assert max(map(len, lines)) <= 80
+
+    def test_long_findings_go_on_in_the_next_line(self, capsys: pytest.CaptureFixture[str]) -> None:
+        message = "at 9m: " + ", ".join(f"reservations.cr-{n}.used is 3" for n in range(8))
+        expectations = [ExpectationResult(line=3, held=True, message=message)]
+        print_output(simulation_result(expectations=expectations, laws=[]), "table")
+        lines = capsys.readouterr().out.splitlines()
+        assert max(map(len, lines)) <= 80
+        assert " ".join(" ".join(lines[1:6]).split()).startswith(f"✓ line 3: {message}")
 
     def test_a_comparison_has_both_answers_and_every_difference(
         self, capsys: pytest.CaptureFixture[str]
@@ -127,10 +164,33 @@ class TestOutput:
         first = simulation_result()
         print_output(compare_simulations(first, simulation_result(laws=[]), []), "table")
         lines = capsys.readouterr().out.splitlines()
-        assert lines[0] == "sale-day costs the same as sale-day: $12.35"
+        assert lines[0] == "second sale-day costs the same as first sale-day: $12.35"
+        assert lines[1].startswith("  first sale-day: ")
         assert "1 law broken" in lines[1]
         assert "law" not in lines[2]
+        assert lines[4].split("  ")[-3:] == ["first sale-day", "second sale-day", "difference"]
         assert lines[-1].split() == ["laws", "broken", "1", "0", "-1"]
+
+    def test_a_changed_scenario_goes_by_its_change(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        first, changes = simulation_result(), ["spec.settings.minimumSaving=5%"]
+        print_output(compare_simulations(first, first, changes), "table")
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[1].startswith("  sale-day: ")
+        assert lines[2].startswith("  minimumSaving=5%: ")
+        assert lines[4].split() == ["sale-day", "minimumSaving=5%", "difference"]
+
+    def test_a_sweep_is_one_table_that_begins_with_the_answer(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        result = simulation_result(laws=[], expectations=[])
+        paths = [SweptPath(path="spec.settings.minimumSaving", values=["0", "5%"])]
+        print_output(sweep_of([result, result], [["0"], ["5%"]], paths), "table")
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[0] == ("sale-day: it makes no difference: $12.35, 9 evictions every time")
+        assert lines[2].split()[:2] == ["minimumSaving", "cost"]
+        assert [line.split()[0] for line in lines[3:]] == ["0", "5%"]
 
     def test_json_and_yaml_are_the_same_document(self, capsys: pytest.CaptureFixture[str]) -> None:
         print_output(simulation_result(), "json")
@@ -153,6 +213,6 @@ def test_the_progress_line_says_how_far_it_is_and_what_there_is() -> None:
         at=22320.0, nodes=12, running_pods=1040, pending_pods=3, price_per_hour=0.43
     )
     assert progress_line("sale-day", state, 86400.0) == (
-        "sale-day: 6h12m of 1d · 12 nodes · 1,040 running, 3 pending · $0.430/h"
+        "sale-day: 6h12m of 24h · 12 nodes · 1,040 running, 3 pending · $0.430/h"
     )
     assert progress_line("x", state, None).startswith("x: 6h12m · 12 nodes")

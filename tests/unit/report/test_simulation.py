@@ -45,16 +45,16 @@ class TestAnswer:
         return answer(simulation_result(expectations=expectations, laws=[]))
 
     def test_it_says_whether_everything_held_and_what_it_cost(self) -> None:
-        assert self.judged(True, True) == "sale-day: all 2 expectations held · $12.35 in 1d"
-        assert self.judged(True) == "sale-day: the expectation held · $12.35 in 1d"
-        assert self.judged(False, True) == "sale-day: 1 of 2 expectations failed · $12.35 in 1d"
+        assert self.judged(True, True) == "sale-day: all 2 expectations held · $12.35 in 24h"
+        assert self.judged(True) == "sale-day: the expectation held · $12.35 in 24h"
+        assert self.judged(False, True) == "sale-day: 1 of 2 expectations failed · $12.35 in 24h"
         assert self.judged(True, None).startswith("sale-day: the expectation held, 1 not judged")
         assert self.judged(None).startswith("sale-day: none of 1 expectation judged yet")
-        assert self.judged() == "sale-day: nothing was expected · $12.35 in 1d"
+        assert self.judged() == "sale-day: nothing was expected · $12.35 in 24h"
 
     def test_a_broken_law_is_no_success(self) -> None:
         result = simulation_result(expectations=[])
-        assert answer(result) == "sale-day: 1 law broken · $12.35 in 1d"
+        assert answer(result) == "sale-day: 1 law broken · $12.35 in 24h"
         assert not result.is_success
 
 
@@ -78,7 +78,7 @@ class TestPlot:
             "$/h              ████████████████                                            1.2",
             "                 ████████████████▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆",
             "          ▃▃▃▃▃▃▃████████████████████████████████▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅        0",
-            "          0              6h             12h            18h            1d",
+            "          0              6h             12h            18h            24h",
         ]
 
     def test_nothing_that_happened_is_a_flat_line(self) -> None:
@@ -160,7 +160,7 @@ def test_pods_that_still_wait_are_named_with_their_reason() -> None:
         (45, "45s"),
         (130, "2m10s"),
         (6 * HOUR, "6h"),
-        (36 * HOUR, "1d12h"),
+        (36 * HOUR, "36h"),
         (7261, "2h1m"),
     ],
 )
@@ -209,7 +209,7 @@ class TestComparison:
         assert found["disruptions.Drifted"] == 1
         assert found["reservations.cr-1.usedHours"] == 0
         rows = {row[0]: row[1:] for row in comparison_rows(comparison)}
-        assert rows[""] == ("sale-day", "changed", "difference")
+        assert rows[""] == ("sale-day", "seed=3", "difference")
         assert rows["cost ($)"] == ("12.345", "10.000", "-2.345")
         assert rows["launches"] == ("14", "14", "=")
         assert rows["disruptions.Drifted"] == ("0", "1", "+1")
@@ -230,7 +230,7 @@ def test_the_committed_schemas_are_those_of_the_structs(name: str) -> None:
 def test_results_are_valid_by_their_schemas() -> None:
     result = simulation_result()
     comparison = compare_simulations(result, result, ["spec.seed=3"])
-    for value, name in zip((result, comparison), SCHEMAS, strict=True):
+    for value, name in zip((result, comparison), SCHEMAS, strict=False):
         schema = json.loads((DOCS / name).read_text())
         jsonschema.validate(json.loads(msgspec.json.encode(value)), schema)
 

@@ -282,6 +282,21 @@ class TestObjects:
         objects = {("NodePool", "", "default"): self.pool()}
         assert judged(text, SimulatedState(at=END, objects=objects)).held is bool(held)
 
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("{object: {kind: NodePool, name: 'def*'}, at: end}", "1 object passes"),
+            ("{object: {kind: NodePool, name: '*'}, at: end}", "2 objects pass"),
+            ("{object: {kind: NodePool, name: '*'}, at: end, count: 1}",
+             "2 objects pass, expected 1"),
+        ],
+    )  # fmt: skip
+    def test_globs_stand_for_objects_of_any_kind(self, text: str, message: str) -> None:
+        pool = self.pool()
+        objects = {("NodePool", "", name): pool for name in ("default", "other")}
+        found = judged(text, SimulatedState(at=END, objects=objects))
+        assert found.message == f"at the end: {message}"
+
 
 class TestEvents:
     STATES = tuple(

@@ -574,7 +574,11 @@ def test_claims_that_ec2_would_not_sell_are_launch_failures() -> None:
             controller.process.reports.claim_disrupted(name, reason)
             await controller.delete_claim(name)
 
-    assert play(scenario(), script).result.totals.launchFailures == 1
+    finished = play(scenario(), script)
+    assert finished.result.totals.launchFailures == 1
+    (entry,) = finished.entries("launchFailure")
+    assert entry["object"].startswith("NodeClaim/")
+    assert entry["nodePool"] == "default"
 
 
 def test_calls_are_counted_by_operation_and_dry_runs_apart() -> None:

@@ -307,12 +307,58 @@ def test_a_reservation_begins_and_ends_by_itself() -> None:
 # Stock, prices, addresses, images
 
 
+def test_what_lasts_has_an_entry_at_its_end_too() -> None:
+    lasting = [
+        {"at": "1m", "for": "2m", "outage": {"zone": A}},
+        {"at": "2m", "for": "2m", "unavailable": {"instanceType": "c5.*"}},
+        {"at": "3m", "for": "2m", "price": {"capacityType": "spot", "factor": 2}},
+        {"at": "4m", "throttle": {"operation": "CreateFleet", "share": 1}},
+    ]
+    entries = play(scenario(events=lasting)).entries("scenario")
+    assert [(each["at"], each["message"]) for each in entries] == [
+        (60.0, f"outage zone {A}"),
+        (120.0, "unavailable instance type c5.*"),
+        (180.0, f"over: outage zone {A}"),
+        (180.0, "price capacity type spot, factor 2.0"),
+        (240.0, "over: unavailable instance type c5.*"),
+        (240.0, "throttle operation CreateFleet, share 1.0"),
+        (300.0, "over: price capacity type spot, factor 2.0"),
+    ]
+
+
+def test_a_selector_reads_as_it_is_written() -> None:
+    kill = {"at": "1m", "kill": {"node": {"pods": ["web-0", "default/web-1"]}}}
+    events = [{"at": "0s", "apply": [pod("web-0"), pod("web-1")]}, kill]
+    last = play(scenario(events=events)).entries("scenario")[-1]
+    assert last["message"] == "kill pods default/web-0, default/web-1"
+
+
+def test_expectations_stand_where_they_were_decided() -> None:
+    expect: list[dict[str, Any]] = [
+        {"at": "end", "nodes": {"count": 0}},
+        {"at": "10m", "nodes": {"count": 0}},
+        {"during": ["20m", "30m"], "nodes": {"count": 0}},
+        {"during": ["20m", "30m"], "pods": {"pending": 0}},
+        {"total": {"launches": 0}},
+    ]
+    events = [{"at": "25m", "apply": pod("web-0")}]
+    finished = play(scenario(events=events, expect=expect))
+    found = [(each["at"], each["held"]) for each in finished.entries("expectation")]
+    assert found == [(600.0, True), (1500.0, False), (1800.0, True), (3600.0, True), (3600.0, True)]
+    moments = [each.at for each in finished.result.timeline]
+    assert moments == sorted(moments)
+
+
 @pytest.mark.parametrize(
     "event",
-    [{"unavailable": {"zone": "us-west-2z"}}, {"price": {"instanceType": "zz.*", "factor": 2}}],
+    [
+        {"unavailable": {"instanceType": "vt1.*", "zone": "us-west-2b"}},
+        {"price": {"instanceType": "vt1.*", "zone": "us-west-2b", "factor": 2}},
+    ],
 )
 def test_offerings_that_nobody_has_are_a_warning(event: dict[str, Any]) -> None:
-    finished = play(scenario(events=[{"at": "1m", **event}]))
+    sold = cloud(instanceTypes=["c5.large", "vt1.3xlarge"])
+    finished = play(scenario(sold, events=[{"at": "1m", **event}]))
 
     (warning,) = finished.result.warnings
     assert "EC2 has no such offering" in warning

@@ -192,6 +192,26 @@ class TestSet:
         scenario = written(tmp_path, "duration: 1h", world, "NodePool/default:spec.weight=7")
         assert scenario.manifests.pools[0].spec.weight == 7
 
+    @pytest.mark.parametrize(
+        ("change", "path", "hint"),
+        [
+            ("NodePool/default:spec.disruptoin.consolidateAfter=1m", "spec.disruptoin",
+             "did you mean disruption?"),
+            ("NodePool/default:spec.disruption.consolidationPolcy=WhenEmpty",
+             "spec.disruption.consolidationPolcy", "did you mean consolidationPolicy?"),
+            ("Deployment/shop/web:spec.replcas=3", "spec.replcas", "did you mean replicas?"),
+        ],
+    )  # fmt: skip
+    def test_a_field_that_the_manifest_does_not_have_is_refused(
+        self, tmp_path: Path, change: str, path: str, hint: str
+    ) -> None:
+        world = f"{POOL}---\n{Path(EVERY_FIELD).read_text().partition('---')[2]}"
+        with pytest.raises(InvalidInput) as raised:
+            written(tmp_path, "duration: 1h", world, change)
+        [problem] = raised.value.report.errors
+        assert problem.path == path
+        assert problem.hint == f"{hint}; this value was given by --set {change}"
+
     def test_a_wrong_value_says_where_it_is_from(self, tmp_path: Path) -> None:
         with pytest.raises(InvalidInput) as raised:
             written(tmp_path, "duration: 1h", POOL, "spec.settings.packing=cheap")
@@ -260,6 +280,8 @@ class TestTraces:
                                           "2026-01-31T08:00:00Z, not before it"),
             ("b,1,1Gi,0,5,1", "deleted", "a time that is not before created"),
             ("a,1,1Gi,0,0,1", "name", "a name that is not in line 2 already"),
+            ("b,1,1Gi,0,7201,", "created", "a time before the end of the simulation, which is "
+                                           "at 1h"),
             ("b,1", "", "6 values, as the first line has"),
         ],
     )  # fmt: skip

@@ -34,6 +34,7 @@ STATUS_PERIOD: Final = 60.0  # seconds between two looks at status checks
 STATUS_RETRY: Final = 10.0
 RETRY_WAITS: Final = (0.5, 1.0, 2.0)
 """Seconds between attempts; after the last one the queue delivers the message again."""
+MAX_FAILING: Final = 1000
 EVENT_REASONS: Final = {
     InterruptionKind.SPOT: "SpotInterrupted",
     InterruptionKind.REBALANCE: "SpotRebalanceRecommendation",
@@ -108,6 +109,8 @@ class InterruptionQueueReader:
     def __init__(self, context: ControllerContext, handler: InterruptionHandler) -> None:
         self._context, self._handler = context, handler
         self._backoff = Backoff(self.name)
+        self._failing: set[str] = set()
+        """Instances whose interruption was given up: they get one attempt at each delivery."""
 
     async def run(self) -> None:
         """Until it is cancelled."""
@@ -116,18 +119,36 @@ class InterruptionQueueReader:
                 await self._read()
             except Exception:
                 wait = self._backoff.failed(WHOLE_CLUSTER)
-                LOG.exception("an interruption was not dealt with; read again in %.1f s", wait)
+                LOG.exception("the queue was not read; once more in %.1f s", wait)
                 await self._context.clock.sleep(wait)
 
     async def _read(self) -> None:
-        """Closed without fetching the next one, the generator leaves the last in the queue."""
+        """One that cannot be dealt with stays in the queue, and the others are not held up: closing
+        the generator instead would leave all of its batch until they are delivered again.
+        """
         async with aclosing(self._context.cloud.interruptions()) as interruptions:
-            async for each in interruptions:
-                await self._handle(each)
+            interruption = await anext(interruptions)
+            while True:
+                is_handled = await self._attempt(interruption)
                 self._backoff.succeeded(WHOLE_CLUSTER)
+                interruption = await interruptions.asend(is_handled)
+
+    async def _attempt(self, interruption: Interruption) -> bool:
+        instance = interruption.instance
+        try:
+            await self._handle(interruption)
+        except Exception:
+            if instance not in self._failing:
+                LOG.exception("the interruption of %s was not dealt with", instance)
+            if len(self._failing) >= MAX_FAILING:
+                self._failing.clear()
+            self._failing.add(instance)
+            return False
+        self._failing.discard(instance)
+        return True
 
     async def _handle(self, interruption: Interruption) -> None:
-        for wait in RETRY_WAITS:
+        for wait in () if interruption.instance in self._failing else RETRY_WAITS:
             try:
                 return await self._handler.handle(interruption)
             except KubernetesError as error:

@@ -23,6 +23,7 @@ from wainwright.core.disruption.commands import (
     Method,
 )
 from wainwright.core.disruption.disruption_pass import DisruptionPass
+from wainwright.core.disruption.scheduled_release import next_release
 from wainwright.gc_pause import gc_paused
 
 PERIOD: Final = 10.0  # seconds between two looks
@@ -53,6 +54,13 @@ class Disruption:
 
     def watch(self, queue: WorkQueue) -> None:
         queue.add(WHOLE_CLUSTER)
+
+    @property
+    def next_release(self) -> float | None:
+        """When the schedule of a budget lets a command through; costs a pass and more, so that only
+        a simulation that seems quiet asks."""
+        looked = self._previous
+        return None if looked is None or self._found is not None else next_release(looked)
 
     async def reconcile(self, _: Key) -> Result:
         if not self._state.is_synced:

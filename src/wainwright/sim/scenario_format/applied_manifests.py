@@ -14,11 +14,13 @@ from wainwright.manifests.documents import (
     ManifestDocument,
     ReadOptions,
     load_manifests,
+    locate_error,
 )
 from wainwright.manifests.manifest_validation import identify_kind
 from wainwright.manifests.problems import InvalidInput, Problem
 from wainwright.sim.scenario_format.field_reader import FieldReader
 from wainwright.sim.scenario_format.references import resources_by_kind
+from wainwright.sim.scenario_format.run_times import check_run_times
 
 EXPECTED_MANIFESTS: Final = "a manifest, a list of them, or the name of a file"
 
@@ -55,6 +57,8 @@ class AppliedManifests:
         if identify_kind(value).is_other_kind:
             return self._read_operation_kind(value, path)
         loaded = LoadedManifests()
+        for error in check_run_times(value, path):
+            self._reader.add(error)
         base = (*self._document.base, *path)
         loaded.documents.append(ManifestDocument(self._document.source, value, base))
         return self._read_loaded(loaded, path, ReadOptions(refuse_unknown_fields=True))
@@ -82,7 +86,11 @@ class AppliedManifests:
         file = find_file(self._folder, name, path, self._reader)
         if file is None:
             return ()
-        return self._read_loaded(load_manifests([file]), path, ReadOptions())
+        loaded = load_manifests([file])
+        for document in loaded.documents:
+            found = check_run_times(document.value)
+            self.errors.extend(locate_error(document, error) for error in found)
+        return self._read_loaded(loaded, path, ReadOptions())
 
     def _read_loaded(
         self, loaded: LoadedManifests, path: FieldPath, options: ReadOptions

@@ -15,6 +15,7 @@ from wainwright.api.field_error import (
     invalid_value,
     missing_field,
 )
+from wainwright.api.karpenter.ec2nodeclass import ALIAS_FAMILIES
 from wainwright.api.karpenter.shared_fields import CAPACITY_TYPES
 from wainwright.api.validation.object_validation import check_semantics
 from wainwright.api.validation.schema_validation import (
@@ -52,6 +53,11 @@ from wainwright.sim.scenario import (
     ZoneOutage,
 )
 from wainwright.sim.scenario_format.applied_manifests import AppliedManifests
+from wainwright.sim.scenario_format.cloud_names import (
+    EXPECTED_OPERATION,
+    CloudNameKind,
+    CloudNames,
+)
 from wainwright.sim.scenario_format.field_reader import EXPECTED_SHARE, FieldReader, Fields
 from wainwright.sim.scenario_format.references import (
     RESERVATION,
@@ -81,6 +87,7 @@ class SelectorReader:
 
     def __init__(self, reader: FieldReader) -> None:
         self.reader = reader
+        self.cloud = CloudNames(reader)
         self.references: list[Reference] = []
 
     def read(self, value: Any, path: FieldPath, before: Moment | None = None) -> NodeSelector:
@@ -94,8 +101,8 @@ class SelectorReader:
         selector = NodeSelector(
             name=fields.optional("name", text),
             node_pool=fields.optional("nodePool", text),
-            instance_type=fields.optional("instanceType", text),
-            zone=fields.optional("zone", text),
+            instance_type=fields.optional("instanceType", self.cloud.instance_type),
+            zone=fields.optional("zone", self.cloud.zones),
             capacity_type=fields.optional("capacityType", self.capacity_type),
             reservation_id=fields.optional("reservationID", text),
             pods=tuple(map(_full_pod_name, fields.optional("pods", self._pods) or ())),
@@ -154,6 +161,7 @@ class EventReader:
     ) -> None:
         self.reader = reader
         self.selectors = selectors
+        self.cloud = selectors.cloud
         self.applied = applied
         self.created = created
         self.line_of = line_of
@@ -264,6 +272,12 @@ class EventReader:
         reservation = msgspec.convert(defaulted, CloudReservation)
         self.created_reservations.append((reservation.id, (*path, "id")))
         self.created.add(RESERVATION, reservation.id, at=self._moment)
+        self.cloud.add(
+            CloudNameKind.ZONE, reservation.availabilityZone, (*path, "availabilityZone")
+        )
+        self.cloud.add(
+            CloudNameKind.INSTANCE_TYPE, reservation.instanceType, (*path, "instanceType")
+        )
         return CreateReservation(reservation=reservation)
 
     def _change(self, value: Any, path: FieldPath) -> Action:
@@ -294,10 +308,9 @@ class EventReader:
         return name
 
     def _offerings(self, fields: Fields) -> OfferingPattern:
-        text = self.reader.text
         return OfferingPattern(
-            instance_type=fields.optional("instanceType", text),
-            zone=fields.optional("zone", text),
+            instance_type=fields.optional("instanceType", self.cloud.instance_type),
+            zone=fields.optional("zone", self.cloud.zone),
             capacity_type=fields.optional("capacityType", self.selectors.capacity_type),
             reservation_id=fields.optional("reservationID", self._reservation_id),
         )
@@ -317,24 +330,24 @@ class EventReader:
 
     def _outage(self, value: Any, path: FieldPath) -> Action:
         fields = self.reader.fields(value, path, ("zone",))
-        return ZoneOutage(
-            zone=fields.required("zone", self.reader.text, "", "an availability zone")
-        )
+        return ZoneOutage(zone=fields.required("zone", self.cloud.zone, "", "an availability zone"))
 
     def _image(self, value: Any, path: FieldPath) -> Action:
         fields = self.reader.fields(value, path, ("alias",))
         return PublishImage(alias=fields.required("alias", self._alias, "", EXPECTED_ALIAS))
 
     def _alias(self, value: Any, path: FieldPath) -> str:
-        if isinstance(value, str) and "@" in value:
-            return value
-        self.reader.add(invalid_value(path, value, EXPECTED_ALIAS))
+        family, _, release = value.partition("@") if isinstance(value, str) else ("", "", "")
+        if family in ALIAS_FAMILIES and release:
+            return str(value)
+        hint = did_you_mean(family, list(ALIAS_FAMILIES)) if release else ""
+        self.reader.add(invalid_value(path, value, EXPECTED_ALIAS, hint))
         return ""
 
     def _addresses(self, value: Any, path: FieldPath) -> Action:
         fields = self.reader.fields(value, path, ("zone", "free"))
         return FreeAddresses(
-            zone=fields.required("zone", self.reader.text, "", "an availability zone"),
+            zone=fields.required("zone", self.cloud.zone, "", "an availability zone"),
             free=fields.required("free", self.reader.count, 0, "how many addresses are left"),
         )
 
@@ -385,8 +398,10 @@ class EventReader:
         return fields.required("share", self.reader.share, 0.0, EXPECTED_SHARE)
 
     def _operation(self, fields: Fields) -> str:
-        expected = "an operation of EC2 such as CreateFleet, or *"
-        return fields.required("operation", self.reader.text, "*", expected)
+        operation = fields.required("operation", self.cloud.operation, "", EXPECTED_OPERATION)
+        if any(key in fields for key in FLEET_KEYS):
+            self.cloud.check_launch(operation, (*fields.path, "operation"))
+        return operation
 
     def _throttle(self, value: Any, path: FieldPath) -> Action:
         fields = self.reader.fields(value, path, ("operation", "share", "code", *FLEET_KEYS))

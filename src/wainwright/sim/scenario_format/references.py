@@ -2,6 +2,7 @@
 manifests or its events create.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Final
@@ -77,7 +78,7 @@ class CreatedObjects:
 
     def _find(self, reference: Reference) -> Moment | None:
         if is_glob(reference.name) or is_glob(reference.namespace):
-            return START
+            return min(self._matching(reference), default=None)
         found = self._created.get((reference.kind, reference.namespace, reference.name))
         if found is None and reference.kind == "Pod":
             return min(self._pod_owners(reference), default=None)
@@ -87,6 +88,15 @@ class CreatedObjects:
         for (kind, namespace, name), at in self._created.items():
             is_beside = kind in WORKLOADS and namespace == pod.namespace
             if is_beside and pod.name.startswith(f"{name}-"):
+                yield at
+
+    def _matching(self, pattern: Reference) -> Iterable[Moment]:
+        for (kind, namespace, name), at in self._created.items():
+            if not matches(namespace, pattern.namespace):
+                continue
+            is_named = kind == pattern.kind and matches(name, pattern.name)
+            is_owner = pattern.kind == "Pod" and kind in WORKLOADS
+            if is_named or (is_owner and _may_name_pods(pattern.name, name)):
                 yield at
 
     def _known(self, reference: Reference, known: Sequence[str]) -> str:
@@ -109,15 +119,27 @@ class CreatedObjects:
             hint = f"there is one in the namespace {elsewhere[0]}"
         return FieldError(
             path=reference.path,
-            message=f"{reference} is created by no manifest and no event",
+            message=_unknown_message(reference),
             found=reference.name,
             expected=f"a {reference.kind} of the manifests or of an event",
             hint=hint,
         )
 
 
+def _may_name_pods(pattern: str, workload: str) -> bool:
+    """Whether the glob can match `<workload>-<n>`, as far as its beginning says."""
+    beginning, prefix = re.split(r"[*?[]", pattern, maxsplit=1)[0], f"{workload}-"
+    return beginning.startswith(prefix) or prefix.startswith(beginning)
+
+
 def _listed(names: Sequence[str]) -> str:
     return f"there {'is' if len(names) == 1 else 'are'} {join_first(names)}"
+
+
+def _unknown_message(reference: Reference) -> str:
+    if is_glob(reference.name) or is_glob(reference.namespace):
+        return f"{reference} matches nothing that a manifest or an event creates"
+    return f"{reference} is created by no manifest and no event"
 
 
 def _too_early(reference: Reference, created: Moment) -> FieldError:

@@ -12,10 +12,21 @@ from typing import Any, Final
 
 import msgspec
 
-from wainwright.api.field_error import FieldPath, PathStep, did_you_mean, format_field_path
+from wainwright.api.field_error import (
+    UNKNOWN_FIELD,
+    FieldPath,
+    PathStep,
+    did_you_mean,
+    format_field_path,
+)
 from wainwright.errors import UsageError
-from wainwright.manifests.cluster_manifests import DEFAULT_CLASS, NAMED_BY_DEFAULT
-from wainwright.manifests.documents import ManifestDocument
+from wainwright.manifests.cluster_manifests import (
+    DEFAULT_CLASS,
+    NAMED_BY_DEFAULT,
+    read_loaded_manifests,
+)
+from wainwright.manifests.documents import LoadedManifests, ManifestDocument, ReadOptions
+from wainwright.manifests.problems import InvalidInput, Problem
 from wainwright.manifests.yaml_reader import UnreadableDocument, parse_yaml
 
 STEP: Final = re.compile(r'\.?([^.\[\]"=]+)|\[([0-9]+)\]|\["([^"]+)"\]')
@@ -23,6 +34,8 @@ HINT: Final = (
     "write it as spec.settings.minimumSaving=5% or "
     "NodePool/default:spec.disruption.consolidationPolicy=WhenEmpty"
 )
+
+SWEEP_HINT: Final = "write it as spec.settings.minimumSaving=0,5%,10%"
 
 
 class SetChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,15 +54,15 @@ class SetChange(msgspec.Struct, frozen=True, kw_only=True):
         return "/".join(part for part in (self.kind, self.namespace, self.name) if part)
 
 
-def parse_change(text: str) -> SetChange:
+def parse_change(text: str, option: str = "--set") -> SetChange:
     """Raises UsageError."""
     place, equals, value = _split(text)
     if not equals:
-        raise UsageError(f"--set {text} has no value", HINT)
+        raise UsageError(f"{option} {text} has no value", HINT)
     target, colon, path = place.rpartition(":")
     kind, namespace, name = _split_object(target) if colon else ("", "", "")
     if colon and not (kind and name):
-        raise UsageError(f"--set {text}: {target!r} is no object", HINT)
+        raise UsageError(f"{option} {text}: {target!r} is no object", HINT)
     return SetChange(
         text=text,
         kind=kind,
@@ -102,23 +115,96 @@ def _parse_value(value: str, text: str) -> Any:
     return documents[0] if documents else None
 
 
+class SweepPath(msgspec.Struct, frozen=True, kw_only=True):
+    """`--sweep PATH=VALUE,VALUE`: the values that a path takes, one after the other."""
+
+    path: str
+    values: tuple[str, ...]
+
+    @property
+    def changes(self) -> list[str]:
+        """As `--set` takes them."""
+        return [f"{self.path}={value}" for value in self.values]
+
+
+def parse_sweep(text: str) -> SweepPath:
+    """Raises UsageError."""
+    place, _, values = _split(text)
+    found = [each.strip() for each in _split_values(values)]
+    if not place or not values or "" in found:
+        raise UsageError(f"--sweep {text} has no list of values", SWEEP_HINT)
+    if len(set(found)) < max(len(found), 2):
+        raise UsageError(f"--sweep {text} does not name several values", SWEEP_HINT)
+    sweep = SweepPath(path=place, values=tuple(found))
+    for change in sweep.changes:
+        parse_change(change, "--sweep")
+    return sweep
+
+
+def _split_values(text: str) -> list[str]:
+    """At commas that are in no list, mapping or quoted text."""
+    values, depth, quote = [""], 0, ""
+    for character in text:
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "\"'":
+            quote = character
+        depth += (character in "[{") - (character in "]}") if not quote else 0
+        if character == "," and not depth and not quote:
+            values.append("")
+        else:
+            values[-1] += character
+    return values
+
+
 def apply_changes(
     changes: Sequence[SetChange], scenario: ManifestDocument, manifests: Sequence[ManifestDocument]
 ) -> None:
     """Changes the values of the documents; raises UsageError for what is not there."""
     for change in changes:
-        targets = [scenario] if not change.kind else _find(change, manifests)
+        targets = [scenario] if not change.kind else find_changed(change, manifests)
         for document in targets:
             document.value = _replaced(document.value, change.path, change)
 
 
-def _find(change: SetChange, manifests: Sequence[ManifestDocument]) -> list[ManifestDocument]:
+def find_changed(
+    change: SetChange, manifests: Sequence[ManifestDocument]
+) -> list[ManifestDocument]:
+    """The manifests that the change names; raises UsageError where there is none."""
     found = [each for each in manifests if _is_meant(change, each.value)]
     if not found:
         names = [f"{kind}/{name}" for kind, _, name in map(_identity, _objects(manifests))]
         hint = did_you_mean(f"{change.kind}/{change.name}", names)
         raise UsageError(f"--set {change.text}: there is no {change.object}", hint)
     return found
+
+
+def unknown_changed_fields(change: SetChange, document: ManifestDocument) -> list[Problem]:
+    """Fields on the path of the change that the kind does not have."""
+    loaded = LoadedManifests()
+    loaded.documents.append(document)
+    try:
+        read_loaded_manifests(loaded, ReadOptions(refuse_unknown_fields=True))
+    except InvalidInput as error:
+        path = format_field_path((*document.base, *change.path))
+        return [
+            given_by_change(each, change)
+            for each in error.report.errors
+            if each.message == UNKNOWN_FIELD and _is_on_path(each.path, path)
+        ]
+    return []
+
+
+def _is_on_path(field: str, path: str) -> bool:
+    """Whether one of them is the other, or within it."""
+    shorter, longer = sorted((field, path), key=len)
+    return longer == shorter or longer.startswith((f"{shorter}.", f"{shorter}["))
+
+
+def given_by_change(problem: Problem, change: SetChange) -> Problem:
+    hint = f"this value was given by --set {change.text}"
+    text = f"{problem.hint}; {hint}" if problem.hint else hint
+    return msgspec.structs.replace(problem, hint=text)
 
 
 def _objects(manifests: Iterable[ManifestDocument]) -> list[dict[str, Any]]:

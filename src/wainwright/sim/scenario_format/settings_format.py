@@ -36,6 +36,7 @@ SETTING_NAMES: Final = {
     "minimumSaving": "minimum_saving",
     "priceRefresh": "price_refresh",
     "spotToSpotTypes": "spot_to_spot_types",
+    "balancedK": "balanced_k",
     "strictWeights": "strict_weights",
     "packing": "packing",
     "clusterLimits": "cluster_limits",
@@ -64,6 +65,7 @@ class SettingsReader:
             "minimumSaving": self._minimum_saving,
             "priceRefresh": self._positive_duration,
             "spotToSpotTypes": reader.positive,
+            "balancedK": self._positive_number,
             "strictWeights": reader.boolean,
             "packing": self._chosen(PackingPolicy, PackingPolicy),
             "clusterLimits": self._cluster_limits,
@@ -142,6 +144,12 @@ class SettingsReader:
         if seconds <= 0 and len(self.reader.errors) == errors:
             self.reader.add(invalid_value(path, value, "a duration of more than 0"))
         return seconds
+
+    def _positive_number(self, value: Any, path: FieldPath) -> float:
+        if is_number(value) and value > 0:
+            return float(value)
+        self.reader.add(invalid_value(path, value, "a number of more than 0"))
+        return 1.0
 
     def instances(self, value: Any, path: FieldPath) -> InstanceBehaviour:
         reader, default = self.reader, InstanceBehaviour()

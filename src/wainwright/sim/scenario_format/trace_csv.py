@@ -19,7 +19,7 @@ from wainwright.api.quantity import InvalidQuantity, parse_quantity
 from wainwright.api.wire import DNS_NAME_PATTERN
 from wainwright.manifests.problems import Problem
 from wainwright.sim.scenario import TracePod
-from wainwright.translate.disruption import parse_duration
+from wainwright.translate.disruption import format_duration, parse_duration
 from wainwright.translate.object_metadata import parse_timestamp
 
 COLUMNS: Final = (
@@ -55,8 +55,10 @@ class InvalidRow(Exception):
 class TraceReader:
     """Reads one file; times are divided by the speed."""
 
-    def __init__(self, file: str, *, start: float, speed: float) -> None:
+    def __init__(self, file: str, *, start: float, speed: float, end: float) -> None:
+        """`end`: seconds after which nothing happens any more."""
         self.file = file
+        self.end = end
         self.start = start
         self.speed = speed
         self.problems: list[Problem] = []
@@ -111,6 +113,10 @@ class TraceReader:
         if earlier != line:
             raise InvalidRow("name", name, f"a name that is not in line {earlier} already")
         created = self._moment("created", row["created"])
+        if created > self.end:
+            end = format_duration(self.end)
+            expected = f"a time before the end of the simulation, which is at {end}"
+            raise InvalidRow("created", row["created"], expected)
         deleted = self._moment("deleted", row["deleted"]) if row.get("deleted") else None
         if deleted is not None and deleted < created:
             raise InvalidRow("deleted", row["deleted"], "a time that is not before created")

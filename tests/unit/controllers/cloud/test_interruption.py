@@ -1,10 +1,11 @@
 """What EC2 announces about instances, through the queue and the controllers (row ANC-7)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 import pytest
+from tests.support.claim_stories import ObservedCluster
 from tests.support.controlled_cluster import (
     ControlledCluster,
     node_pool,
@@ -17,6 +18,7 @@ from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.karpenter.shared_fields import NodeClassRef
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.api.wire import ObjectMeta
+from wainwright.errors import RequestForbiddenError
 from wainwright.metrics import (
     INTERRUPTION_MESSAGES_DELETED,
     INTERRUPTION_MESSAGES_RECEIVED,
@@ -247,6 +249,39 @@ def test_anc_7_a_message_is_acknowledged_only_when_it_is_dealt_with() -> None:
         await cluster.wait(60)
         assert await is_going(cluster, claim)
         assert cluster.metrics.value(INTERRUPTION_MESSAGES_DELETED) > acknowledged
+
+    run_cluster(story, instanceTypes=TYPES)
+
+
+def test_anc_7_a_message_that_always_fails_does_not_hold_up_the_others() -> None:
+    """Somebody's webhook refuses to delete one of the claims."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        refused: list[str] = []
+
+        def before(verb: str, kind: str, details: Mapping[str, Any]) -> None:
+            if (verb, kind) == ("delete", "NodeClaim") and details.get("name") in refused:
+                raise RequestForbiddenError("the webhook says no")
+
+        cluster.port = ObservedCluster(cluster.api, before)
+        await cluster.set_up(pool_of())
+        cluster.start()
+        await cluster.wait(5)
+        for name in ("web-0", "web-1", "web-2"):
+            await cluster.add_node(name)
+        first, second, third = await cluster.claims()
+        refused.append(first.metadata.name)
+        interrupt(cluster, first, "spot", seconds=600)
+        interrupt(cluster, second, "spot", seconds=600)
+        await cluster.wait(5)
+        assert [await is_going(cluster, each) for each in (first, second)] == [False, True]
+        await cluster.wait(60)  # the queue has delivered the first one again and again
+        interrupt(cluster, third, "spot", seconds=600)
+        await cluster.wait(1)
+        assert await is_going(cluster, third)
+        refused.clear()
+        await cluster.wait(60)
+        assert await is_going(cluster, first)
 
     run_cluster(story, instanceTypes=TYPES)
 
