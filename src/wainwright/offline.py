@@ -33,6 +33,7 @@ from wainwright.core.disruption.eviction import evict_from_deleting_nodes
 from wainwright.core.explain.unschedulable import explain_plan
 from wainwright.core.plan import plan, solve_plan
 from wainwright.core.static_capacity import StaticPoolState, plan_static_capacity
+from wainwright.errors import InvalidInputError
 from wainwright.gc_pause import gc_paused
 from wainwright.manifests.cluster_manifests import ClusterManifests
 from wainwright.messages.formatting import format_count, format_hourly, join_first
@@ -55,6 +56,7 @@ from wainwright.model.pod import Pod
 from wainwright.model.snapshot import ReservationState, Snapshot
 from wainwright.translate.cluster_state import translate_snapshot
 from wainwright.translate.region_inference import infer_region
+from wainwright.translate.workload_expansion import POD_LIMIT
 
 NOTABLE_COST_SHARE: Final = 0.01  # of the plan's price; preferences that cost less are not reported
 
@@ -69,6 +71,8 @@ class PlanSettings(msgspec.Struct, frozen=True, kw_only=True):
     options: PlanOptions = DEFAULT_PLAN_OPTIONS
     maximum_replicas: bool = False
     """Whether workloads with an autoscaler are planned with the most replicas it allows."""
+    pod_limit: int = POD_LIMIT
+    """How many pods the input may have, and how many nodes static NodePools."""
 
 
 class PreparedInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,7 +167,9 @@ def prepare_input(manifests: ClusterManifests, settings: PlanSettings) -> Prepar
         reservations=map(_model_reservation, selected),
         now=settings.now.timestamp(),
         maximum_replicas=settings.maximum_replicas,
+        pod_limit=settings.pod_limit,
     )
+    _check_static_replicas(translated.snapshot, settings)
     evictions = evict_from_deleting_nodes(translated.snapshot)
     remarks = (
         *translated.remarks,
@@ -184,6 +190,18 @@ def prepare_input(manifests: ClusterManifests, settings: PlanSettings) -> Prepar
         diagnostics=tuple(diagnostics),
         unusable_reservations=tuple(unusable),
     )
+
+
+def _check_static_replicas(snapshot: Snapshot, settings: PlanSettings) -> None:
+    if not settings.options.static_capacity:
+        return
+    for pool in snapshot.pools:
+        if (pool.replicas or 0) > settings.pod_limit:
+            raise InvalidInputError(
+                f"the static NodePool {pool.name} has {pool.replicas:,} replicas; at most "
+                f"{settings.pod_limit:,} are planned",
+                hint="is the number mistyped? --pod-limit raises the limit",
+            )
 
 
 def _ignored_static_pools(snapshot: Snapshot, options: PlanOptions) -> list[InputRemark]:

@@ -10,6 +10,7 @@ from typing import Final
 
 NANO: Final = 10**9
 MAX_BINARY: Final = 2**63 - 1  # the API server caps binary quantities here
+MAX_DIGITS: Final = 1000  # Python refuses to read thousands of digits, and no amount needs them
 MAX_EXPONENT: Final = 400  # 1e999999999 is valid; the cap avoids a number with a billion digits
 
 DECIMAL_EXPONENTS: Final = {
@@ -105,7 +106,7 @@ def parse_quantity(text: str) -> Quantity:
     As there, a text without any digit ("Gi") is zero; only the empty text is invalid.
     """
     match = QUANTITY_GRAMMAR.fullmatch(text)
-    if not text or match is None:
+    if not text or match is None or len(text) > MAX_DIGITS:
         raise InvalidQuantity(text)
     sign, whole, part, suffix = (
         match["sign"],

@@ -20,10 +20,12 @@ from wainwright.catalogue.queries import (
     nominal_cpu,
     nominal_memory,
 )
+from wainwright.cli import printing
 from wainwright.cli.catalog_input import CatalogArguments, CatalogInput, catalog_options
 from wainwright.cli.options import file_arguments
 from wainwright.cli.printing import pluralize, print_table
 from wainwright.errors import UsageError
+from wainwright.messages.formatting import escape_unprintable
 from wainwright.model.instance_type import UNLIMITED, InstanceType, Offering
 from wainwright.model.labels import ARCH, ON_DEMAND, RESERVED, SPOT, ZONE_ID
 from wainwright.model.requirements import Requirements
@@ -137,9 +139,9 @@ def _print(
     filters: CatalogFilters, class_catalog: NodeClassCatalog, instance_types: list[InstanceType]
 ) -> None:
     if filters.output == "json":
-        click.echo(format_catalog(class_catalog.region, instance_types), nl=False)
+        printing.echo_json_text(format_catalog(class_catalog.region, instance_types))
     elif filters.output == "csv":
-        click.echo(_csv(class_catalog, instance_types), nl=False)
+        printing.echo_text(_csv(class_catalog, instance_types))
     elif filters.offerings:
         rows = [
             _offering_row(instance_type, each)
@@ -213,12 +215,10 @@ def _csv(class_catalog: NodeClassCatalog, instance_types: list[InstanceType]) ->
     writer.writerow(CSV_HEADINGS)
     for instance_type in instance_types:
         for offering_columns in _offering_columns(instance_type):
+            fees = class_catalog.fees.get(instance_type.name, 0)
+            cells = [*_type_columns(instance_type), *offering_columns, fees]
             writer.writerow(
-                [
-                    *_type_columns(instance_type),
-                    *offering_columns,
-                    class_catalog.fees.get(instance_type.name, 0),
-                ]
+                [escape_unprintable(cell) if isinstance(cell, str) else cell for cell in cells]
             )
     return text.getvalue()
 
@@ -239,14 +239,14 @@ def _footnotes(class_catalog: NodeClassCatalog, instance_types: list[InstanceTyp
     ]
     if names:
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        click.echo(
+        printing.echo(
             f"{pluralize(len(names), 'type')} without a price cannot be bought: "
             f"{', '.join(names[:3])}{more}; a Cloud, NodeOverlay or InstanceType can give one",
             err=True,
         )
     if class_catalog.fees:
-        click.echo(
+        printing.echo(
             f"every node costs up to {class_catalog.fee:.6g} USD per hour in fees beside", err=True
         )
     if not instance_types:
-        click.echo("nothing in the catalogue is what was asked for", err=True)
+        printing.echo("nothing in the catalogue is what was asked for", err=True)

@@ -28,7 +28,6 @@ from wainwright.core.disruption.preview import MAX_STEPS, DisruptionPreview, pre
 from wainwright.core.disruption.replacement import SPOT_TO_SPOT_TYPES, ReplacementRules
 from wainwright.errors import UsageError
 from wainwright.gc_pause import gc_paused
-from wainwright.manifests.yaml_writer import dump_yaml
 from wainwright.messages.formatting import format_hourly
 from wainwright.model.disruption import NO_MINIMUM_SAVING, MinimumSaving
 from wainwright.model.plan import PlanOptions
@@ -155,7 +154,7 @@ def consolidate(output: str, save_input: str | None, print_timings: bool, **flag
         document = consolidation_document(given, preview, bound)
     _print(document, given, preview, output, quiet=arguments.quiet)
     if print_timings:
-        click.echo(timings.to_json(), err=True)
+        printing.echo(timings.to_json(), err=True)
     return SOMETHING_TO_DO if is_something_to_do(preview) else NOTHING_TO_DO
 
 
@@ -292,17 +291,17 @@ def _print_table(document: Document) -> None:
 
 
 def _print_json(document: Document) -> None:
-    click.echo(printing.dump_json(document))
+    printing.echo_json(document)
 
 
 def _print_yaml(document: Document) -> None:
-    click.echo(dump_yaml(document), nl=False)
+    printing.echo_yaml(document)
 
 
 def _print_markdown(document: Document) -> None:
     from wainwright.report.consolidation_markdown import render_markdown
 
-    click.echo(render_markdown(document), nl=False)
+    printing.echo_text(render_markdown(document))
 
 
 PRINTERS: Final[dict[str, Callable[[Document], None]]] = {

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from rich.text import Text
 
-from wainwright.cli.plan_table import Console
+from wainwright.cli.plan_table import Console, printable_text
 from wainwright.cli.printing import align_columns
 from wainwright.report.consolidation_rows import (
     answer,
@@ -29,7 +29,8 @@ HANGING_INDENT: Final = 4
 
 def print_consolidation(document: Document, console: Console) -> None:
     """Lines wrap on a terminal, but not in a pipe, where a program may read them."""
-    for line in _lines(document):
+    for text in _lines(document):
+        line = printable_text(text.plain, text.style)
         shown = wrapped_lines(line, console.width) if console.is_terminal else [line]
         for part in shown:
             console.print(part, soft_wrap=True)

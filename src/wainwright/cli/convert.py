@@ -15,7 +15,6 @@ from wainwright.manifests.documents import LoadedManifests, load_manifests, loca
 from wainwright.manifests.folder_scan import describe_skipped
 from wainwright.manifests.manifest_validation import header_errors
 from wainwright.manifests.problems import Problem, ProblemReport, sort_problems
-from wainwright.manifests.yaml_writer import dump_yaml
 
 OUTPUTS = click.Choice(["yaml", "json"])
 
@@ -92,14 +91,16 @@ def _note_as_warning(note: ConversionNote) -> FieldError:
 def _print_json(conversion: Conversion, report: ProblemReport) -> None:
     documents = [] if report.errors else conversion.documents
     result = ConversionResult(documents=documents, errors=report.errors, warnings=report.warnings)
-    click.echo(printing.dump_json(result))
+    printing.echo_json(result)
 
 
 def _print_yaml(conversion: Conversion, report: ProblemReport) -> None:
     show_report(report, word="note")
     if not report.errors:
-        click.echo(dump_yaml(*conversion.documents), nl=False)
+        printing.echo_yaml(*conversion.documents)
         origins = len(set(conversion.origins))
         read = pluralize(origins, "document")
         became = pluralize(len(conversion.documents), "document")
-        click.echo(f"{read} became {became}, {pluralize(len(report.warnings), 'note')}", err=True)
+        printing.echo(
+            f"{read} became {became}, {pluralize(len(report.warnings), 'note')}", err=True
+        )

@@ -40,9 +40,9 @@ def crds(folder: Path | None, check_folder: Path | None, output_format: str) -> 
     elif output_format == "json":
         definitions = [custom_resource_definition(item) for item in CUSTOM_RESOURCES]
         document = {"apiVersion": "v1", "kind": "List", "items": definitions}
-        click.echo(printing.dump_json(document))
+        printing.echo_json(document)
     else:
-        click.echo("---\n".join(render_crds().values()), nl=False)
+        printing.echo_text("---\n".join(render_crds().values()))
     return 0
 
 
@@ -50,7 +50,7 @@ def _write(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in render_crds().items():
         (folder / name).write_text(text, encoding="utf-8")
-        click.echo(f"wrote {folder / name}")
+        printing.echo(f"wrote {folder / name}")
 
 
 def _check(folder: Path) -> None:
@@ -64,4 +64,4 @@ def _check(folder: Path) -> None:
             f"{folder} is not what the wire types make: {', '.join(different)}",
             hint=f"write them anew with: wain crds --output {folder}",
         )
-    click.echo(f"{len(rendered)} CRDs in {folder} are up to date")
+    printing.echo(f"{len(rendered)} CRDs in {folder} are up to date")

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import click
 
+from wainwright.cli import printing
 from wainwright.cli.emulator_patch import build_patch, call_admin_api, patch_flags
 from wainwright.errors import InvalidInputError
 
@@ -71,7 +72,7 @@ def set_state(file: str | None, port: int | None, endpoint: str | None, **flags:
     if region is not None:
         _check_region(url, region)
     call_admin_api(url, "change", patch)
-    click.echo(f"changed {', '.join(patch)}")
+    printing.echo(f"changed {', '.join(patch)}")
     return 0
 
 

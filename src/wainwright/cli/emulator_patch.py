@@ -10,6 +10,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import click
 
+from wainwright.cli import printing
 from wainwright.errors import InvalidInputError, UsageError
 from wainwright.manifests.documents import UnreadableFile, read_source
 from wainwright.manifests.yaml_reader import UnreadableDocument, parse_yaml
@@ -92,7 +93,7 @@ def _patch_from_cloud(cloud: Mapping[str, Any]) -> dict[str, Any]:
     fields = dict(spec) if isinstance(spec, dict) else {}
     fixed = [name for name in fields if name in IMMUTABLE_FIELDS]
     if fixed:
-        click.echo(f"note: {', '.join(fixed)} cannot change while the emulator runs", err=True)
+        printing.echo(f"note: {', '.join(fixed)} cannot change while the emulator runs", err=True)
     return {name: value for name, value in fields.items() if name not in IMMUTABLE_FIELDS}
 
 

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-import click
 import msgspec
 
 from wainwright.catalogue.diagnostics import InvalidCatalogInput
+from wainwright.cli import printing
 from wainwright.cli.catalog_input import locate_diagnostics
 from wainwright.cli.emulator_patch import read_patch
 from wainwright.cli.options import show_progress
@@ -63,7 +63,7 @@ async def _serve_until_signalled(
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with server.running():
         line = msgspec.json.encode(connection_info(emulated_account, endpoint_url(sock)))
-        click.echo(line.decode())
+        printing.echo(line.decode())
         await stop.wait()
 
 
@@ -74,7 +74,7 @@ def _open_account(arguments: ServeArguments, endpoint: str) -> EmulatedAwsAccoun
         resumed = resume_account(arguments.state, clock=clock, queue_base=endpoint)
         if resumed is not None:
             if arguments.cloud is not None:
-                click.echo(
+                printing.echo(
                     f"note: goes on with {arguments.state}; --cloud is not looked at", err=True
                 )
             return resumed
@@ -120,4 +120,4 @@ def _log_request(entry: RequestLogEntry) -> None:
     call = f"{entry.service or '?'} {entry.operation or '?'}"
     code = f" {entry.code}" if entry.code else ""
     duration = f"{entry.seconds * 1000:.1f} ms"
-    click.echo(f"{when} {outcome}{code} {call} {duration} {params}", err=True)
+    printing.echo(f"{when} {outcome}{code} {call} {duration} {params}", err=True)

@@ -58,9 +58,10 @@ def explain_pod(name: str, output: str, **flags: Any) -> int:
     )
     explanation = explain_with_suggestions(run.planned, name, now=run.now)
     printing.print_notes(remarks_on_pod(run.planned.prepared.remarks, explanation.pod))
-    click.echo(
-        printing.dump_json(explanation) if output == "json" else "\n".join(explanation.lines)
-    )
+    if output == "json":
+        printing.echo_json(explanation)
+    else:
+        printing.echo_lines(explanation.lines)
     region = run.planned.prepared.region
     print_problems(inferred_region_notes(region, quiet=bool(flags["quiet"])), word="note")
     return 0 if explanation.placed else 1
@@ -80,8 +81,10 @@ def explain_node(name: str, output: str, **flags: Any) -> int:
     arguments, timings = DisruptionArguments(**flags), Timings(TIMED_STEPS)
     given = consolidation_input(arguments, timings)
     explanation = node_explanation.explain_node(given, decide(given, timings), name)
-    lines = "\n".join(explanation["lines"])
-    click.echo(printing.dump_json(explanation) if output == "json" else lines)
+    if output == "json":
+        printing.echo_json(explanation)
+    else:
+        printing.echo_lines(explanation["lines"])
     return 0 if explanation["removable"] else 1
 
 
@@ -112,7 +115,7 @@ def explain_type(**flags: Any) -> int:
     catalog_input, catalog = _load_catalog(arguments)
     resources = explain_resources(catalog, arguments.name)
     if arguments.output == "json":
-        _print_json(
+        printing.echo_json(
             {
                 **_json_header(catalog_input, catalog, arguments.name),
                 "labels": explain_labels(catalog, arguments.name),
@@ -122,15 +125,15 @@ def explain_type(**flags: Any) -> int:
         )
         catalog_input.print_other_notes()
         return 0
-    click.echo(f"{_title(catalog_input, catalog, arguments.name)}\n")
+    printing.echo_lines([_title(catalog_input, catalog, arguments.name), ""])
     print_table(
         ("RESOURCE", "PART", "AMOUNT", "WHY"),
         [(each.resource, each.part, each.amount, each.why) for each in resources],
     )
-    click.echo()
+    printing.echo()
     print_table(("LABEL", "VALUES"), list(explain_labels(catalog, arguments.name).items()))
     if reason := explain_unavailability(catalog, arguments.name):
-        click.echo(f"\n{reason}")
+        printing.echo_lines(["", reason])
     catalog_input.print_other_notes()
     return 0
 
@@ -146,20 +149,20 @@ def explain_price(**flags: Any) -> int:
     catalog_input, catalog = _load_catalog(arguments)
     histories = price_histories(catalog, arguments.name)
     if arguments.output == "json":
-        _print_json(
+        printing.echo_json(
             {**_json_header(catalog_input, catalog, arguments.name), "offerings": histories}
         )
         catalog_input.print_other_notes()
         return 0
-    click.echo(_title(catalog_input, catalog, arguments.name))
+    printing.echo(_title(catalog_input, catalog, arguments.name))
     for history in histories:
-        click.echo(f"\n{_offering_heading(history)}")
+        printing.echo_lines(["", _offering_heading(history)])
         for line in align_columns([_layer_row(step) for step in history.steps]):
-            click.echo(f"  {line}")
+            printing.echo(f"  {line}")
     if reason := explain_unavailability(catalog, arguments.name):
-        click.echo(f"\n{reason}")
+        printing.echo_lines(["", reason])
     if arguments.name in catalog.fees:
-        click.echo(f"\nfees beside: {catalog.fees[arguments.name]:.6g} USD per hour")
+        printing.echo_lines(["", f"fees beside: {catalog.fees[arguments.name]:.6g} USD per hour"])
     catalog_input.print_other_notes()
     return 0
 
@@ -217,10 +220,6 @@ def _offering_heading(history: PriceHistory) -> str:
 def _layer_row(step: PriceStep) -> tuple[str, str, str]:
     after = "no price" if step.after is None else f"{step.after:.6g}"
     return f"{step.layer.value} {step.source}", after, step.how
-
-
-def _print_json(value: dict[str, Any]) -> None:
-    click.echo(printing.dump_json(value))
 
 
 explain.add_command(explain_pod)

@@ -1,12 +1,16 @@
 """`wain`: the command group, exit codes, errors, and failures of standard output.
 A command's module is loaded when it is called. A closed pipe ends in exit code 141, as for SIGPIPE
-in a shell, and never in 0 or 1, which are results of a plan; a full disk ends in 2.
+in a shell, and never in 0 or 1, which are results of a plan; a full disk ends in 2, a mistake of
+our own in 70.
 """
 
+import codecs
 import errno
 import importlib
+import io
 import os
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,11 +21,16 @@ import click
 from wainwright import __version__
 from wainwright.errors import WainError
 from wainwright.manifests.problems import InvalidInput
+from wainwright.messages.formatting import escape_unprintable
 
 EXIT_CLOSED_PIPE: Final = 141
 """As a shell reports SIGPIPE. 0 and 1 are results of a plan, and the reader may not have received
 all of it."""
 EXIT_OUTPUT_FAILED: Final = 2
+EXIT_UNEXPECTED: Final = 70
+"""As sysexits.h has it for an internal error: nothing follows from it for the input."""
+TRACEBACK_VARIABLE: Final = "WAIN_TRACEBACK"
+MAX_ERROR_TEXT: Final = 200
 OUTPUT_ERRNOS: Final = frozenset(
     {errno.EPIPE, errno.ENOSPC, errno.EBADF, errno.EIO, errno.EFBIG, errno.EDQUOT}
 )
@@ -52,6 +61,24 @@ def check_streams() -> None:
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     if sys.stdout is None:
         raise OutputFailed(OSError(errno.EBADF, "it is closed"))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=UNENCODABLE)
+
+
+UNENCODABLE: Final = "wainwright.unencodable"
+
+
+def _escape_unencodable(error: UnicodeError) -> tuple[str, int]:
+    r"""Writes characters that the output's encoding lacks as \u2192, which JSON reads back."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
+    pairs = (int.from_bytes(units[at : at + 2]) for at in range(0, len(units), 2))
+    return "".join(f"\\u{unit:04x}" for unit in pairs), error.end
+
+
+codecs.register_error(UNENCODABLE, _escape_unencodable)
 
 
 def handle_output_failure(failure: OutputFailed) -> int:
@@ -145,7 +172,10 @@ def _run() -> int:
     try:
         code = wain.main(standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        for line in shown.getvalue().rstrip("\n").split("\n"):
+            click.echo(escape_unprintable(line), err=True)
         code = 2
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
@@ -153,12 +183,32 @@ def _run() -> int:
     except WainError as error:
         _print_error(error)
         code = error.exit_code
+    except OutputFailed:
+        raise
+    except Exception as error:  # noqa: BLE001  # whatever it is, a traceback is no message
+        print_unexpected(error)
+        code = EXIT_UNEXPECTED
     return code if isinstance(code, int) else 0
 
 
 def _print_error(error: WainError) -> None:
     if isinstance(error, InvalidInput):
         importlib.import_module("wainwright.cli.printing").show_report(error.report)
-    click.echo(f"error: {error.message}", err=True)
+    click.echo(f"error: {escape_unprintable(error.message)}", err=True)
     if error.hint:
-        click.echo(f"  hint: {error.hint}", err=True)
+        click.echo(f"  hint: {escape_unprintable(error.hint)}", err=True)
+
+
+def print_unexpected(error: Exception) -> None:
+    """One sentence and what to do with it; the traceback only for whoever asks for it."""
+    if os.environ.get(TRACEBACK_VARIABLE, "0") != "0":
+        traceback.print_exception(error)
+    text = escape_unprintable(f"{type(error).__name__}: {error}".removesuffix(": "))
+    if len(text) > MAX_ERROR_TEXT:
+        text = f"{text[:MAX_ERROR_TEXT]}…"
+    click.echo(f"error: a mistake in wain itself, which your input led to: {text}", err=True)
+    click.echo(
+        "  hint: report it with the input (--save-input FILE writes what plan and consolidate "
+        f"decide on) and with what {TRACEBACK_VARIABLE}=1 shows",
+        err=True,
+    )

@@ -1,5 +1,6 @@
 """Options and arguments that several commands share, and the progress line."""
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,8 +11,22 @@ import msgspec
 
 from wainwright.errors import UsageError
 from wainwright.manifests.documents import ProgressCallback, ReadOptions
+from wainwright.translate.workload_expansion import POD_LIMIT
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class PercentRange(click.FloatRange):
+    """A number within bounds; `nan` is within any as click compares."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number: float = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return number
+
 
 OPTIONS: Final = {
     "cloud": click.option("--cloud", metavar="FILE", help="The Cloud, in place of the input's."),
@@ -39,7 +54,7 @@ OPTIONS: Final = {
     ),
     "vm_memory_overhead_percent": click.option(
         "--vm-memory-overhead-percent",
-        type=click.FloatRange(0, 100),
+        type=PercentRange(0, 100),
         default=7.5,
         show_default=True,
         help="What a virtual machine loses of its memory.",
@@ -97,6 +112,13 @@ OPTIONS: Final = {
         show_default=True,
         help="Of workloads that are scaled: those stated, else where scaling begins; or the most.",
     ),
+    "pod_limit": click.option(
+        "--pod-limit",
+        type=click.IntRange(1),
+        default=POD_LIMIT,
+        show_default=True,
+        help="Input with more pods than this is refused: a number of replicas may be mistyped.",
+    ),
     "strict_weights": click.option(
         "--strict-weights",
         is_flag=True,
@@ -116,6 +138,7 @@ PLAN_OPTIONS: Final = (
     "strict_weights",
     "cluster_limits",
     "replicas",
+    "pod_limit",
     "built_in_pools",
 )
 """Options of the commands that plan."""

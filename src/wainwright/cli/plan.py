@@ -14,7 +14,6 @@ from wainwright.cli.plan_run import PlanArguments, Timings, run_plan, write_save
 from wainwright.cli.printing import print_notes, print_problems
 from wainwright.errors import UsageError
 from wainwright.manifests.problems import Problem
-from wainwright.manifests.yaml_writer import dump_yaml
 from wainwright.model.plan import ExplainedPlan, Plan
 from wainwright.offline import plan_snapshot
 from wainwright.report.drift_preview import preview_drift
@@ -87,20 +86,19 @@ def merge_notes(old: list[str], new: list[str]) -> list[str]:
 
 
 def _print_diff_text(diff: Document) -> None:
-    for line in diff_lines(diff):
-        click.echo(line)
+    printing.echo_lines(diff_lines(diff))
 
 
 def _print_diff_json(diff: Document) -> None:
-    click.echo(printing.dump_json(diff))
+    printing.echo_json(diff)
 
 
 def _print_diff_markdown(diff: Document) -> None:
-    click.echo("\n".join(diff_lines(diff, bullet="- ")))
+    printing.echo_lines(diff_lines(diff, bullet="- "))
 
 
 def _print_diff_yaml(diff: Document) -> None:
-    click.echo(dump_yaml(diff), nl=False)
+    printing.echo_yaml(diff)
 
 
 DIFF_PRINTERS = {
@@ -153,7 +151,7 @@ def plan(output: str, diff: bool, save_input: str | None, print_timings: bool, *
             write_saved_input(given, save_input)
         code = _print_plan(given, result, output, timings, quiet=arguments.quiet)
     if print_timings:
-        click.echo(timings.to_json(), err=True)
+        printing.echo(timings.to_json(), err=True)
     return code
 
 
@@ -223,23 +221,23 @@ def _print_table(document: Document, given: PlanInput, result: Plan) -> None:
 
 
 def _print_json(document: Document, _: PlanInput, __: Plan) -> None:
-    click.echo(printing.dump_json(document))
+    printing.echo_json(document)
 
 
 def _print_yaml(document: Document, _: PlanInput, __: Plan) -> None:
-    click.echo(dump_yaml(document), nl=False)
+    printing.echo_yaml(document)
 
 
 def _print_markdown(document: Document, _: PlanInput, __: Plan) -> None:
     from wainwright.report.plan_markdown import render_markdown
 
-    click.echo(render_markdown(document), nl=False)
+    printing.echo_text(render_markdown(document))
 
 
 def _print_node_claims(_: Document, given: PlanInput, result: Plan) -> None:
     from wainwright.report.nodeclaim_manifests import node_claim_manifests
 
-    click.echo(dump_yaml(*node_claim_manifests(given, result)), nl=False)
+    printing.echo_yaml(*node_claim_manifests(given, result))
 
 
 PRINTERS: Final = {

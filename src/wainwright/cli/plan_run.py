@@ -30,6 +30,7 @@ from wainwright.model.plan import MinValuesPolicy, PackingPolicy, PlanOptions, P
 from wainwright.offline import OfflinePlan, PlanSettings, PreparedInput, make_plan, prepare_input
 from wainwright.report.plan_input import PlanInput, save_plan_input
 from wainwright.translate.cluster_limits import parse_cluster_limits
+from wainwright.translate.workload_expansion import POD_LIMIT
 
 TIMED_STEPS: Final = ("read", "compile", "plan", "explain")
 
@@ -65,6 +66,7 @@ class PlanArguments(CatalogArguments, frozen=True, kw_only=True):
     cluster_limits: tuple[str, ...] = ()
     scheduler_config: str | None = None
     replicas: str = "stated"
+    pod_limit: int = POD_LIMIT
     built_in_pools: tuple[str, ...] = ()
 
     @property
@@ -161,6 +163,7 @@ def _plan_settings(arguments: PlanArguments) -> PlanSettings:
         gates=gates,
         rules=catalog_settings(arguments),
         maximum_replicas=arguments.replicas == "max",
+        pod_limit=arguments.pod_limit,
         options=PlanOptions(
             min_values_policy=MinValuesPolicy(arguments.min_values_policy),
             preference_policy=PreferencePolicy(arguments.preference_policy),

@@ -7,10 +7,12 @@ from typing import Any
 
 import rich.console
 from rich.console import RenderableType
+from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
 from wainwright.messages.formatting import (
+    escape_unprintable,
     format_cost,
     format_count,
     format_hourly,
@@ -34,6 +36,11 @@ class Console(rich.console.Console):
 
     def on_broken_pipe(self) -> None:
         raise  # rich calls this while it handles the error
+
+
+def printable_text(text: str, style: str | Style = "") -> Text:
+    """A line, or a cell, in which no character steers the terminal."""
+    return Text(escape_unprintable(text), style=style)
 
 
 Document = dict[str, Any]
@@ -76,14 +83,16 @@ def _parts(plan: Document, launchable: Callable[[str], int]) -> list[RenderableT
     if plan["nodeClaims"]:
         parts.append(_nodes(plan, launchable))
     nodes, price, fees = (summary[key] for key in ("nodeClaims", "pricePerHour", "feesPerHour"))
-    parts.append(Text(format_cost(nodes, price, fees), style="bold"))
+    parts.append(printable_text(format_cost(nodes, price, fees), style="bold"))
     parts.extend(_existing(plan))
     parts.extend(_reservations(summary))
     parts.extend(_packing(summary))
-    parts.extend(Text(format_relaxation(each), style="yellow") for each in plan["relaxed"])
+    parts.extend(
+        printable_text(format_relaxation(each), style="yellow") for each in plan["relaxed"]
+    )
     for row in unschedulable_rows(plan["unschedulable"]):
         parts.extend(_failure(row))
-    parts.append(Text(format_scheduled(summary["scheduled"], summary["pods"])))
+    parts.append(printable_text(format_scheduled(summary["scheduled"], summary["pods"])))
     return parts
 
 
@@ -96,10 +105,10 @@ def _nodes(plan: Document, launchable: Callable[[str], int]) -> Table:
         capacity = f"{row.capacity_type} {row.reservation}".strip()
         table.add_row(
             f"{row.count:,}",
-            row.pool,
-            row.instance_type,
-            row.zone,
-            Text(capacity, style=COLOURS.get(row.capacity_type, "")),
+            printable_text(row.pool),
+            printable_text(row.instance_type),
+            printable_text(row.zone),
+            printable_text(capacity, style=COLOURS.get(row.capacity_type, "")),
             format_hourly(row.price),
             f"{row.pods:,}",
             format_count(launchable(row.claims[0]["name"]), "type"),
@@ -108,27 +117,27 @@ def _nodes(plan: Document, launchable: Callable[[str], int]) -> Table:
 
 
 def _existing(plan: Document) -> list[Text]:
-    return [Text(format_node_pods(node, node["name"])) for node in plan["existingNodes"]]
+    return [printable_text(format_node_pods(node, node["name"])) for node in plan["existingNodes"]]
 
 
 def _reservations(summary: Document) -> list[Text]:
     return [
-        Text(f"reservation {use['id']}: {format_reservation_use(use)}")
+        printable_text(f"reservation {use['id']}: {format_reservation_use(use)}")
         for use in usable_reservations(summary["reservations"])
     ]
 
 
 def _packing(summary: Document) -> list[Text]:
     packing = summary["packing"]
-    return [] if packing is None else [Text(format_packing(packing))]
+    return [] if packing is None else [printable_text(format_packing(packing))]
 
 
 def _failure(row: UnschedulableRow) -> list[Text]:
-    lines = [Text(f"no place for {join_first(row.pods)}: {row.reason}", style="red")]
+    lines = [printable_text(f"no place for {join_first(row.pods)}: {row.reason}", style="red")]
     for pool in row.pools:
         steps = " → ".join(f"{count:,}" for count in pool["funnel"].values())
-        lines.append(Text(f"  {pool['nodePool']}: {pool['reason']}  [{steps}]"))
-    lines.extend(Text(f"  {node_reason}") for node_reason in row.nodes)
+        lines.append(printable_text(f"  {pool['nodePool']}: {pool['reason']}  [{steps}]"))
+    lines.extend(printable_text(f"  {node_reason}") for node_reason in row.nodes)
     if row.suggestion:
-        lines.append(Text(f"  try: {row.suggestion}", style="cyan"))
+        lines.append(printable_text(f"  try: {row.suggestion}", style="cyan"))
     return lines

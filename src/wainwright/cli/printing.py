@@ -1,5 +1,8 @@
 """Output of the commands, except the plan's table: JSON, aligned tables, problems, notes.
 
+Everything printed may have names, keys and file names of the input in it: lines are escaped here
+(`escape_unprintable`), and no command prints past this module and `plan_table.Console`.
+
 rich is loaded only for a terminal: in a pipe a command starts without it.
 """
 
@@ -12,14 +15,59 @@ import click
 import msgspec
 
 from wainwright.manifests.problems import Problem, ProblemReport
+from wainwright.manifests.yaml_writer import UNPRINTABLE, dump_yaml, escape_surrogates
+from wainwright.messages.formatting import escape_unprintable
 
 
 def dump_json(value: Any) -> str:
     """Indented JSON with fields in insertion order.
     The order is documented (the steps of a funnel come in order), so keys are not sorted. Documents
-    contain no sets, whose order would vary.
+    contain no sets, whose order would vary. Characters that would steer a terminal are escaped.
     """
-    return msgspec.json.format(msgspec.json.encode(value)).decode()
+    return _escape_json(msgspec.json.format(_encode(value)).decode())
+
+
+def _encode(value: Any) -> bytes:
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:  # half a character, as file names that are not UTF-8 have
+        return msgspec.json.encode(escape_surrogates(msgspec.to_builtins(value)))
+
+
+def _escape_json(text: str) -> str:
+    return UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def echo(text: str = "", *, err: bool = False) -> None:
+    """Prints one line."""
+    click.echo(escape_unprintable(text), err=err)
+
+
+def echo_lines(lines: Iterable[str]) -> None:
+    for line in lines:
+        echo(line)
+
+
+def echo_json(value: Any) -> None:
+    click.echo(dump_json(value))
+
+
+def echo_json_text(text: str) -> None:
+    """Prints JSON that is text already and ends with a line break."""
+    click.echo(_escape_json(text), nl=False)
+
+
+def echo_yaml(*documents: Any) -> None:
+    click.echo(dump_yaml(*documents), nl=False)
+
+
+def echo_text(text: str) -> None:
+    """Prints text of several lines that ends with a line break."""
+    click.echo(text if not UNPRINTABLE.search(text) else _escape_lines(text), nl=False)
+
+
+def _escape_lines(text: str) -> str:
+    return "\n".join(map(escape_unprintable, text.split("\n")))
 
 
 def show_report(report: ProblemReport, *, word: str = "warning") -> None:
@@ -33,17 +81,24 @@ def print_problems(problems: Iterable[Problem], *, word: str, colour: str = "yel
     """Prints each problem: place and field, then the message, then the hint."""
     for problem in problems:
         if not problem.file:
-            click.echo(click.style(f"{word}: ", fg=colour, bold=True) + problem.message, err=True)
+            click.echo(
+                _styled(f"{word}: ", fg=colour, bold=True) + escape_unprintable(problem.message),
+                err=True,
+            )
             continue
         field = f": {problem.path}" if problem.path else ""
         click.echo(
-            click.style(f"{word}: ", fg=colour, bold=True)
-            + click.style(f"{problem.where}{field}", bold=True),
+            _styled(f"{word}: ", fg=colour, bold=True)
+            + _styled(f"{problem.where}{field}", bold=True),
             err=True,
         )
-        click.echo(f"    {problem.sentence}", err=True)
+        echo(f"    {problem.sentence}", err=True)
         if problem.hint:
-            click.echo(click.style(f"    {problem.hint}", fg="cyan"), err=True)
+            click.echo(_styled(f"    {problem.hint}", fg="cyan"), err=True)
+
+
+def _styled(text: str, **style: Any) -> str:
+    return click.style(escape_unprintable(text), **style)
 
 
 def pluralize(number: int, noun: str) -> str:
@@ -53,7 +108,7 @@ def pluralize(number: int, noun: str) -> str:
 def print_notes(notes: Iterable[str]) -> None:
     """Prints notes on standard error, so that standard output stays machine-readable."""
     for note in notes:
-        click.echo(click.style("note: ", fg="yellow", bold=True) + note, err=True)
+        click.echo(_styled("note: ", fg="yellow", bold=True) + escape_unprintable(note), err=True)
 
 
 COLUMN_GAP = "  "
@@ -64,6 +119,7 @@ def print_table(
     headings: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int = 0
 ) -> None:
     """Print a table; its last `numbers` columns are right-aligned."""
+    rows = [[escape_unprintable(cell) for cell in row] for row in rows]
     if sys.stdout.isatty():
         _print_rich_table(headings, rows, numbers)
     else:
@@ -73,6 +129,7 @@ def print_table(
 
 def align_columns(rows: Sequence[Sequence[str]], numbers: int = 0) -> list[str]:
     """Each row as a line with aligned columns."""
+    rows = [[escape_unprintable(cell) for cell in row] for row in rows]
     count = max(map(len, rows), default=0)
     widths = [max(len(row[column]) for row in rows) for column in range(count)]
     first_number = count - numbers

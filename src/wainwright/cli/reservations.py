@@ -27,14 +27,13 @@ def reservations(output: str, **flags: Any) -> int:
     usage = reservation_usage(run.planned)
     if output == "json":
         document = {"apiVersion": "wainwright.dev/v1alpha1", "kind": "Reservations", "items": usage}
-        click.echo(printing.dump_json(document))
+        printing.echo_json(document)
     elif usage:
         print_table(USAGE_HEADINGS, usage_rows(usage), numbers=NUMERIC_COLUMNS)
-        for line in usage_notes(usage):
-            click.echo(line)
+        printing.echo_lines(usage_notes(usage))
     else:
         is_enabled = run.planned.prepared.settings.gates.capacity_reservations
         message = "no class of the input selects a capacity reservation"
-        click.echo(message if is_enabled else "the feature gate CapacityReservations is off")
+        printing.echo(message if is_enabled else "the feature gate CapacityReservations is off")
     print_problems(run.other_notes, word="note")
     return 0

@@ -13,11 +13,10 @@ import click
 import msgspec
 
 from wainwright.cli import printing
-from wainwright.cli.options import show_progress
+from wainwright.cli.options import add_options, show_progress
 from wainwright.cli.printing import print_notes, print_problems
 from wainwright.errors import UsageError
 from wainwright.manifests.documents import ReadOptions
-from wainwright.manifests.yaml_writer import dump_yaml
 from wainwright.messages.formatting import format_count, format_hourly
 from wainwright.model.simulation import SimulationResult
 from wainwright.report.simulation_comparison import SimulationComparison, compare_simulations
@@ -29,6 +28,7 @@ from wainwright.sim.scenario import Scenario
 from wainwright.sim.scenario_format.field_reader import duration_seconds
 from wainwright.sim.scenario_format.set_changes import SweepPath, parse_sweep
 from wainwright.sim.scenario_reader import read_scenario
+from wainwright.translate.workload_expansion import POD_LIMIT
 
 if TYPE_CHECKING:
     from wainwright.sim.simulation import SimulationOptions
@@ -57,6 +57,7 @@ class SimulateArguments(msgspec.Struct, frozen=True, kw_only=True):
     output: str = "table"
     render: bool = False
     quiet: bool = False
+    pod_limit: int = POD_LIMIT
 
 
 @click.command()
@@ -100,6 +101,7 @@ class SimulateArguments(msgspec.Struct, frozen=True, kw_only=True):
     help="Have helm, kustomize or kubectl render charts and kustomizations in folders.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="No notes that do not change the answer.")
+@add_options(("pod_limit",))
 def simulate(check: bool, **flags: Any) -> int:
     """Run the control loop on virtual time, and say what became of pods, nodes and money.
 
@@ -111,7 +113,7 @@ def simulate(check: bool, **flags: Any) -> int:
     scenarios = _read_sweep(arguments, sweep) if sweep else _read_scenarios(arguments)
     if check:
         for scenario in scenarios:
-            click.echo(describe_scenario(scenario))
+            printing.echo(describe_scenario(scenario))
         return HELD
     if sweep:
         return _show_sweep(_run_sweep(scenarios, sweep, arguments), arguments)
@@ -178,7 +180,12 @@ def _read(
     options = ReadOptions(render=arguments.render, quiet=arguments.quiet)
     with show_progress() as progress:
         scenario = read_scenario(
-            file, changes=changes, seed=seed, progress=progress, options=options
+            file,
+            changes=changes,
+            seed=seed,
+            progress=progress,
+            options=options,
+            pod_limit=arguments.pod_limit,
         )
     print_problems(scenario.manifests.notes, word="note")
     print_problems(scenario.manifests.other_notes, word="note")
@@ -228,7 +235,7 @@ def _run(scenario: Scenario, arguments: SimulateArguments) -> SimulationResult:
             result = simulation.run()
             if arguments.shell_state is not None:
                 _write_state(simulation.shell_state(), arguments.shell_state)
-                click.echo(
+                printing.echo(
                     f"note: read {arguments.shell_state} with --now {result.finish}: times in it "
                     "are those of the simulation",
                     err=True,
@@ -358,9 +365,9 @@ def _write_tables(results: Sequence[SimulationResult], folder: Path) -> None:
 def print_output(shown: Shown, output: str) -> None:
     """On standard output; the table is plain where it is no terminal."""
     if output == "json":
-        click.echo(printing.dump_json(shown))
+        printing.echo_json(shown)
     elif output == "yaml":
-        click.echo(dump_yaml(msgspec.to_builtins(shown)), nl=False)
+        printing.echo_yaml(msgspec.to_builtins(shown))
     else:
         _print_table(shown)
 

@@ -8,7 +8,7 @@ from typing import Final
 from rich.text import Text
 
 from wainwright.cli.consolidation_table import wrapped_lines
-from wainwright.cli.plan_table import Console
+from wainwright.cli.plan_table import Console, printable_text
 from wainwright.cli.printing import align_columns
 from wainwright.model.simulation import SimulationResult
 from wainwright.report.simulation_comparison import (
@@ -45,7 +45,8 @@ def print_sweep(sweep: SimulationSweep, console: Console) -> None:
 
 def _print_lines(lines: Iterator[Text], console: Console) -> None:
     """Lines wrap on a terminal, but not in a pipe, where a program may read them."""
-    for line in lines:
+    for text in lines:
+        line = printable_text(text.plain, text.style)
         shown = wrapped_lines(line, console.width) if console.is_terminal else [line]
         for part in shown or [line]:  # an empty line has nothing to wrap
             console.print(part, soft_wrap=True)

@@ -28,7 +28,7 @@ def validate(output: str, strict: bool, **flags: Any) -> int:
     with show_progress() as progress:
         checked = validate_manifests(collect_files(arguments), progress, options)
     if output == "json":
-        click.echo(printing.dump_json(checked.report))
+        printing.echo_json(checked.report)
     else:
         _print(checked)
     return 2 if checked.errors else 0
@@ -41,4 +41,4 @@ def _print(checked: ValidatedManifests) -> None:
     read = f"{pluralize(len(checked.objects), 'object')} in {pluralize(files, 'file')}"
     errors = pluralize(len(report.errors), "error")
     verdict = f"{errors}, {pluralize(len(report.warnings), 'warning')}"
-    click.echo(f"{read}: {verdict if report.errors or report.warnings else 'all good'}")
+    printing.echo(f"{read}: {verdict if report.errors or report.warnings else 'all good'}")

@@ -84,8 +84,11 @@ def _expand_pool(value: JsonObject, spec: JsonObject, only_class: str | None) ->
         return LongForm(built_in, [_short_form_note(("spec",), message)], {})
     notes: list[FieldError] = []
     moved: dict[FieldPath, FieldPath] = {}
-    template = dict(spec.get("template") or {})
-    template_spec = dict(template.get("spec") or {})
+    template = spec.get("template") or {}
+    template_spec = (template.get("spec") or {}) if isinstance(template, dict) else None
+    if not isinstance(template_spec, dict):
+        return LongForm(value, [], {})  # reported as an error of its type
+    template_spec = dict(template_spec)
     pool_spec = dict(spec)
     if "requirements" in spec and "requirements" not in template_spec:
         template_spec["requirements"] = pool_spec.pop("requirements")

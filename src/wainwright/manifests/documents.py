@@ -2,6 +2,7 @@
 Files of a folder that are no manifests are left out (`folder_scan.py`); named ones are judged.
 """
 
+import os
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -82,7 +83,8 @@ def _read_file(name: str) -> SourceFile | UnreadableFile:
             return UnreadableFile(_too_large(name, status.st_size))
         return _decode_source(name, Path(name).read_bytes())
     except OSError as error:
-        kind = FileKind.NOT_A_MANIFEST if Path(name).is_symlink() else None  # to nothing
+        is_link = os.path.islink(name)  # noqa: PTH114  # Path.is_symlink raises for a long name
+        kind = FileKind.NOT_A_MANIFEST if is_link else None  # to nothing
         return _unreadable(name, f"cannot be read: {error.strerror or error}", "", kind)
 
 
@@ -256,7 +258,7 @@ def load_manifests(
     loader = _Loader(progress, render=render)
     with gc_paused():
         for argument in arguments:
-            if argument != STDIN and Path(argument).is_dir():
+            if argument != STDIN and os.path.isdir(argument):  # noqa: PTH112  # never raises
                 loader.load_folder(argument)
             else:
                 loader.load_named(argument)

@@ -170,7 +170,7 @@ class FolderScan:
 
 
 def describe_skipped(skipped: Sequence[SkippedFile], *, verbose: bool) -> list[Problem]:
-    """One note with the number of files of each kind, or with all their names."""
+    """A note with the number of files of each kind, and one for each of them where asked for."""
     if not skipped:
         return []
     counts = Counter(each.kind for each in skipped)
@@ -179,8 +179,8 @@ def describe_skipped(skipped: Sequence[SkippedFile], *, verbose: bool) -> list[P
     message = f"{files} skipped ({kinds})"
     if not verbose:
         return [Problem(file="", message=f"{message}; --verbose lists them")]
-    names = "".join(f"\n    {each.name}: {each.kind.value}" for each in skipped)
-    return [Problem(file="", message=f"{message}{names}")]
+    names = (Problem(file="", message=f"{each.name}: {each.kind.value}") for each in skipped)
+    return [Problem(file="", message=message), *names]
 
 
 def is_plain(kustomization: Kustomization) -> bool:

@@ -4,6 +4,7 @@ decoders keep the last one without a word.
 """
 
 import json
+import math
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -18,6 +19,9 @@ from wainwright.manifests.yaml_reader import (
 )
 from wainwright.manifests.yaml_writer import to_integral
 
+TOO_MANY_DIGITS: Final = "a number with thousands of digits"
+SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 WHITESPACE: Final = re.compile(r"[ \t\n\r]*")
 
 
@@ -37,7 +41,10 @@ def _refuse_constant(name: str) -> Any:
 
 
 def _parse_float(text: str) -> int | float:
-    return to_integral(float(text))
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"{text} is not a number that Kubernetes can store")
+    return to_integral(value)
 
 
 STRICT_DECODER: Final = json.JSONDecoder(
@@ -52,6 +59,7 @@ LENIENT_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant, parse
 def parse_json(text: str) -> Iterator[ParsedDocument]:
     """Every JSON value of the text, in order: one or several, concatenated."""
     lines = LineIndex(text)
+    may_have_surrogates = SURROGATE_ESCAPE.search(text) is not None
     offset = _skip_whitespace(text, 0)
     while offset < len(text):
         duplicate_keys: tuple[DuplicateKey, ...] = ()
@@ -60,6 +68,10 @@ def parse_json(text: str) -> Iterator[ParsedDocument]:
         except _DuplicateKeyFound:
             value, end = _decode(text, offset, lines, LENIENT_DECODER)
             duplicate_keys = tuple(_find_duplicate_keys(text, offset, lines))
+        if end - offset > MAX_DEPTH and _is_too_deep(value):
+            raise _too_deep(lines.line_at(offset))
+        if may_have_surrogates:
+            value = _replace_surrogates(value)
         yield ParsedDocument(value, offset, end, lines.line_at(offset), duplicate_keys)
         offset = _skip_whitespace(text, end)
 
@@ -72,13 +84,41 @@ def _decode(
     except json.JSONDecodeError as error:
         raise UnreadableDocument(f"not JSON: {error.msg}", line=lines.line_at(error.pos)) from error
     except RecursionError as error:
-        raise UnreadableDocument(
-            f"more than {MAX_DEPTH} levels of nesting",
-            line=lines.line_at(offset),
-            hint="no manifest is that deep",
-        ) from error
+        raise _too_deep(lines.line_at(offset)) from error
     except ValueError as error:
-        raise UnreadableDocument(f"not JSON: {error}", line=lines.line_at(offset)) from error
+        message = TOO_MANY_DIGITS if "digits" in str(error) else f"not JSON: {error}"
+        raise UnreadableDocument(message, line=lines.line_at(offset)) from error
+
+
+def _too_deep(line: int) -> UnreadableDocument:
+    message = f"more than {MAX_DEPTH} levels of nesting"
+    return UnreadableDocument(message, line=line, hint="no manifest is that deep")
+
+
+def _is_too_deep(value: Any) -> bool:
+    """Level by level and without recursion; only lists and mappings are looked into."""
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if type(outer) is dict else outer)
+            if type(inner) in (dict, list)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _replace_surrogates(value: Any) -> Any:
+    """Half a character becomes U+FFFD, as Kubernetes reads it."""
+    if isinstance(value, str):
+        return LONE_SURROGATE.sub("\ufffd", value)
+    if isinstance(value, dict):
+        return {
+            _replace_surrogates(key): _replace_surrogates(inner) for key, inner in value.items()
+        }
+    return [_replace_surrogates(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _skip_whitespace(text: str, offset: int) -> int:

@@ -5,6 +5,7 @@ from typing import Final
 import msgspec
 
 from wainwright.errors import InvalidInputError
+from wainwright.messages.formatting import escape_unprintable
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,5 +73,5 @@ class InvalidInput(InvalidInputError):
 
 def _format_problem(problem: Problem) -> str:
     field = f": {problem.path}" if problem.path else ""
-    hint = f"\n    {problem.hint}" if problem.hint else ""
-    return f"  {problem.where}{field}: {problem.sentence}{hint}"
+    hint = f"\n    {escape_unprintable(problem.hint)}" if problem.hint else ""
+    return f"  {escape_unprintable(problem.where + field + ': ' + problem.sentence)}{hint}"

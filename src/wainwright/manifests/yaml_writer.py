@@ -45,6 +45,7 @@ FLOAT_PATTERN: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[
 INTEGER_BASES: Final = {"hex": 16, "bin": 2, "oct": 8, "dec": 10}
 NUMBER_START: Final = frozenset("0123456789+-.")
 UINT64_LIMIT: Final = 2**64
+MAX_DIGITS: Final = 200  # no integer of 64 bits has more, leading zeros aside
 
 
 class NotJSONValue(ValueError):
@@ -65,7 +66,7 @@ def parse_plain_scalar(text: str) -> YamlScalar:
 def _parse_number(text: str) -> YamlScalar:
     digits = text.replace("_", "")
     match = INTEGER_PATTERN.fullmatch(digits)
-    if match is not None:
+    if match is not None and len(digits) <= MAX_DIGITS:
         value = _parse_integer(match)
         if -UINT64_LIMIT // 2 <= value < UINT64_LIMIT:
             return value
@@ -85,15 +86,35 @@ def to_integral(value: float) -> int | float:
     return int(value) if value.is_integer() and abs(value) < 1e21 else value
 
 
-class _Dumper(yaml.SafeDumper):
-    """Plain YAML: no anchors, no tags, keys in the order given."""
+UNPRINTABLE: Final = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+"""Characters that steer a terminal or turn the direction of writing around; output escapes them."""
+
+
+LOG_COMMAND: Final = re.compile(r"^\s*::", re.MULTILINE)
+"""A line that a CI log takes for a command."""
+
+
+class _Dumper(yaml.CSafeDumper):
+    """Plain YAML by libyaml: no anchors, no tags, keys in the order given."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
         return True
 
 
-def _represent_string(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+def _represent_string(dumper: yaml.CSafeDumper, value: str) -> yaml.ScalarNode:
     style = "|" if "\n" in value else "'" if _needs_quotes(value) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+
+class _OneLineDumper(_Dumper):
+    """The same with every text on one line, escaped."""
+
+
+def _represent_on_one_line(dumper: yaml.CSafeDumper, value: str) -> yaml.ScalarNode:
+    style = '"' if "\n" in value or _needs_quotes(value) else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 
@@ -105,12 +126,33 @@ def _needs_quotes(value: str) -> bool:
 
 
 _Dumper.add_representer(str, _represent_string)
+_OneLineDumper.add_representer(str, _represent_on_one_line)
+NO_FOLDING: Final = 2**31 - 1
 
 
 def dump_yaml(*documents: Any) -> str:
     """The documents as one YAML stream."""
-    texts = (
-        yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=100, allow_unicode=True)
-        for document in documents
-    )
-    return "---\n".join(texts)
+    try:
+        return "---\n".join(map(_dump, documents))
+    except UnicodeEncodeError:
+        return "---\n".join(map(_dump, map(escape_surrogates, documents)))
+
+
+def escape_surrogates(value: Any) -> Any:
+    """The value without halves of characters, which names of files that are not UTF-8 have."""
+    if isinstance(value, dict):
+        return {escape_surrogates(key): escape_surrogates(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [escape_surrogates(each) for each in value]
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    return value
+
+
+def _dump(document: Any) -> str:
+    """With every character as it is; escaped where one would steer a terminal or a log of CI."""
+    text: str = yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=100, allow_unicode=True)
+    if UNPRINTABLE.search(text) is None and LOG_COMMAND.search(text) is None:
+        return text
+    escaped: str = yaml.dump(document, Dumper=_OneLineDumper, sort_keys=False, width=NO_FOLDING)
+    return escaped

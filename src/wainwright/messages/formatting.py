@@ -1,4 +1,4 @@
-"""Numbers as text: counts, lists, prices, quantities in one unit.
+"""Numbers and names as text: counts, lists, prices, quantities in one unit; foreign text on a line.
 
 1 pod, 2 pods, 1,000 pods; $0.584/h; 64Gi and 13.8Gi. All output for people uses these functions,
 so that tables, events and sentences show the same amount in the same way.
@@ -8,6 +8,21 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from wainwright.model.resources import format_quantity
+
+
+def escape_unprintable(text: str) -> str:
+    """Text of the input on one line: what would steer a terminal or a log is written as \\x1b.
+
+    That is control sequences, line breaks (a CI log takes a line that begins with `::error` for a
+    command), and characters that turn the direction of writing around.
+    """
+    if text.lstrip().startswith("::"):
+        text = text.replace(":", r"\x3a", 1)
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
 
 
 def format_count(number: int, noun: str, plural: str = "") -> str:

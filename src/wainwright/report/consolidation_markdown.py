@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from wainwright.messages.formatting import escape_unprintable
 from wainwright.report.consolidation_rows import (
     answer,
     answer_notes,
@@ -29,7 +30,7 @@ def render_markdown(document: Document) -> str:
         *_figures(document),
         *(f"> - {warning}" for warning in document["warnings"]),
     ]
-    return "\n".join(lines).rstrip() + "\n"
+    return "\n".join(map(escape_unprintable, lines)).rstrip() + "\n"
 
 
 def _commands(commands: list[Document]) -> list[str]:
@@ -52,7 +53,8 @@ def _held(document: Document) -> list[str]:
     return [
         f"**{held_title(document)}**",
         "",
-        "| by | nodes | saving |\n|---|--:|--:|",
+        "| by | nodes | saving |",
+        "|---|--:|--:|",
         *rows,
         "",
     ]

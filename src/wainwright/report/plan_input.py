@@ -6,6 +6,7 @@ the same bytes on any machine, without the files: this is how bugs are reported.
 `wain consolidate`, whose settings are saved beside.
 """
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -207,11 +208,13 @@ def save_plan_input(given: PlanInput, file: str, *, version: str) -> None:
 
 def is_saved_input(file: str) -> bool:
     """Whether the file was written by `--save-input`."""
-    path = Path(file)
-    if not path.is_file():
+    if not os.path.isfile(file):  # noqa: PTH113  # Path.is_file raises for a name that is too long
         return False
-    with path.open("rb") as opened:
-        return opened.read(len(HEAD)) == HEAD
+    try:
+        with Path(file).open("rb") as opened:
+            return opened.read(len(HEAD)) == HEAD
+    except OSError:  # reported where the file is read
+        return False
 
 
 def load_plan_input(file: str) -> PlanInput:

@@ -2,7 +2,13 @@
 
 from typing import Any
 
-from wainwright.messages.formatting import format_cost, format_hourly, format_scheduled, join_first
+from wainwright.messages.formatting import (
+    escape_unprintable,
+    format_cost,
+    format_hourly,
+    format_scheduled,
+    join_first,
+)
 from wainwright.report.plan_rows import (
     format_node_pods,
     format_packing,
@@ -30,7 +36,7 @@ def render_markdown(plan: Document) -> str:
         *_relaxed(plan),
         *_warnings(plan),
     ]
-    return "\n".join(lines).rstrip() + "\n"
+    return "\n".join(map(escape_unprintable, lines)).rstrip() + "\n"
 
 
 def _packing(summary: Document) -> list[str]:
@@ -44,8 +50,11 @@ def _nodes(plan: Document) -> list[str]:
         f"{row.capacity_type} {row.reservation} | {format_hourly(row.price)} | {row.pods:,} |"
         for row in node_rows(plan["nodeClaims"])
     ]
-    head = "| nodes | pool | type | zone | capacity | price | pods |\n|--:|---|---|---|---|--:|--:|"
-    return [head, *rows, ""] if rows else []
+    head = (
+        "| nodes | pool | type | zone | capacity | price | pods |",
+        "|--:|---|---|---|---|--:|--:|",
+    )
+    return [*head, *rows, ""] if rows else []
 
 
 def _existing(plan: Document) -> list[str]:
@@ -59,8 +68,8 @@ def _reservations(summary: Document) -> list[str]:
         f"{use['used']} |"
         for use in usable_reservations(summary["reservations"])
     ]
-    head = "| reservation | total | free | promised | used |\n|---|--:|--:|--:|--:|"
-    return [head, *rows, ""] if rows else []
+    head = ("| reservation | total | free | promised | used |", "|---|--:|--:|--:|--:|")
+    return [*head, *rows, ""] if rows else []
 
 
 def _failures(plan: Document) -> list[str]:

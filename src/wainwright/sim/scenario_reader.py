@@ -22,6 +22,7 @@ from wainwright.catalogue.catalog_source import offline_source
 from wainwright.catalogue.diagnostics import InvalidCatalogInput
 from wainwright.catalogue.region_catalog import load_region_catalog
 from wainwright.clock import EPOCH
+from wainwright.errors import InvalidInputError
 from wainwright.manifests.cluster_manifests import ClusterManifests, read_loaded_manifests
 from wainwright.manifests.documents import (
     STDIN,
@@ -37,9 +38,11 @@ from wainwright.manifests.manifest_validation import SCENARIO_KIND
 from wainwright.manifests.problems import InvalidInput, Problem, ProblemReport, sort_problems
 from wainwright.sim.scenario import (
     END,
+    ApplyObjects,
     Expectation,
     InstanceBehaviour,
     PodBehaviour,
+    ScaleWorkload,
     Scenario,
     ScenarioEvent,
     SimulationSettings,
@@ -63,6 +66,7 @@ from wainwright.sim.scenario_format.set_changes import (
 from wainwright.sim.scenario_format.settings_format import SettingsReader
 from wainwright.sim.scenario_format.trace_csv import TraceReader
 from wainwright.translate.disruption import format_duration
+from wainwright.translate.workload_expansion import POD_LIMIT, check_pod_count
 
 QUIET: Final = "quiet"
 MAX_QUIET: Final = 30 * 24 * 3600.0
@@ -81,6 +85,7 @@ def read_scenario(
     seed: int | None = None,
     progress: ProgressCallback = no_progress,
     options: ReadOptions = ReadOptions(),  # noqa: B008 - frozen
+    pod_limit: int = POD_LIMIT,
 ) -> Scenario:
     """The Scenario of a file, with values of `--set` and `--seed` in place of its own.
 
@@ -89,7 +94,30 @@ def read_scenario(
     parsed = [parse_change(text) for text in changes]
     loaded = load_manifests([file], progress, render=options.render)
     document = _take_scenario(loaded, file)
-    return _ScenarioReader(document, loaded, parsed, options).read(seed)
+    scenario = _ScenarioReader(document, loaded, parsed, options).read(seed)
+    _check_pod_counts(scenario, pod_limit)
+    return scenario
+
+
+def _check_pod_counts(scenario: Scenario, limit: int) -> None:
+    """Refused before anything runs: a mistyped number of replicas would take all memory."""
+    check_pod_count(scenario.manifests.objects, limit)
+    for pool in scenario.manifests.pools:
+        _check_replicas(f"NodePool {pool.metadata.name}", pool.spec.replicas or 0, limit)
+    for event in scenario.events:
+        if isinstance(event.action, ApplyObjects):
+            check_pod_count(event.action.objects, limit)
+        if isinstance(event.action, ScaleWorkload):
+            most = max(point.replicas for point in event.action.curve)
+            _check_replicas(event.action.target.name, most, limit)
+
+
+def _check_replicas(name: str, replicas: int, limit: int) -> None:
+    if replicas > limit:
+        raise InvalidInputError(
+            f"{name} is to have {replicas:,} replicas; at most {limit:,} are simulated",
+            hint="is the number mistyped? --pod-limit raises the limit",
+        )
 
 
 def _take_scenario(loaded: LoadedManifests, file: str) -> ManifestDocument:

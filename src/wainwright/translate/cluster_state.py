@@ -122,6 +122,7 @@ def translate_snapshot(
     reservations: Iterable[ReservationState] = (),
     now: float | None = None,
     maximum_replicas: bool = False,
+    pod_limit: int | None = None,
 ) -> TranslatedSnapshot:
     """The state of the cluster that manifests describe, with the pods that workloads still lack."""
     sets = [each for each in manifests.objects if isinstance(each, StatefulSet)]
@@ -133,7 +134,8 @@ def translate_snapshot(
     for item in (*manifests.objects, *manifests.pools, *manifests.claims):
         if not isinstance(item, Pod):
             state.apply(item)
-    for pod in assign_names(expand_workloads(manifests.objects, maximum=maximum_replicas)):
+    pods = expand_workloads(manifests.objects, maximum=maximum_replicas, limit=pod_limit)
+    for pod in assign_names(pods):
         state.apply(pod)
     translated = state.snapshot(reservations=reservations, now=now)
     remarks = autoscaling_remarks(manifests.objects, maximum=maximum_replicas)

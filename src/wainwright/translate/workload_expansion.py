@@ -21,6 +21,7 @@ from wainwright.api.kubernetes.workloads import (
     StatefulSet,
 )
 from wainwright.api.wire import ObjectMeta, OwnerReference, WireStruct
+from wainwright.errors import InvalidInputError
 from wainwright.model.input_remarks import InputRemark, RemarkKind
 from wainwright.translate.object_metadata import name_or_prefix, namespace_of
 
@@ -28,26 +29,69 @@ Workload = Deployment | ReplicaSet | ReplicationController | StatefulSet | Job |
 OwnerKey = tuple[str, str, str]
 """Kind, namespace and name of an object's owner."""
 
+POD_LIMIT: Final = 200_000
+"""How many pods an input may have unless told otherwise: more is rather a mistyped number."""
 MAX_OWNERS: Final = 8  # from a pod to what created it in the end; ends a cycle of owners
 
 
-def expand_workloads(objects: Iterable[WireStruct], *, maximum: bool = False) -> list[Pod]:
+def expand_workloads(
+    objects: Iterable[WireStruct], *, maximum: bool = False, limit: int | None = None
+) -> list[Pod]:
     """The pods of the input, then those that its workloads still lack, in input order.
 
-    With `maximum`, workloads that are scaled have as many replicas as they may.
+    With `maximum`, workloads that are scaled have as many replicas as they may. Raises
+    InvalidInputError where there are more than `limit`, before any of them takes memory.
     """
     all_objects = list(objects)
     pods = [item for item in all_objects if isinstance(item, Pod)]
-    workloads = [item for item in all_objects if isinstance(item, Workload)]
-    if not workloads:
-        return pods
-    live, names = _LivePods(pods, workloads, _object_owners(all_objects)), PodNames(pods)
-    replica_counts = ReplicaCounts(all_objects, maximum=maximum)
-    for workload in workloads:
-        if _controlling_owner(workload.metadata) is None:
-            missing = live.missing(workload, replica_counts.desired_pods(workload))
-            pods.extend(_missing_pods(workload, missing, names))
+    missing = _missing_counts(all_objects, pods, maximum=maximum)
+    if limit is not None:
+        _check_pod_count(len(pods), missing, limit)
+    names = PodNames(pods) if missing else PodNames(())
+    for workload, number in missing:
+        pods.extend(_missing_pods(workload, number, names))
     return pods
+
+
+def check_pod_count(objects: Iterable[WireStruct], limit: int, *, maximum: bool = False) -> None:
+    """Raises InvalidInputError where the objects come to more pods than that."""
+    all_objects = list(objects)
+    pods = [item for item in all_objects if isinstance(item, Pod)]
+    _check_pod_count(len(pods), _missing_counts(all_objects, pods, maximum=maximum), limit)
+
+
+def _missing_counts(
+    objects: list[WireStruct], pods: list[Pod], *, maximum: bool
+) -> list[tuple[Workload, int]]:
+    """How many pods each workload that nobody owns still lacks."""
+    workloads = [item for item in objects if isinstance(item, Workload)]
+    if not workloads:
+        return []
+    live = _LivePods(pods, workloads, _object_owners(objects))
+    replica_counts = ReplicaCounts(objects, maximum=maximum)
+    return [
+        (workload, live.missing(workload, replica_counts.desired_pods(workload)))
+        for workload in workloads
+        if _controlling_owner(workload.metadata) is None
+    ]
+
+
+def _check_pod_count(pods: int, missing: Iterable[tuple[Workload, int]], limit: int) -> None:
+    numbers = [(max(0, number), workload) for workload, number in missing]
+    total = pods + sum(number for number, _ in numbers)
+    if total <= limit:
+        return
+    most, workload = max(numbers, key=lambda each: each[0], default=(0, None))
+    largest = "" if workload is None else f", {most:,} of them of {_workload_text(workload)}"
+    raise InvalidInputError(
+        f"the input has {total:,} pods{largest}; at most {limit:,} are read",
+        hint="is a number of replicas mistyped? --pod-limit raises the limit",
+    )
+
+
+def _workload_text(workload: Workload) -> str:
+    namespace, name = namespace_of(workload.metadata), name_or_prefix(workload.metadata)
+    return f"{workload.kind} {namespace}/{name}"
 
 
 class ReplicaCounts:
@@ -130,7 +174,7 @@ def _autoscaling_remark(
     workload: Workload, autoscaler: Autoscaler, maximum: bool
 ) -> tuple[RemarkKind | None, str]:
     stated = stated_replicas(workload)
-    name = f"{workload.kind} {namespace_of(workload.metadata)}/{name_or_prefix(workload.metadata)}"
+    name = _workload_text(workload)
     if maximum and (stated != 0 or autoscaler.scales_from_zero):
         return RemarkKind.MAXIMUM_REPLICAS, f"{name} ({autoscaler.maximum})"
     if stated is None:

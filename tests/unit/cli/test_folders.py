@@ -64,7 +64,7 @@ def test_other_files_are_one_line_and_the_manifests_are_good(repository: Path) -
 
 def test_verbose_lists_them_and_quiet_drops_the_line(repository: Path) -> None:
     listed = run("validate", "--verbose", str(repository)).stderr
-    assert f"\n    {repository / 'values.yaml'}: no manifest" in listed
+    assert f"\nnote: {repository / 'values.yaml'}: no manifest" in listed
     assert run("validate", "-q", str(repository)).stderr == ""
 
 

@@ -1,0 +1,262 @@
+"""Input that no reader expects: one sentence and an exit code, never a traceback."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from tests.support.manifest_tables import TESTS
+
+from wainwright.cli.main import wain
+from wainwright.errors import WainError
+
+ROOT = TESTS.parent
+POOL = """\
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: default}
+spec: {template: {spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: a},
+    requirements: []}}}
+"""
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "p", "annotations": {"a": "ANNOTATION"}},
+    "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "CPU"}}}]},
+}
+DEEP_ENOUGH = (101, 330, 600, 990, 5000)
+
+
+def pod(*, cpu: str = '"1"', annotation: str = '"x"') -> str:
+    return json.dumps(POD).replace('"CPU"', cpu).replace('"ANNOTATION"', annotation)
+
+
+def run(tmp_path: Path, command: str, text: str, suffix: str = "yaml") -> Result:
+    """Fails where a command ends in anything but a result or an error of ours."""
+    file = tmp_path / f"input.{suffix}"
+    file.write_text(text, encoding="utf-8")
+    result = CliRunner().invoke(wain, [*command.split(), str(file)], standalone_mode=False)
+    if result.exception is not None and not isinstance(result.exception, WainError):
+        raise result.exception
+    return result
+
+
+COMMANDS = ("validate", "validate -o json", "plan", "plan -o yaml", "convert", "convert -o json")
+INPUTS = {
+    "a template that is text": f"{POOL.partition('spec:')[0]}spec: {{template: oops}}\n",
+    "a template whose spec is text": (
+        f"{POOL.partition('spec:')[0]}spec: {{template: {{spec: oops}}}}\n"
+    ),
+    "a template of a workload that is text": (
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {template: oops}\n"
+    ),
+    "half a character": pod(annotation='"\\ud800"'),
+    "half a character as a key": pod(annotation='"x", "\\udfff": "y"'),
+    "thousands of digits": pod(cpu="9" * 5000),
+    "thousands of digits as text": pod(cpu=f'"{"9" * 5000}"'),
+    "thousands of digits in YAML": f"{POOL}---\n{{apiVersion: v1, kind: Pod, n: {'9' * 5000}}}\n",
+    "a number beyond every float": pod(cpu="1e400"),
+    "an integer beyond 64 bits": pod(cpu=str(2**80)),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("name", INPUTS)
+def test_odd_values_are_read_or_refused(tmp_path: Path, name: str, command: str) -> None:
+    suffix = "json" if INPUTS[name].startswith("{") else "yaml"
+    run(tmp_path, command, INPUTS[name], suffix)
+
+
+@pytest.mark.parametrize("depth", DEEP_ENOUGH)
+@pytest.mark.parametrize("brackets", ["{}", "[]"])
+@pytest.mark.parametrize("command", ["validate", "plan", "convert"])
+def test_deep_json_is_refused_like_deep_yaml(
+    tmp_path: Path, command: str, brackets: str, depth: int
+) -> None:
+    start = '{"a":' if brackets == "{}" else "["
+    text = pod(annotation=start * depth + "1" + brackets[1] * depth)
+    result = run(tmp_path, f"{command} -q", text, "json")
+    if isinstance(result.exception, WainError):
+        assert "more than 100 levels of nesting" in str(result.exception)
+    else:
+        assert "more than 100 levels of nesting" in result.stderr
+        assert result.return_value == 2
+
+
+def test_half_a_character_is_read_as_an_api_server_reads_it(tmp_path: Path) -> None:
+    result = run(tmp_path, "convert -o json", pod(annotation='"a\\ud800b \\ud83d\\ude00"'), "json")
+    [document] = json.loads(result.stdout)["documents"]
+    assert document["metadata"]["annotations"]["a"] == "a\ufffdb \U0001f600"
+
+
+def test_a_number_that_json_cannot_hold_is_refused_with_its_line(tmp_path: Path) -> None:
+    result = run(tmp_path, "convert", "\n" + pod(cpu="1e400"), "json")
+    assert (result.return_value, result.stdout) == (2, "")
+    assert "input.json:2" in result.stderr
+    assert "1e400 is not a number that Kubernetes can store" in result.stderr
+
+
+def test_a_file_name_that_is_too_long_is_an_error_of_its_own() -> None:
+    for command in ("plan", "validate", "convert", "consolidate", "simulate"):
+        result = CliRunner().invoke(wain, [command, "x" * 5000], standalone_mode=False)
+        assert result.exception is None or isinstance(result.exception, WainError)
+        assert "File name too long" in f"{result.exception}{result.stderr}"
+
+
+def test_nan_is_no_percentage() -> None:
+    result = CliRunner().invoke(wain, ["catalog", "--vm-memory-overhead-percent", "nan"])
+    assert result.exit_code == 2
+    assert "'nan' is not a number" in result.stderr
+
+
+# The outer handler, and streams
+
+UNEXPECTED = """\
+import sys
+from wainwright.cli.main import main
+
+def fail(event, details):
+    if event == "import" and details[0] == "wainwright.core.plan":
+        raise RuntimeError("first\\n::error::second")
+
+sys.addaudithook(fail)
+sys.argv = ["wain", "plan", "examples/reserved-then-spot"]
+main()
+"""
+
+
+def run_python(code: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_an_unexpected_error_is_one_sentence_and_a_code_of_its_own() -> None:
+    done = run_python(UNEXPECTED)
+    assert done.returncode == 70
+    error, hint = done.stderr.strip().splitlines()
+    assert error == (
+        "error: a mistake in wain itself, which your input led to: "
+        r"RuntimeError: first\n::error::second"
+    )
+    assert "--save-input" in hint
+    assert "WAIN_TRACEBACK=1" in hint
+
+
+def test_the_traceback_is_shown_with_a_variable_of_the_environment() -> None:
+    done = run_python(UNEXPECTED, WAIN_TRACEBACK="1")
+    assert done.returncode == 70
+    assert "Traceback (most recent call last)" in done.stderr
+
+
+PLAN = """\
+import sys
+from wainwright.cli.main import main
+sys.argv = ["wain", "plan", "examples/reserved-then-spot", *sys.argv[1:]]
+main()
+"""
+
+
+def test_an_encoding_without_the_signs_gets_them_escaped() -> None:
+    done = run_python(PLAN, PYTHONIOENCODING="ascii")
+    assert done.returncode == 0
+    assert r"7 nodes \u00b7 " in done.stdout
+
+
+# How many pods
+
+
+def deployment(replicas: int) -> str:
+    template = "{metadata: {labels: {a: b}}, spec: {containers: [{name: c}]}}"
+    return (
+        f"{POOL}---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: web}}\n"
+        f"spec: {{replicas: {replicas}, selector: {{matchLabels: {{a: b}}}}, "
+        f"template: {template}}}\n"
+    )
+
+
+@pytest.mark.parametrize("command", ["plan", "consolidate", "reservations", "explain pod web-0"])
+def test_more_pods_than_anybody_means_are_refused(tmp_path: Path, command: str) -> None:
+    error = run(tmp_path, command, deployment(2**31 - 1)).exception
+    assert isinstance(error, WainError)
+    assert error.message == (
+        "the input has 2,147,483,647 pods, 2,147,483,647 of them of Deployment default/web; "
+        "at most 200,000 are read"
+    )
+    assert "--pod-limit" in error.hint
+
+
+def test_the_limit_of_pods_can_be_set(tmp_path: Path) -> None:
+    assert isinstance(run(tmp_path, "plan --pod-limit 10", deployment(11)).exception, WainError)
+    assert run(tmp_path, "plan --pod-limit 10", deployment(10)).return_value == 0
+
+
+def test_static_pools_have_the_same_limit(tmp_path: Path) -> None:
+    static = POOL.replace("{template:", "{replicas: 2147483647, template:")
+    result = run(tmp_path, "plan --feature-gate StaticCapacity=true", static)
+    assert "the static NodePool default has 2,147,483,647 replicas" in str(result.exception)
+
+
+SCENARIO = """\
+apiVersion: wainwright.dev/v1alpha1
+kind: Scenario
+metadata: {name: a}
+spec:
+  duration: 1h
+  events: [{at: 1m, scale: {kind: Deployment, name: web, replicas: %s}}]
+---
+"""
+
+
+def test_scenarios_have_the_same_limit(tmp_path: Path) -> None:
+    for replicas, scaled in ((2**31 - 1, 1), (1, 2**31 - 1)):
+        text = SCENARIO % scaled + deployment(replicas)
+        result = run(tmp_path, "simulate --check", text)
+        assert "2,147,483,647" in str(result.exception)
+    assert run(tmp_path, "simulate --check", SCENARIO % 2 + deployment(1)).return_value == 0
+
+
+# What is printed
+
+HOSTILE = "a\\n::error file=x::hi\\e[31m\\u202e\\u009b"
+FOREIGN = f"""\
+apiVersion: "example.com/v1{HOSTILE}"
+kind: "Kind{HOSTILE}"
+metadata: {{name: "{HOSTILE}"}}
+"""
+UNKNOWN_KEY = POOL.replace("metadata: {", f'"{HOSTILE}": 1\nmetadata: {{"{HOSTILE}": 1, ')
+
+
+def is_harmless(text: str) -> bool:
+    lines = text.split("\n")
+    return all(line.isprintable() and not line.lstrip().startswith("::") for line in lines)
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "plan -o json", "plan -o markdown", "consolidate"])
+@pytest.mark.parametrize("text", [UNKNOWN_KEY, f"{POOL}---\n{FOREIGN}"], ids=["key", "kind"])
+def test_names_of_the_input_steer_no_terminal_and_no_log(
+    tmp_path: Path, command: str, text: str
+) -> None:
+    folder = tmp_path / "a\n::error::b\x1b[2J\u202e"
+    folder.mkdir()
+    result = run(folder, command, text)
+    assert is_harmless(result.output), result.output
+    if isinstance(result.exception, WainError):
+        assert all(map(is_harmless, str(result.exception).split("\n")))
+
+
+def test_json_and_yaml_escape_such_names_and_read_back_the_same(tmp_path: Path) -> None:
+    name = "a\n::error file=x::hi\x1b[31m\u202e\x9b"
+    as_json = run(tmp_path, "convert -o json", FOREIGN).stdout
+    [document] = json.loads(as_json)["documents"]
+    assert document["metadata"]["name"] == name
+    again = run(tmp_path, "convert -o json", run(tmp_path, "convert", FOREIGN).stdout).stdout
+    assert json.loads(again)["documents"] == [document]
