@@ -48,6 +48,8 @@ class ObjectList(msgspec.Struct, Generic[ObjectT], frozen=True):
     items: Sequence[ObjectT]
     resource_version: str
     """To watch from."""
+    unreadable: frozenset[str] = frozenset()
+    """uids of objects that exist and cannot be read, so that nobody takes them for deleted."""
 
 
 class Preconditions(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ WainError
     ├── ResourceVersionGoneError     410: too old to watch from; list again
     ├── InvalidObjectError           422: fields that the API server does not accept
     ├── RequestForbiddenError        400, 401, 403: refused whatever the object's state
+    ├── CredentialsError             no request was made: there is nothing to make it with
     ├── TooManyRequestsError         429: later
     │   └── EvictionBlockedError     a PodDisruptionBudget does not allow the eviction now
     └── ServerUnavailableError       5xx, or no response: the outcome may be unknown
@@ -175,6 +176,12 @@ class RequestForbiddenError(KubernetesError):
     def __init__(self, message: str, status: int = 403) -> None:
         super().__init__(message)
         self.status = status
+
+
+class CredentialsError(KubernetesError):
+    """There is nothing to ask an API server with: a file, a certificate or a plugin fails."""
+
+    status = 401
 
 
 class TooManyRequestsError(KubernetesError):

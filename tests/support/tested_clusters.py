@@ -15,7 +15,8 @@ from wainwright.api.api_resources import resource_of
 from wainwright.api.kinds import known_kinds
 from wainwright.clock import VirtualClock
 from wainwright.cluster import Cluster
-from wainwright.kube.client import ApiServerAddress, KubeClient
+from wainwright.kube.api_server_access import ApiServerAddress
+from wainwright.kube.client import KubeClient
 from wainwright.sim.api_server import InMemoryApiServer
 
 WATCH_SECONDS = 6

@@ -19,7 +19,8 @@ from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.cluster import Cluster
 from wainwright.errors import ObjectNotFoundError
-from wainwright.kube.client import ApiServerAddress, KubeClient
+from wainwright.kube.api_server_access import ApiServerAddress
+from wainwright.kube.client import KubeClient
 
 WITHIN_SECONDS = 20.0
 SETTLED_SECONDS = 0.3

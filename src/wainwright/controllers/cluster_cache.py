@@ -111,7 +111,7 @@ class _KindStore(Generic[ObjectT]):
 
     def replace(self, listed: ObjectList[ObjectT]) -> None:
         """Takes over a list: what is missing from it and older than it no longer exists."""
-        present = {metadata_of(obj).uid for obj in listed.items}
+        present = {*(metadata_of(obj).uid for obj in listed.items), *listed.unreadable}
         for obj in [*self.objects.values()]:
             is_older = _version(obj) <= int(listed.resource_version or 0)
             if metadata_of(obj).uid not in present and is_older:

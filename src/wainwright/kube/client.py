@@ -1,16 +1,18 @@
-"""The cluster port over HTTP. Nothing here retries, caches or logs: that is done once, above it."""
+"""The cluster port over HTTP. Nothing here is cached or retried: that is done once, above it. The
+one exception is a request whose credentials were refused, where there are others by now.
+"""
 
-import ssl
+import logging
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
-from typing import Any, Final, Self
+from random import Random
+from typing import Any, Final, NamedTuple, Self
 
 import aiohttp
 import msgspec
 
 from wainwright.api.api_resources import ApiResource, resource_of
-from wainwright.api.kubernetes.object_reader import KUBERNETES_KINDS, decode_object
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.api.wire import ObjectMeta, WireStruct, to_manifest
 from wainwright.cluster import (
@@ -23,12 +25,19 @@ from wainwright.cluster import (
     WatchEvent,
 )
 from wainwright.errors import KubernetesError, ResourceVersionGoneError, ServerUnavailableError
+from wainwright.kube.api_server_access import ApiServerAddress
+from wainwright.kube.connections import DEFAULT_LIMIT, Connections, RequestLimit, RequestLimiter
+from wainwright.kube.object_decoding import MetadataOnly, UnreadableObject, decode_as
 from wainwright.kube.responses import ApiStatus, error_from_status, read_status
+
+LOG: Final = logging.getLogger(__name__)
 
 PAGE_SIZE: Final = 500
 """Decoding a page takes 10 to 20 ms; the whole list at once would block every other task."""
 REQUEST_SECONDS: Final = 30.0
+REQUEST_TIMEOUT: Final = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
 WATCH_SECONDS: Final = 300
+"""At least, and twice as long at most, so that watches are not all opened again at once."""
 SILENCE_SECONDS: Final = 90.0
 """Bookmarks come every 60 s: a watch that is silent for longer has lost its connection."""
 SERVER_SET_FIELDS: Final = (
@@ -41,15 +50,6 @@ SERVER_SET_FIELDS: Final = (
 )
 JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
-
-
-class ApiServerAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an API server is, and who asks."""
-
-    url: str
-    ca_file: str = ""
-    """Empty: the system's certificates."""
-    token: str = ""
 
 
 class _ListMetadata(msgspec.Struct, frozen=True):
@@ -67,33 +67,41 @@ class _RawEvent(msgspec.Struct, frozen=True):
     object: msgspec.Raw
 
 
-class _MetadataOnly(msgspec.Struct, frozen=True):
-    """All that may be read of a bookmark: its spec has nulls where the kind allows none."""
-
-    metadata: ObjectMeta = ObjectMeta()
+class _Body(NamedTuple):
+    data: bytes | None
+    content_type: str
 
 
 class KubeClient:
     """One API server, reached by one pool of connections."""
 
     def __init__(
-        self, session: aiohttp.ClientSession, url: str, *, watch_seconds: int = WATCH_SECONDS
+        self,
+        connections: Connections,
+        url: str,
+        *,
+        watch_seconds: int | None = None,
+        limit: RequestLimit = DEFAULT_LIMIT,
     ) -> None:
-        self._session = session
-        self._url = url
-        self._watch_seconds = watch_seconds
+        self._connections, self._url = connections, url
+        self._limiter = RequestLimiter(limit)
+        self._watch_seconds, self._random = watch_seconds, Random()
 
     @classmethod
     @asynccontextmanager
     async def connect(
-        cls, address: ApiServerAddress, *, watch_seconds: int = WATCH_SECONDS
+        cls,
+        address: ApiServerAddress,
+        *,
+        watch_seconds: int | None = None,
+        limit: RequestLimit = DEFAULT_LIMIT,
     ) -> AsyncIterator[Self]:
         """A client until the block ends."""
-        trust = ssl.create_default_context(cafile=address.ca_file or None)
-        headers = {"Authorization": f"Bearer {address.token}"} if address.token else {}
-        connector = aiohttp.TCPConnector(ssl=trust, limit=0)
-        async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
-            yield cls(session, address.url, watch_seconds=watch_seconds)
+        connections = Connections(address)
+        try:
+            yield cls(connections, address.url, watch_seconds=watch_seconds, limit=limit)
+        finally:
+            await connections.close()
 
     async def list(self, kind: type[ObjectT], namespace: str = "") -> ObjectList[ObjectT]:
         try:
@@ -105,14 +113,20 @@ class KubeClient:
     async def _list(
         self, kind: type[ObjectT], namespace: str, page_size: int
     ) -> ObjectList[ObjectT]:
-        resource, items = resource_of(kind), list[ObjectT]()
+        resource, items, unreadable = resource_of(kind), list[ObjectT](), set[str]()
         query = {"limit": str(page_size)} if page_size else {}
         while True:
             body = await self._request("GET", resource.path(namespace), query=query)
             page = msgspec.json.decode(body, type=_ListPage)
-            items.extend(decode_as(resource, kind, item) for item in page.items or ())
+            for item in page.items or ():
+                try:
+                    items.append(decode_as(resource, kind, item))
+                except UnreadableObject as error:
+                    LOG.warning("left out of the list: %s", error)
+                    unreadable.add(error.metadata.uid)
             if not page.metadata.next_page:
-                return ObjectList(items, page.metadata.resourceVersion)
+                version = page.metadata.resourceVersion
+                return ObjectList(items, version, frozenset(unreadable))
             query["continue"] = page.metadata.next_page
 
     async def watch(
@@ -123,21 +137,20 @@ class KubeClient:
             "watch": "true",
             "resourceVersion": resource_version,
             "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(self._watch_seconds),
+            "timeoutSeconds": str(self._watch_seconds or self._usual_watch_seconds()),
         }
-        timeout = aiohttp.ClientTimeout(
+        limits = aiohttp.ClientTimeout(
             total=None, sock_connect=REQUEST_SECONDS, sock_read=SILENCE_SECONDS
         )
-        address = self._url + resource.path()
-        with _connection_errors():
-            async with self._session.get(address, params=query, timeout=timeout) as response:
-                if response.status != HTTPStatus.OK:
-                    raise _error_of(response, await response.read())
-                try:
-                    async for line in split_lines(response.content.iter_any()):
-                        yield _decode_event(resource, kind, line)
-                finally:
-                    _abort(response)
+        async with self._send("GET", resource.path(), query=query, limits=limits) as response:
+            try:
+                async for line in split_lines(response.content.iter_any()):
+                    yield _decode_event(resource, kind, line)
+            finally:
+                _abort(response)
+
+    def _usual_watch_seconds(self) -> int:
+        return WATCH_SECONDS + int(WATCH_SECONDS * self._random.random())
 
     async def get(self, kind: type[ObjectT], name: str, namespace: str = "") -> ObjectT:
         resource = resource_of(kind)
@@ -212,27 +225,54 @@ class KubeClient:
     ) -> bytes:
         """The body of a successful response; every other raises."""
         data = None if body is None else msgspec.json.encode(body)
-        headers = {} if body is None else {"Content-Type": content_type}
-        timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
-        with _connection_errors():
-            async with self._session.request(
-                method, self._url + path, data=data, headers=headers, params=query, timeout=timeout
-            ) as response:
-                content = await response.read()
-                if response.status >= HTTPStatus.BAD_REQUEST:
-                    raise _error_of(response, content)
-                return content
+        sent = _Body(data, content_type)
+        async with self._send(method, path, sent, query=query) as response:
+            return await response.read()
+
+    @asynccontextmanager
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        body: "_Body | None" = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        limits: aiohttp.ClientTimeout = REQUEST_TIMEOUT,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """A successful response. One that refuses the credentials is asked for once more if there
+        are others: the request was not carried out.
+        """
+        await self._limiter.wait()
+        with _connection_errors(self._url):
+            for attempt in (1, 2):
+                session, credential, options = await self._connections.prepare()
+                if body is not None and body.data is not None:
+                    options["headers"]["Content-Type"] = body.content_type
+                    options["data"] = body.data
+                async with session.request(
+                    method, self._url + path, params=query, timeout=limits, **options
+                ) as response:
+                    if response.status < HTTPStatus.BAD_REQUEST:
+                        yield response
+                        return
+                    is_refused = response.status == HTTPStatus.UNAUTHORIZED and attempt == 1
+                    if not (is_refused and await self._connections.renew(credential)):
+                        raise _error_of(response, await response.read())
 
 
 class _connection_errors:  # noqa: N801 - used as a with statement, and cheaper than a generator
     """Turns what aiohttp raises into the port's error."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, (aiohttp.ClientError, TimeoutError)):
-            raise ServerUnavailableError(str(error) or type(error).__name__) from error
+            said = str(error) or type(error).__name__
+            raise ServerUnavailableError(f"{self._url}: {said}") from error
 
 
 def _abort(response: aiohttp.ClientResponse) -> None:
@@ -256,31 +296,21 @@ def _delete_options(preconditions: Preconditions, grace_period: int | None) -> d
     }
 
 
-def decode_as(resource: ApiResource, kind: type[ObjectT], body: bytes | msgspec.Raw) -> ObjectT:
-    """The object as its struct; of a core kind, without the parts that cannot be read."""
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except msgspec.ValidationError as error:
-        header = {"apiVersion": resource.api_version, "kind": resource.kind}
-        value = msgspec.json.decode(body) | header
-        is_core = (resource.api_version, resource.kind) in KUBERNETES_KINDS
-        found = decode_object(value) if is_core else None
-        if isinstance(found, kind):
-            return found
-        name = value.get("metadata", {}).get("name", "")
-        raise KubernetesError(f"{resource.qualified_plural} {name!r}: {error}") from error
-
-
 def _decode_event(resource: ApiResource, kind: type[ObjectT], line: bytes) -> WatchEvent[ObjectT]:
     event = msgspec.json.decode(line, type=_RawEvent)
     if event.type == "ERROR":
         raise error_from_status(msgspec.json.decode(event.object, type=ApiStatus), {})
     if event.type == EventType.BOOKMARK:
-        bookmark = msgspec.json.decode(event.object, type=_MetadataOnly)
+        bookmark = msgspec.json.decode(event.object, type=MetadataOnly)
         return WatchEvent(EventType.BOOKMARK, bookmark.metadata.resourceVersion)
-    found = decode_as(resource, kind, event.object)
-    version = msgspec.json.decode(event.object, type=_MetadataOnly).metadata.resourceVersion
-    return WatchEvent(EventType(event.type), version, found)
+    try:
+        found = decode_as(resource, kind, event.object)
+    except UnreadableObject as error:
+        # The watch goes on behind it, and what was last known of the object stays.
+        LOG.warning("left out of the watch: %s", error)
+        return WatchEvent(EventType.BOOKMARK, error.metadata.resourceVersion)
+    metadata: ObjectMeta = found.metadata  # type: ignore[attr-defined] # every kind has metadata
+    return WatchEvent(EventType(event.type), metadata.resourceVersion, found)
 
 
 async def split_lines(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:

@@ -1,14 +1,24 @@
 """The client against a server that answers what a test scripts: what a real one does rarely."""
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import aclosing
 from typing import Any
 
 import pytest
 from aiohttp import web
+from tests.support.scripted_api import (
+    Handler,
+    answering,
+    event,
+    page,
+    pod,
+    serve,
+    status,
+    streaming,
+)
 
+from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.workloads import Pod
@@ -21,63 +31,22 @@ from wainwright.errors import (
     ServerUnavailableError,
     TooManyRequestsError,
 )
-from wainwright.kube.client import ApiServerAddress, KubeClient, split_lines
-
-Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+from wainwright.kube.api_server_access import ApiServerAddress
+from wainwright.kube.client import KubeClient, split_lines
 
 
 def talk(handler: Handler, case: Callable[[KubeClient], Coroutine[Any, Any, None]]) -> None:
     """Runs the case with a client of a server that has this handler for every request."""
 
     async def main() -> None:
-        runner = web.ServerRunner(web.Server(handler))
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        _, port = runner.addresses[0][:2]
-        try:
-            address = ApiServerAddress(url=f"http://127.0.0.1:{port}")
-            async with asyncio.timeout(20), KubeClient.connect(address) as client:
-                await case(client)
-        finally:
-            await runner.cleanup()
+        async with (
+            asyncio.timeout(20),
+            serve(handler) as url,
+            KubeClient.connect(ApiServerAddress(url=url)) as client,
+        ):
+            await case(client)
 
     asyncio.run(main())
-
-
-def status(code: int, message: str = "refused", **fields: Any) -> web.Response:
-    body = {"kind": "Status", "message": message, "code": code, **fields}
-    return web.json_response(body, status=code)
-
-
-def answering(response: Callable[[], web.Response]) -> Handler:
-    async def handle(_: web.BaseRequest) -> web.StreamResponse:
-        return response()
-
-    return handle
-
-
-def streaming(*chunks: bytes, reset: bool = False) -> Handler:
-    """A watch that sends these chunks and then ends, or breaks off."""
-
-    async def handle(request: web.BaseRequest) -> web.StreamResponse:
-        response = web.StreamResponse()
-        await response.prepare(request)
-        for chunk in chunks:
-            await response.write(chunk)
-        if reset and request.transport is not None:
-            request.transport.abort()
-        return response
-
-    return handle
-
-
-def pod(name: str, version: int, **metadata: Any) -> dict[str, Any]:
-    return {"metadata": {"name": name, "resourceVersion": str(version), **metadata}}
-
-
-def event(kind: str, obj: dict[str, Any]) -> bytes:
-    return json.dumps({"type": kind, "object": obj}, ensure_ascii=False).encode() + b"\n"
 
 
 async def watched(client: KubeClient) -> list[WatchEvent[Pod]]:
@@ -209,12 +178,12 @@ def test_a_list_that_expires_between_pages_is_read_at_once() -> None:
 
 
 def test_an_empty_list_may_be_null() -> None:
-    page = {"metadata": {"resourceVersion": "7"}, "items": None}
+    nothing = {"metadata": {"resourceVersion": "7"}, "items": None}
 
     async def case(client: KubeClient) -> None:
         assert (await client.list(Pod)).items == []
 
-    talk(answering(lambda: web.json_response(page)), case)
+    talk(answering(lambda: web.json_response(nothing)), case)
 
 
 def test_parts_of_a_core_object_that_cannot_be_read_are_left_out() -> None:
@@ -233,6 +202,71 @@ def test_an_object_of_ours_that_cannot_be_read_is_named() -> None:
             await client.get(NodePool, "broken")
 
     odd = {**pod("broken", 1), "spec": 5}
+    talk(answering(lambda: web.json_response(odd)), case)
+
+
+def nodepool(name: str, version: int, spec: Any) -> dict[str, Any]:
+    return {**pod(name, version, uid=f"uid-{name}"), "spec": spec}
+
+
+TEMPLATE = {
+    "spec": {
+        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+        "requirements": [],
+    }
+}
+
+
+def test_a_list_without_an_object_that_cannot_be_read_says_so() -> None:
+    good, bad = nodepool("a", 1, {"template": TEMPLATE}), nodepool("b", 2, {"weight": "much"})
+
+    async def case(client: KubeClient) -> None:
+        found = await client.list(NodePool)
+        assert [each.metadata.name for each in found.items] == ["a"]
+        assert found.unreadable == {"uid-b"}
+
+    talk(answering(lambda: page(7, good, bad)), case)
+
+
+def test_one_object_that_cannot_be_read_does_not_end_a_watch() -> None:
+    good, bad = nodepool("a", 3, {"template": TEMPLATE}), nodepool("b", 2, {"weight": "much"})
+
+    async def case(client: KubeClient) -> None:
+        async with aclosing(client.watch(NodePool, "1")) as events:
+            found = [(each.type, each.resource_version) async for each in events]
+        assert found == [(EventType.BOOKMARK, "2"), (EventType.ADDED, "3")]
+
+    talk(streaming(event("ADDED", bad), event("ADDED", good)), case)
+
+
+def test_a_status_that_cannot_be_read_is_left_out() -> None:
+    odd = {
+        **nodepool("a", 1, {"template": TEMPLATE}),
+        "status": {"nodes": 3, "resources": {"cpu": [1]}, "conditions": [{"type": 5}]},
+    }
+
+    async def case(client: KubeClient) -> None:
+        found = await client.get(NodePool, "a")
+        assert found.status is not None
+        assert (found.status.nodes, found.status.conditions) == (3, [])
+
+    talk(answering(lambda: web.json_response(odd)), case)
+
+
+def test_a_claim_is_read_whatever_it_says() -> None:
+    """Left out, it would be taken for deleted, and its instance for nobody's."""
+    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    spec = {
+        "nodeClassRef": reference,
+        "requirements": [{"key": 5}, {"key": "a", "operator": "Exists"}],
+    }
+    odd = {**pod("a", 1), "spec": spec, "status": {"providerID": "aws:///a/i-1", "capacity": 7}}
+
+    async def case(client: KubeClient) -> None:
+        found = await client.get(NodeClaim, "a")
+        assert found.status is not None
+        assert (found.status.providerID, len(found.spec.requirements)) == ("aws:///a/i-1", 1)
+
     talk(answering(lambda: web.json_response(odd)), case)
 
 
@@ -269,23 +303,3 @@ def test_a_server_that_is_not_there_is_unavailable() -> None:
                 await anext(client.watch(Pod, "1"))
 
     asyncio.run(main())
-
-
-def test_the_token_is_sent() -> None:
-    seen: list[str] = []
-
-    async def handle(request: web.BaseRequest) -> web.StreamResponse:
-        seen.append(request.headers["Authorization"])
-        return web.json_response(pod("a", 1))
-
-    async def main() -> None:
-        runner = web.ServerRunner(web.Server(handle))
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        async with KubeClient.connect(ApiServerAddress(url=url, token="secret")) as client:
-            await client.get(Pod, "a", "default")
-        await runner.cleanup()
-
-    asyncio.run(main())
-    assert seen == ["Bearer secret"]

@@ -1,0 +1,317 @@
+"""kubeconfig files as kubectl reads them, and the service account of a pod.
+
+Several files are merged: the first that has a cluster, user or context of a name counts, and so
+does the first current-context. Paths in a file are relative to it.
+"""
+
+import base64
+import binascii
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+import yaml
+
+from wainwright.api.field_error import did_you_mean
+from wainwright.errors import InvalidInputError
+from wainwright.kube.api_server_access import ApiServerAddress, ExecPlugin, FileOrData
+
+DEFAULT_FILE: Final = "~/.kube/config"
+SERVICE_ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
+EXEC_VERSIONS: Final = (
+    "client.authentication.k8s.io/v1",
+    "client.authentication.k8s.io/v1beta1",
+)
+EMPTY_VALUES: Final = ("", "null", "~")
+
+
+class _Cluster(msgspec.Struct, frozen=True, rename="kebab"):
+    server: str = ""
+    certificate_authority: str = ""
+    certificate_authority_data: str = ""
+    insecure_skip_tls_verify: bool = False
+    tls_server_name: str = ""
+    proxy_url: str = ""
+
+
+class _AuthProvider(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class _User(msgspec.Struct, frozen=True, rename="kebab"):
+    token: str = ""
+    token_file: str = msgspec.field(name="tokenFile", default="")
+    client_certificate: str = ""
+    client_certificate_data: str = ""
+    client_key: str = ""
+    client_key_data: str = ""
+    username: str = ""
+    password: str = ""
+    exec: ExecPlugin | None = None
+    auth_provider: _AuthProvider | None = None
+
+
+class _Context(msgspec.Struct, frozen=True):
+    cluster: str = ""
+    user: str = ""
+    namespace: str = ""
+
+
+Value = TypeVar("Value")
+
+
+class _Named(msgspec.Struct, Generic[Value], frozen=True):
+    """A value, its name, and the file that has it."""
+
+    name: str
+    value: Value
+    file: str
+
+
+class _NamedCluster(msgspec.Struct, frozen=True):
+    name: str
+    cluster: _Cluster = _Cluster()
+
+
+class _NamedUser(msgspec.Struct, frozen=True):
+    name: str
+    user: _User = _User()
+
+
+class _NamedContext(msgspec.Struct, frozen=True):
+    name: str
+    context: _Context = _Context()
+
+
+class _Config(msgspec.Struct, frozen=True, rename="kebab"):
+    current_context: str = ""
+    clusters: list[_NamedCluster] = []
+    users: list[_NamedUser] = []
+    contexts: list[_NamedContext] = []
+
+
+class Kubeconfig:
+    """The merged content of kubeconfig files."""
+
+    def __init__(self) -> None:
+        self.files: list[str] = []
+        self.current_context = ""
+        self.clusters: dict[str, _Named[_Cluster]] = {}
+        self.users: dict[str, _Named[_User]] = {}
+        self.contexts: dict[str, _Named[_Context]] = {}
+
+    def add(self, file: str, config: _Config) -> None:
+        """What an earlier file has is kept."""
+        self.files.append(file)
+        self.current_context = self.current_context or config.current_context
+        for cluster in config.clusters:
+            entry = _Named(cluster.name, cluster.cluster, file)
+            self.clusters.setdefault(cluster.name, entry)
+        for user in config.users:
+            self.users.setdefault(user.name, _Named(user.name, user.user, file))
+        for context in config.contexts:
+            entry_of_context = _Named(context.name, context.context, file)
+            self.contexts.setdefault(context.name, entry_of_context)
+
+    def address(self, context: str = "") -> ApiServerAddress:
+        """The API server and the identity of the context, or of the current one."""
+        name = context or self.current_context
+        if not name:
+            raise InvalidInputError(
+                f"{self._names}: no current-context",
+                f"name one with --context: there are {_listed(self.contexts)}",
+            )
+        chosen = _find("context", name, self.contexts, self._names)
+        cluster = _find("cluster", chosen.value.cluster, self.clusters, chosen.file)
+        user = _Named("", _User(), chosen.file)
+        if chosen.value.user:
+            user = _find("user", chosen.value.user, self.users, chosen.file)
+        return _address(cluster, user, chosen)
+
+    @property
+    def _names(self) -> str:
+        return ", ".join(self.files)
+
+
+def load_address(
+    *, kubeconfig: str = "", context: str = "", environment: Mapping[str, str] = os.environ
+) -> ApiServerAddress:
+    """Where kubectl would connect to: the named file, KUBECONFIG, ~/.kube/config, or, inside a
+    pod that has none of them, the cluster around it.
+    """
+    found = read_kubeconfig(kubeconfig, environment)
+    if found is not None:
+        return found.address(context)
+    if context or "KUBERNETES_SERVICE_HOST" not in environment:
+        searched = environment.get("KUBECONFIG") or DEFAULT_FILE
+        raise InvalidInputError(
+            f"no kubeconfig: {searched} is not there",
+            "name one with --kubeconfig or KUBECONFIG, or make one, e.g."
+            " aws eks update-kubeconfig --name CLUSTER",
+        )
+    return in_cluster_address(environment)
+
+
+def read_kubeconfig(explicit: str, environment: Mapping[str, str]) -> Kubeconfig | None:
+    """The merged files; None where there are none. A file that was named must be there."""
+    merged = Kubeconfig()
+    for file in _candidates(explicit, environment):
+        if explicit or Path(file).exists():
+            merged.add(file, _read(file))
+    return merged if merged.files else None
+
+
+def _candidates(explicit: str, environment: Mapping[str, str]) -> list[str]:
+    if explicit:
+        return [explicit]
+    listed = [name for name in environment.get("KUBECONFIG", "").split(os.pathsep) if name]
+    return listed or [str(Path(DEFAULT_FILE).expanduser())]
+
+
+def _read(file: str) -> _Config:
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+        # Every scalar as text: a token of digits is no number.
+        value = _without_empty(yaml.load(text, Loader=yaml.BaseLoader)) or {}
+        return msgspec.convert(value, _Config, strict=False)
+    except OSError as error:
+        raise InvalidInputError(f"{file}: cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InvalidInputError(f"{file}: no YAML: {_one_line(error)}") from error
+    except msgspec.ValidationError as error:
+        raise InvalidInputError(f"{file}: no kubeconfig: {error}") from error
+
+
+def _without_empty(value: Any) -> Any:
+    """Without keys that have no value: kubectl writes `users: null`."""
+    if isinstance(value, dict):
+        return {
+            key: _without_empty(item)
+            for key, item in value.items()
+            if not (isinstance(item, str) and item in EMPTY_VALUES)
+        }
+    if isinstance(value, list):
+        return [_without_empty(item) for item in value]
+    return None if isinstance(value, str) and value in EMPTY_VALUES else value
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _find(what: str, name: str, known: Mapping[str, _Named[Value]], where: str) -> _Named[Value]:
+    if name in known:
+        return known[name]
+    hint = did_you_mean(name, list(known)) or f"there are {_listed(known)}"
+    raise InvalidInputError(f"{where}: no {what} {name!r}", hint)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
+
+
+def _address(
+    cluster: _Named[_Cluster], user: _Named[_User], context: _Named[_Context]
+) -> ApiServerAddress:
+    server, identity = cluster.value, user.value
+    _check(cluster, user)
+    ca_data = _decoded(server.certificate_authority_data, cluster, "certificate-authority-data")
+    info = {
+        "server": server.server,
+        "tls-server-name": server.tls_server_name,
+        "proxy-url": server.proxy_url,
+        "certificate-authority-data": server.certificate_authority_data,
+    }
+    return ApiServerAddress(
+        url=server.server.rstrip("/"),
+        ca_file="" if ca_data else _beside(server.certificate_authority, cluster.file),
+        ca_data=ca_data,
+        tls_server_name=server.tls_server_name,
+        proxy=server.proxy_url,
+        token=identity.token,
+        token_file=_beside(identity.token_file, user.file),
+        username=identity.username,
+        password=identity.password,
+        client_certificate=_pem(
+            identity.client_certificate, identity.client_certificate_data, user, "certificate"
+        ),
+        client_key=_pem(identity.client_key, identity.client_key_data, user, "key"),
+        exec_plugin=_plugin(identity.exec, user),
+        cluster_info={key: value for key, value in info.items() if value},
+        namespace=context.value.namespace or "default",
+        context=context.name,
+    )
+
+
+def _check(cluster: _Named[_Cluster], user: _Named[_User]) -> None:
+    where, server = f"{cluster.file}: cluster {cluster.name!r}", cluster.value
+    if not server.server.startswith(("https://", "http://")):
+        raise InvalidInputError(
+            f"{where}: server: {server.server!r}, expected an address such as https://host:6443"
+        )
+    if server.insecure_skip_tls_verify:
+        raise InvalidInputError(
+            f"{where}: insecure-skip-tls-verify: true is refused: anybody on the way could read "
+            "the token and answer in the server's place",
+            "state certificate-authority or certificate-authority-data; where the certificate has "
+            "another name, tls-server-name",
+        )
+    if user.value.auth_provider is not None:
+        raise InvalidInputError(
+            f"{user.file}: user {user.name!r}: auth-provider {user.value.auth_provider.name!r} is "
+            "no longer part of Kubernetes",
+            "use an exec plugin, as kubectl needs too since 1.26",
+        )
+
+
+def _decoded(text: str, entry: _Named[Any], field: str) -> bytes:
+    try:
+        return base64.b64decode("".join(text.split()), validate=True)
+    except binascii.Error as error:
+        raise InvalidInputError(f"{entry.file}: {entry.name!r}: {field}: no base64") from error
+
+
+def _pem(file: str, data: str, user: _Named[_User], what: str) -> FileOrData:
+    decoded = _decoded(data, user, f"client-{what}-data")
+    return FileOrData(file=_beside(file, user.file), data=decoded)
+
+
+def _beside(name: str, kubeconfig: str) -> str:
+    """Relative to the kubeconfig, not to where the command is run."""
+    return str(Path(kubeconfig).resolve().parent / name) if name else ""
+
+
+def _plugin(plugin: ExecPlugin | None, user: _Named[_User]) -> ExecPlugin | None:
+    if plugin is None:
+        return None
+    if plugin.api_version not in EXEC_VERSIONS:
+        raise InvalidInputError(
+            f"{user.file}: user {user.name!r}: exec.apiVersion: {plugin.api_version!r}, expected "
+            f"{' or '.join(EXEC_VERSIONS)}",
+            plugin.install_hint or "update the plugin, and write the kubeconfig anew with it",
+        )
+    is_path = os.sep in plugin.command and not os.path.isabs(plugin.command)  # noqa: PTH117
+    command = _beside(plugin.command, user.file) if is_path else plugin.command
+    return msgspec.structs.replace(plugin, command=command)
+
+
+def in_cluster_address(
+    environment: Mapping[str, str], folder: str = SERVICE_ACCOUNT
+) -> ApiServerAddress:
+    """The cluster that this pod runs in; its token and authority are files that are replaced."""
+    host, port = environment["KUBERNETES_SERVICE_HOST"], environment["KUBERNETES_SERVICE_PORT"]
+    token_file, authority = f"{folder}/token", f"{folder}/ca.crt"
+    if not Path(token_file).exists():
+        raise InvalidInputError(
+            f"{token_file} is not there",
+            "the pod needs a service account: automountServiceAccountToken: true",
+        )
+    namespace = Path(folder, "namespace")
+    return ApiServerAddress(
+        url=f"https://{f'[{host}]' if ':' in host else host}:{port}",
+        ca_file=authority,
+        token_file=token_file,
+        namespace=namespace.read_text().strip() if namespace.exists() else "default",
+    )

@@ -1,0 +1,402 @@
+"""Credentials that are replaced, TLS, proxies and the limit of requests."""
+
+import asyncio
+import base64
+import json
+import ssl
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from tests.support.certificates import Authority
+from tests.support.scripted_api import Handler, pod, serve, status
+
+from wainwright.api.kubernetes.workloads import Pod
+from wainwright.clock import VirtualClock
+from wainwright.errors import (
+    CredentialsError,
+    InvalidInputError,
+    RequestForbiddenError,
+    ServerUnavailableError,
+)
+from wainwright.kube.api_server_access import ApiServerAddress, ExecEnv, ExecPlugin, FileOrData
+from wainwright.kube.client import KubeClient
+from wainwright.kube.connections import Connections, RequestLimit, RequestLimiter
+from wainwright.kube.credentials import CredentialSource
+
+V1, V1BETA1 = (f"client.authentication.k8s.io/{version}" for version in ("v1", "v1beta1"))
+
+Address = Callable[[str], ApiServerAddress]
+
+
+def request_twice(handler: Handler, address: Address, trust: ssl.SSLContext | None = None) -> None:
+    """Two requests of one client."""
+
+    async def main() -> None:
+        async with (
+            asyncio.timeout(20),
+            serve(handler, trust) as url,
+            KubeClient.connect(address(url)) as client,
+        ):
+            for _ in range(2):
+                await client.get(Pod, "a", "default")
+
+    asyncio.run(main())
+
+
+def recording(seen: list[str], accepted: str = "") -> Handler:
+    """Keeps the Authorization of each request; all but the accepted one are answered with 401."""
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        seen.append(request.headers.get("Authorization", ""))
+        is_refused = accepted and seen[-1] != accepted
+        return status(401, "Unauthorized") if is_refused else web.json_response(pod("a", 1))
+
+    return handle
+
+
+def plugin(folder: Path, *answers: Any, version: str = V1, **fields: Any) -> ExecPlugin:
+    """A program that prints one answer after the other, the last one for ever."""
+    for number, answer in enumerate(answers):
+        text = answer if isinstance(answer, str) else json.dumps(answer)
+        (folder / f"answer-{number}").write_text(text)
+    program = f"""
+import os, pathlib, sys
+folder = pathlib.Path({str(folder)!r})
+calls = folder / "calls"
+number = len(calls.read_text().splitlines()) if calls.exists() else 0
+with calls.open("a") as file:
+    print(os.environ["KUBERNETES_EXEC_INFO"], os.environ.get("PROFILE"), file=file)
+print((folder / f"answer-{{min(number, {len(answers) - 1})}}").read_text())
+"""
+    return ExecPlugin(
+        command=sys.executable,
+        args=["-S", "-c", program],
+        api_version=version,
+        interactive_mode="Never",
+        env=[ExecEnv("PROFILE", "work")],
+        **fields,
+    )
+
+
+def credential(version: str = V1, **fields: Any) -> dict[str, Any]:
+    return {"apiVersion": version, "kind": "ExecCredential", "status": fields}
+
+
+# Credentials
+
+
+def test_a_token_and_a_password_are_sent() -> None:
+    seen: list[str] = []
+    request_twice(recording(seen), lambda url: ApiServerAddress(url=url, token="secret"))
+    request_twice(
+        recording(seen), lambda url: ApiServerAddress(url=url, username="a", password="b")
+    )
+    assert seen[::2] == ["Bearer secret", f"Basic {base64.b64encode(b'a:b').decode()}"]
+
+
+def test_refused_for_good_is_forbidden_after_one_request() -> None:
+    seen: list[str] = []
+    with pytest.raises(RequestForbiddenError) as caught:
+        request_twice(
+            recording(seen, "Bearer other"), lambda url: ApiServerAddress(url=url, token="old")
+        )
+    assert (caught.value.status, len(seen)) == (401, 1)
+
+
+def test_a_token_file_is_read_again_when_it_is_refused(tmp_path: Path) -> None:
+    seen: list[str] = []
+    file = tmp_path / "token"
+    file.write_text("old\n")
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        seen.append(request.headers["Authorization"])
+        if len(seen) == 2:
+            file.write_text("new\n")
+            return status(401)
+        return web.json_response(pod("a", 1))
+
+    request_twice(handle, lambda url: ApiServerAddress(url=url, token_file=str(file)))
+    assert seen == ["Bearer old", "Bearer old", "Bearer new"]
+
+
+def test_a_token_file_is_read_again_each_minute(tmp_path: Path) -> None:
+    """A server may accept the old token for long after it was replaced."""
+    file, clock = tmp_path / "token", VirtualClock()
+    address = ApiServerAddress(url="http://a", token_file=str(file))
+
+    async def main() -> list[str]:
+        source, found = CredentialSource(address, clock), []
+        for text, seconds in (("one", 0), ("two", 30), ("three", 40), (None, 70)):
+            await clock.sleep(seconds)
+            file.unlink(missing_ok=True)
+            if text is not None:
+                file.write_text(text)
+            found.append((await source.current()).authorization)
+        return found
+
+    found = clock.run(main())
+    clock.close()
+    assert found == ["Bearer one", "Bearer one", "Bearer three", "Bearer three"]
+
+
+@pytest.mark.parametrize("version", [V1, V1BETA1])
+def test_a_plugin_is_run_once_and_knows_the_cluster(tmp_path: Path, version: str) -> None:
+    seen: list[str] = []
+    program = plugin(
+        tmp_path, credential(version, token="made"), version=version, provide_cluster_info=True
+    )
+    info = {"server": "https://one"}
+    request_twice(
+        recording(seen),
+        lambda url: ApiServerAddress(url=url, exec_plugin=program, cluster_info=info),
+    )
+    assert seen == ["Bearer made"] * 2
+    [call] = (tmp_path / "calls").read_text().splitlines()
+    asked, _, profile = call.rpartition(" ")
+    assert profile == "work"
+    assert json.loads(asked) == {
+        "apiVersion": version,
+        "kind": "ExecCredential",
+        "spec": {"interactive": False, "cluster": info},
+    }
+
+
+def test_a_plugin_is_run_again_when_its_token_is_refused(tmp_path: Path) -> None:
+    seen: list[str] = []
+    program = plugin(tmp_path, credential(token="old"), credential(token="new"))
+    address = lambda url: ApiServerAddress(url=url, exec_plugin=program)  # noqa: E731
+    request_twice(recording(seen, "Bearer new"), address)
+    assert seen == ["Bearer old", "Bearer new", "Bearer new"]
+
+
+def test_a_plugin_is_run_again_before_its_token_ends(tmp_path: Path) -> None:
+    program = plugin(
+        tmp_path,
+        credential(token="one", expirationTimestamp="2026-01-01T00:10:00Z"),
+        credential(token="two"),
+    )
+    clock = VirtualClock()
+
+    async def main() -> list[str]:
+        source, found = CredentialSource(ApiServerAddress(url="", exec_plugin=program), clock), []
+        for seconds in (0, 300, 295, 100_000):
+            clock.advance(seconds)
+            found.append((await source.current()).authorization)
+        return found
+
+    assert asyncio.run(main()) == ["Bearer one", "Bearer one", "Bearer two", "Bearer two"]
+    clock.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("no JSON", "printed no ExecCredential"),
+        (credential(V1BETA1, token="a"), f"printed '{V1BETA1}', the kubeconfig states '{V1}'"),
+        (credential(), "neither a token nor a certificate"),
+    ],
+)
+def test_a_plugin_that_answers_badly_is_named(tmp_path: Path, answer: Any, expected: str) -> None:
+    program = plugin(tmp_path, answer)
+    with pytest.raises(CredentialsError, match=expected):
+        request_twice(recording([]), lambda url: ApiServerAddress(url=url, exec_plugin=program))
+
+
+def test_a_plugin_that_fails_or_is_missing_is_named_with_its_hint() -> None:
+    failing = ExecPlugin(
+        command=sys.executable,
+        args=["-S", "-c", "import sys; sys.exit('no session')"],
+        api_version=V1,
+        install_hint="log in",
+    )
+    with pytest.raises(CredentialsError, match="ended with 1: no session") as caught:
+        request_twice(recording([]), lambda url: ApiServerAddress(url=url, exec_plugin=failing))
+    assert caught.value.hint == "log in"
+    missing = ExecPlugin(command="no-such-program", api_version=V1, install_hint="install it")
+    with pytest.raises(CredentialsError, match="'no-such-program' cannot be run") as caught:
+        request_twice(recording([]), lambda url: ApiServerAddress(url=url, exec_plugin=missing))
+    assert caught.value.hint == "install it"
+
+
+def test_a_plugin_that_must_ask_needs_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    asking = ExecPlugin(command="a", api_version=V1, interactive_mode="Always")
+    with pytest.raises(CredentialsError, match="no terminal"):
+        request_twice(recording([]), lambda url: ApiServerAddress(url=url, exec_plugin=asking))
+
+
+# TLS
+
+
+def test_the_server_must_have_a_certificate_of_the_authority(tmp_path: Path) -> None:
+    ours, other = Authority(tmp_path, "ours"), Authority(tmp_path, "other")
+    request_twice(
+        recording([]),
+        lambda url: ApiServerAddress(url=url, ca_data=ours.pem),
+        ours.server_context(),
+    )
+    for authority in (other.pem, b""):
+        with pytest.raises(ServerUnavailableError, match="certificate verify failed"):
+            request_twice(
+                recording([]),
+                lambda url, pem=authority: ApiServerAddress(url=url, ca_data=pem),  # type: ignore[misc]
+                ours.server_context(),
+            )
+
+
+def test_the_name_of_the_server_counts(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    trust = authority.server_context("api.example.com")
+    with pytest.raises(ServerUnavailableError, match="not valid for"):
+        request_twice(
+            recording([]), lambda url: ApiServerAddress(url=url, ca_data=authority.pem), trust
+        )
+    named = lambda url: ApiServerAddress(  # noqa: E731
+        url=url, ca_data=authority.pem, tls_server_name="api.example.com"
+    )
+    request_twice(recording([]), named, trust)
+
+
+def test_a_client_certificate_is_shown(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    names: list[str] = []
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        assert request.transport is not None
+        subject = request.transport.get_extra_info("peercert")["subject"]
+        names.append(subject[0][0][1])
+        return web.json_response(pod("a", 1))
+
+    certificate, key = authority.issue("somebody")
+    trust = authority.server_context(wants_client=True)
+    stated = lambda url: ApiServerAddress(  # noqa: E731
+        url=url,
+        ca_data=authority.pem,
+        client_certificate=FileOrData(data=certificate),
+        client_key=FileOrData(data=key),
+    )
+    request_twice(handle, stated, trust)
+    made = credential(clientCertificateData=certificate.decode(), clientKeyData=key.decode())
+    program = plugin(tmp_path, made)
+    request_twice(
+        handle,
+        lambda url: ApiServerAddress(url=url, ca_data=authority.pem, exec_plugin=program),
+        trust,
+    )
+    assert names == ["somebody"] * 4
+
+
+def test_an_authority_that_was_replaced_is_trusted_within_a_minute(tmp_path: Path) -> None:
+    old, new = Authority(tmp_path, "old"), Authority(tmp_path, "new")
+    file, clock = tmp_path / "ca.crt", VirtualClock()
+    file.write_bytes(old.pem)
+
+    async def main() -> None:
+        async with serve(recording([]), new.server_context()) as url:
+            connections = Connections(ApiServerAddress(url=url, ca_file=str(file)), clock)
+            client = KubeClient(connections, url)
+            with pytest.raises(ServerUnavailableError):
+                await client.get(Pod, "a", "default")
+            file.write_bytes(new.pem)
+            clock.advance(61)
+            await client.get(Pod, "a", "default")
+            await connections.close()
+
+    asyncio.run(main())
+    clock.close()
+
+
+def test_a_certificate_that_cannot_be_used_is_named() -> None:
+    with pytest.raises(CredentialsError, match="cannot be used"):
+        request_twice(recording([]), lambda _: ApiServerAddress(url="https://a", ca_data=b"no PEM"))
+    with pytest.raises(CredentialsError, match=r"ca\.crt: No such file"):
+        request_twice(
+            recording([]), lambda _: ApiServerAddress(url="https://a", ca_file="/missing/ca.crt")
+        )
+
+
+# Proxies
+
+
+def test_a_proxy_is_used_unless_the_environment_excepts_the_host(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[str] = []
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        seen.append(request.raw_path if "://" in request.raw_path else "direct")
+        return web.json_response(pod("a", 1))
+
+    for name in ("http_proxy", "https_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    target = "http://10.1.2.3:8080"
+    request_twice(handle, lambda url: ApiServerAddress(url=target, proxy=url))
+
+    def by_environment(url: str) -> ApiServerAddress:
+        monkeypatch.setenv("http_proxy", url)
+        return ApiServerAddress(url=target)
+
+    request_twice(handle, by_environment)
+    assert set(seen) == {f"{target}/api/v1/namespaces/default/pods/a"}
+    monkeypatch.setenv("no_proxy", "example.com,127.0.0.0/8")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    seen.clear()
+    request_twice(handle, lambda url: ApiServerAddress(url=url))
+    assert set(seen) == {"direct"}
+
+
+def test_other_proxies_are_refused() -> None:
+    with pytest.raises(InvalidInputError, match="only HTTP proxies"):
+        request_twice(recording([]), lambda url: ApiServerAddress(url=url, proxy="socks5://a:1"))
+
+
+# The limit of requests
+
+
+def requests_until(limit: RequestLimit, seconds: float) -> int:
+    clock, done = VirtualClock(), 0
+
+    async def many() -> None:
+        nonlocal done
+        limiter = RequestLimiter(limit)
+        while True:
+            await limiter.wait()
+            await asyncio.sleep(0)
+            done += 1
+
+    async def main() -> None:
+        task = asyncio.create_task(many())
+        await clock.sleep(seconds)
+        task.cancel()
+
+    clock.run(main())
+    clock.close()
+    return done
+
+
+def test_a_burst_goes_at_once_and_the_rest_at_its_pace() -> None:
+    assert requests_until(RequestLimit(qps=20, burst=30), 0.01) == 30
+    assert requests_until(RequestLimit(qps=20, burst=30), 10.01) == 230
+
+
+def test_requests_that_wait_together_keep_the_pace() -> None:
+    clock = VirtualClock()
+    times: list[float] = []
+
+    async def main() -> None:
+        limiter, start = RequestLimiter(RequestLimit(qps=2, burst=1)), clock.now()
+
+        async def one() -> None:
+            await limiter.wait()
+            times.append(clock.now() - start)
+
+        await asyncio.gather(*(one() for _ in range(4)))
+
+    clock.run(main())
+    clock.close()
+    assert times == pytest.approx([0, 0.5, 1, 1.5])

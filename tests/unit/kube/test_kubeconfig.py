@@ -1,0 +1,187 @@
+"""kubeconfig files, merged and chosen from as kubectl does it, and what is refused in them."""
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from wainwright.errors import InvalidInputError
+from wainwright.kube.kubeconfig import in_cluster_address, load_address
+
+PEM = base64.b64encode(b"pem").decode()
+
+
+def kubeconfig(
+    name: str = "one", *, cluster: Any = None, user: Any = None, context: Any = None, **top: Any
+) -> dict[str, Any]:
+    """One cluster, user and context of this name, which is the current one."""
+    server = {"server": f"https://{name}:6443", **(cluster or {})}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": server}],
+        "users": [{"name": name, "user": user or {"token": f"token-of-{name}"}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name, **(context or {})}}],
+        "current-context": name,
+        **top,
+    }
+
+
+def write(folder: Path, name: str, content: Any) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(content if isinstance(content, str) else yaml.safe_dump(content))
+    return folder / name
+
+
+def refusal(file: Path, context: str = "") -> str:
+    with pytest.raises(InvalidInputError) as caught:
+        load_address(kubeconfig=str(file), context=context, environment={})
+    return str(caught.value)
+
+
+def test_the_current_context_says_where_and_who(tmp_path: Path) -> None:
+    content = kubeconfig(
+        cluster={
+            "certificate-authority-data": PEM,
+            "tls-server-name": "api",
+            "proxy-url": "http://p:1",
+        },
+        user={
+            "client-certificate-data": PEM,
+            "client-key-data": PEM,
+            "username": "a",
+            "password": "b",
+        },
+        context={"namespace": "shop"},
+    )
+    found = load_address(kubeconfig=str(write(tmp_path, "config", content)), environment={})
+    assert (found.url, found.namespace, found.context) == ("https://one:6443", "shop", "one")
+    assert (found.authority.read(), found.tls_server_name, found.proxy) == (
+        b"pem",
+        "api",
+        "http://p:1",
+    )
+    assert found.client_certificate.read() == found.client_key.read() == b"pem"
+    assert (found.username, found.password) == ("a", "b")
+
+
+def test_files_are_merged_and_the_first_counts(tmp_path: Path) -> None:
+    first = write(tmp_path, "first", kubeconfig("one", user={"token": "first"}))
+    second = kubeconfig("one", cluster={"server": "https://other"}, user={"token": "second"})
+    more = kubeconfig("two")
+    second = {
+        key: value + more[key] if isinstance(value, list) else value
+        for key, value in second.items()
+    }
+    files = f"{tmp_path / 'missing'}:{first}:{write(tmp_path, 'second', second)}"
+    environment = {"KUBECONFIG": files}
+    current = load_address(environment=environment)
+    assert (current.url, current.token) == ("https://one:6443", "first")
+    other = load_address(context="two", environment=environment)
+    assert (other.url, other.token) == ("https://two:6443", "token-of-two")
+
+
+def test_paths_are_relative_to_their_file(tmp_path: Path) -> None:
+    user = {
+        "tokenFile": "token",
+        "client-certificate": "client.crt",
+        "client-key": "/etc/client.key",
+        "exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "./bin/login"},
+    }
+    content = kubeconfig(cluster={"certificate-authority": "pki/ca.crt"}, user=user)
+    found = load_address(kubeconfig=str(write(tmp_path / "a", "config", content)), environment={})
+    assert found.ca_file == str(tmp_path / "a/pki/ca.crt")
+    assert found.token_file == str(tmp_path / "a/token")
+    assert found.client_certificate.file == str(tmp_path / "a/client.crt")
+    assert found.client_key.file == "/etc/client.key"
+    assert found.exec_plugin is not None
+    assert found.exec_plugin.command == str(tmp_path / "a/bin/login")
+
+
+def test_a_token_of_digits_and_values_of_null_are_read(tmp_path: Path) -> None:
+    text = """
+apiVersion: v1
+clusters: [{name: a, cluster: {server: "https://a", proxy-url: null}}]
+contexts: [{name: a, context: {cluster: a, user: a, namespace: ~}}]
+current-context: a
+preferences: {}
+users: [{name: a, user: {token: 0123456789}}]
+"""
+    found = load_address(kubeconfig=str(write(tmp_path, "config", text)), environment={})
+    assert (found.token, found.proxy, found.namespace) == ("0123456789", "", "default")
+
+
+def test_a_context_without_a_user_is_anonymous(tmp_path: Path) -> None:
+    content = kubeconfig(contexts=[{"name": "one", "context": {"cluster": "one"}}])
+    found = load_address(kubeconfig=str(write(tmp_path, "config", content)), environment={})
+    assert not found.has_credentials
+
+
+def test_certificates_are_always_verified(tmp_path: Path) -> None:
+    content = kubeconfig(cluster={"insecure-skip-tls-verify": True})
+    found = refusal(write(tmp_path, "config", content))
+    assert "cluster 'one': insecure-skip-tls-verify: true is refused" in found
+    assert "state certificate-authority" in found
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (kubeconfig(**{"current-context": ""}), "no current-context"),
+        (kubeconfig(clusters=[]), "no cluster 'one'"),
+        (kubeconfig(users=None), "no user 'one'"),
+        (kubeconfig(cluster={"server": "one:6443"}), "server: 'one:6443', expected an address"),
+        (kubeconfig(user={"auth-provider": {"name": "gcp"}}), "auth-provider 'gcp'"),
+        (kubeconfig(user={"client-key-data": "?"}), "client-key-data: no base64"),
+        (
+            kubeconfig(
+                user={
+                    "exec": {"apiVersion": "client.authentication.k8s.io/v1alpha1", "command": "a"}
+                }
+            ),
+            "exec.apiVersion: 'client.authentication.k8s.io/v1alpha1', expected",
+        ),
+        ("clusters: {a: 1}", "no kubeconfig: Expected `array`"),
+        ("a: [", "no YAML"),
+    ],
+)
+def test_what_cannot_be_used_is_named_with_its_file(
+    tmp_path: Path, content: Any, expected: str
+) -> None:
+    found = refusal(write(tmp_path, "config", content))
+    assert found.startswith(f"{tmp_path}/config: ")
+    assert expected in found
+
+
+def test_an_unknown_context_is_answered_with_those_that_there_are(tmp_path: Path) -> None:
+    found = refusal(write(tmp_path, "config", kubeconfig("production")), "staging")
+    assert "no context 'staging'" in found
+    assert "there are production" in found
+    assert "production" in refusal(tmp_path / "config", "prodution")
+
+
+def test_a_file_that_was_named_must_be_there(tmp_path: Path) -> None:
+    assert "cannot be read: No such file" in refusal(tmp_path / "config")
+
+
+def test_without_any_file_and_outside_a_pod_there_is_no_cluster(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match=r"no kubeconfig: .*missing is not there") as caught:
+        load_address(environment={"KUBECONFIG": str(tmp_path / "missing")})
+    assert "--kubeconfig" in caught.value.hint
+
+
+def test_inside_a_pod_the_service_account_is_used(tmp_path: Path) -> None:
+    environment = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
+    for name, text in (("token", "secret"), ("ca.crt", "pem"), ("namespace", "kube-system\n")):
+        write(tmp_path, name, text)
+    found = in_cluster_address(environment, str(tmp_path))
+    assert (found.url, found.namespace) == ("https://[fd00::1]:443", "kube-system")
+    assert (found.token_file, found.ca_file) == (f"{tmp_path}/token", f"{tmp_path}/ca.crt")
+
+
+def test_a_pod_without_a_service_account_is_refused(tmp_path: Path) -> None:
+    environment = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+    with pytest.raises(InvalidInputError, match="token is not there"):
+        in_cluster_address(environment, str(tmp_path))
