@@ -22,6 +22,11 @@ def format_timestamp(seconds: float) -> str:
     return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def format_microseconds(seconds: float) -> str:
+    """RFC 3339 with exactly six digits of a second, as the times of a Lease are written."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
 class Clock(Protocol):
     """The current time, and waiting."""
 

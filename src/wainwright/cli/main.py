@@ -113,6 +113,7 @@ COMMANDS: Final = {
     "crds": "the CustomResourceDefinitions",
     "plan": "which nodes for which pods, at what price, and why not",
     "reservations": "capacity that is paid for: used, idle, and by whom it could be used",
+    "run": "the controllers: launch and remove nodes of a cluster as its pods need them",
     "simulate": "what becomes of pods, nodes and money as time passes",
     "validate": "would an API server accept these manifests?",
 }

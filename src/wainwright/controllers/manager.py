@@ -118,6 +118,11 @@ class ControllerManager:
         self._interruption = InterruptionHandler(self._context)
         self.runtime = ControllerRuntime(clock, metrics, seed=self._seed, feed=feed)
 
+    @property
+    def is_synced(self) -> bool:
+        """Whether the cluster has been read, so that decisions can be made."""
+        return self._context.state.is_synced
+
     async def run(self) -> None:
         """Until it is cancelled, or the runtime is stopped."""
         background = [asyncio.create_task(self._cache.run(), name="watches")]

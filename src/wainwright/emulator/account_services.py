@@ -1,7 +1,8 @@
 """The services of an emulated account, their dependencies, and what a new account contains: a
 network, a cluster, a role, images and a queue, ready for use.
 
-Everything that a provider discovers by tag carries `karpenter.sh/discovery: wain`.
+Everything that a provider discovers by tag carries `karpenter.sh/discovery` with the name of the
+cluster.
 """
 
 from collections.abc import Iterable, Mapping
@@ -241,9 +242,7 @@ class AccountServices:
         return instance is not None and instance.visible_from <= self.context.now()
 
 
-DEFAULT_NAME: Final = "wain"
-NODE_ROLE_NAME: Final = f"KarpenterNodeRole-{DEFAULT_NAME}"
-DISCOVERY_TAGS: Final = {"karpenter.sh/discovery": DEFAULT_NAME}
+DISCOVERY_TAG: Final = "karpenter.sh/discovery"
 VPC_CIDR: Final = IPv4Network("192.168.0.0/16")
 SUBNET_PREFIX_LENGTH: Final = (
     19  # 8,187 addresses per subnet; with six zones the VPC has blocks left for more subnets
@@ -270,23 +269,24 @@ def create_default_resources(
     services: AccountServices, zones: Mapping[str, str], settings: EmulatorSettings
 ) -> AccountResources:
     """Creates the resources of a new account."""
+    name, role = settings.cluster, f"KarpenterNodeRole-{settings.cluster}"
     vpc = services.network.create_vpc(
-        {"CidrBlock": str(VPC_CIDR), "TagSpecifications": _tag_specifications("vpc", "vpc")}
+        {"CidrBlock": str(VPC_CIDR), "TagSpecifications": _tag_specifications(name, "vpc", "vpc")}
     )["Vpc"]["VpcId"]
-    subnets = _create_subnets(services, vpc, zones)
+    subnets = _create_subnets(services, name, vpc, zones)
     services.network.make_default(vpc)
     group = services.network.create_group(
         {
-            "GroupName": f"{DEFAULT_NAME}-nodes",
+            "GroupName": f"{name}-nodes",
             "Description": "Nodes of the cluster",
             "VpcId": vpc,
-            "TagSpecifications": _tag_specifications("security-group", "nodes"),
+            "TagSpecifications": _tag_specifications(name, "security-group", "nodes"),
         }
     )["GroupId"]
-    services.iam.seed(NODE_ROLE_NAME)
+    services.iam.seed(role)
     services.images.add(to_ec2_image(each) for each in services.ssm.images())
     services.eks.seed(
-        DEFAULT_NAME,
+        name,
         subnets=list(subnets.values()),
         groups=[group],
         version=settings.kubernetes,
@@ -295,11 +295,11 @@ def create_default_resources(
     return AccountResources(
         region=services.context.region,
         account=services.context.account,
-        cluster=DEFAULT_NAME,
-        queue=DEFAULT_NAME,
-        queue_url=services.sqs.seed(DEFAULT_NAME),
-        role=NODE_ROLE_NAME,
-        discovery=dict(DISCOVERY_TAGS),
+        cluster=name,
+        queue=name,
+        queue_url=services.sqs.seed(name),
+        role=role,
+        discovery={DISCOVERY_TAG: name},
         vpc=vpc,
         subnets=subnets,
         security_group=group,
@@ -307,7 +307,7 @@ def create_default_resources(
 
 
 def _create_subnets(
-    services: AccountServices, vpc: str, zones: Mapping[str, str]
+    services: AccountServices, name: str, vpc: str, zones: Mapping[str, str]
 ) -> dict[str, str]:
     """One private subnet in each zone."""
     blocks = VPC_CIDR.subnets(new_prefix=SUBNET_PREFIX_LENGTH)
@@ -318,15 +318,15 @@ def _create_subnets(
                 "VpcId": vpc,
                 "AvailabilityZone": zone,
                 "CidrBlock": str(block),
-                "TagSpecifications": _tag_specifications("subnet", f"private-{zone}"),
+                "TagSpecifications": _tag_specifications(name, "subnet", f"private-{zone}"),
             }
         )
         subnet_ids[zone] = response["Subnet"]["SubnetId"]
     return subnet_ids
 
 
-def _tag_specifications(kind: str, name: str) -> list[dict[str, object]]:
-    tags = {"Name": f"{DEFAULT_NAME}-{name}", **DISCOVERY_TAGS}
+def _tag_specifications(cluster: str, kind: str, name: str) -> list[dict[str, object]]:
+    tags = {"Name": f"{cluster}-{name}", DISCOVERY_TAG: cluster}
     pairs = [{"Key": key, "Value": value} for key, value in tags.items()]
     return [{"ResourceType": kind, "Tags": pairs}]
 

@@ -17,7 +17,6 @@ from wainwright.catalogue.instancetypes.instance_type_info import built_in_insta
 from wainwright.clock import Clock, VirtualClock
 from wainwright.emulator import account_patch, saved_state
 from wainwright.emulator.account_services import (
-    DEFAULT_NAME,
     AccountResources,
     AccountServices,
     create_default_resources,
@@ -60,7 +59,9 @@ class EmulatedAwsAccount:
         self._settings = settings = settings or EmulatorSettings()
         self.region_offerings = load_region_offerings(cloud)
         self.context = AccountContext(clock.now, region=self.region_offerings.region, seed=seed)
-        self.services = AccountServices(self.context, self.region_offerings, settings, DEFAULT_NAME)
+        self.services = AccountServices(
+            self.context, self.region_offerings, settings, settings.cluster
+        )
         self._fault_injector = FaultInjector(self.context, settings.faults)
         self._throttler = Throttler(self.context, settings.throttling)
         self._handlers = _collect_handlers(self.services)

@@ -28,5 +28,7 @@ class EmulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The base of queue URLs, where it is not that of AWS."""
     control_plane: tuple[str, str] | None = None
     """Endpoint and base64 certificate authority of an existing cluster."""
+    cluster: str = "wain"
+    """The name of the cluster, and of what belongs to it."""
     kubernetes: str | None = None
     """Kubernetes version of the cluster; the newest by default."""

@@ -214,6 +214,11 @@ class KubeClient:
         path = resource_of(Pod).path(namespace, name, "binding")
         await self._request("POST", path, body=binding)
 
+    async def server_version(self) -> str:
+        """Of the API server, such as 1.33."""
+        body = msgspec.json.decode(await self._request("GET", "/version"))
+        return f"{body['major']}.{body['minor'].rstrip('+')}"
+
     async def _request(
         self,
         method: str,

@@ -19,31 +19,23 @@ from wainwright.api.karpenter.shared_fields import ClaimRequirement
 from wainwright.api.kubernetes.cluster import Node, NodeCondition
 from wainwright.api.wire import Condition, ObjectMeta, OwnerReference
 from wainwright.catalogue.class_catalog import CatalogBuilder, NodeClassCatalog
-from wainwright.catalogue.instancetypes.instance_type_info import InstanceTypeInfo
 from wainwright.clock import format_timestamp
-from wainwright.emulator.ec2.instance.launcher import InstanceLaunchRequest
-from wainwright.emulator.ec2.instance.lifecycle import OPEN, RESERVATIONS_ONLY
 from wainwright.emulator.emulated_account import EmulatedAwsAccount
 from wainwright.emulator.selected_resources import SelectedResources
 from wainwright.errors import AwsError
 from wainwright.manifests.cluster_manifests import ClusterManifests
 from wainwright.model.labels import (
     CAPACITY_TYPE,
-    EC2NODECLASS,
     INITIALIZED,
     INSTANCE_TYPE,
-    NODEPOOL,
-    ON_DEMAND,
     REGISTERED,
-    RESERVATION_ID,
-    RESERVED,
-    SPOT,
     ZONE,
 )
 from wainwright.model.resources import Resources, format_quantity
 from wainwright.offline import PlanSettings, catalog_inputs, catalog_scope, choose_region
 from wainwright.sim.api_server import InMemoryApiServer
 from wainwright.sim.object_store import metadata_of
+from wainwright.sim.running_instances import RunningInstances, label_of
 from wainwright.translate.node_claim_pairing import NodeWithClaim, pair_nodes_with_claims
 
 TERMINATION_FINALIZER: Final = "karpenter.sh/termination"
@@ -69,12 +61,9 @@ class InitialNodes:
         self._pools = {each.metadata.name: each for each in manifests.pools}
         self._api = api
         self._account = account
-        self._resources = resources
         self._random = random
         self._start = account.clock.now()
-        self._images: dict[tuple[str, str], str | None] = {}
-        """By class and instance type: looking one up reads all published images."""
-        self._groups: dict[str, list[str]] = {}
+        self._instances = RunningInstances(account, resources)
         self._catalogs: dict[str, NodeClassCatalog] = {}
         self.warnings: list[str] = []
 
@@ -89,7 +78,7 @@ class InitialNodes:
             self._api.load([each for each in (paired.node, paired.claim) if each is not None])
             return
         identity = paired.provider_id.rpartition("/")[2] or self._new_instance_id(paired)
-        zone = _label(paired, ZONE) or next(iter(self._account.zones))
+        zone = label_of(paired, ZONE) or next(iter(self._account.zones))
         provider_id = paired.provider_id or f"aws:///{zone}/{identity}"
         node = paired.node and self._completed_node(paired, paired.node, provider_id)
         claim = self._completed_claim(paired, node, provider_id)
@@ -138,7 +127,7 @@ class InitialNodes:
     def _catalogue_resources(self, paired: NodeWithClaim) -> dict[str, Any]:
         """Capacity and allocatable of its type, for a node that states none."""
         catalog = self._catalog_of(paired.pool or "")
-        name = _label(paired, INSTANCE_TYPE)
+        name = label_of(paired, INSTANCE_TYPE)
         if catalog is None or name not in catalog.by_name:
             return {}
         found = catalog.by_name[name]
@@ -245,79 +234,25 @@ class InitialNodes:
             spec=msgspec.convert(spec, NodeClaimSpec),
         )
 
-    # Instances
-
     def _add_instance(
         self, paired: NodeWithClaim, claim: NodeClaim, identity: str, zone: str
     ) -> None:
-        name = _label(paired, INSTANCE_TYPE)
-        node_class = self._class_named(claim.spec.nodeClassRef.name)
+        name = claim.spec.nodeClassRef.name
+        node_class = self._classes.get(name) or next(iter(self._classes.values()))
         try:
-            request = self._launch_request(paired, claim, node_class, zone)
-            launched = datetime.fromisoformat(self._created(paired)).timestamp()
-            self._account.services.add_running_instance(request, identity, launched=launched)
+            self._instances.add(
+                paired,
+                claim,
+                node_class,
+                identity=identity,
+                zone=zone,
+                created=self._created(paired),
+            )
         except AwsError as error:
             self.warnings.append(
-                f"{paired.name} has no instance in the simulation: EC2 does not have {name} in "
-                f"{zone} ({error})"
+                f"{paired.name} has no instance in the simulation: EC2 does not have "
+                f"{label_of(paired, INSTANCE_TYPE)} in {zone} ({error})"
             )
-
-    def _class_named(self, name: str) -> EC2NodeClass:
-        return self._classes.get(name) or next(iter(self._classes.values()))
-
-    def _launch_request(
-        self, paired: NodeWithClaim, claim: NodeClaim, node_class: EC2NodeClass, zone: str
-    ) -> InstanceLaunchRequest:
-        name = _label(paired, INSTANCE_TYPE)
-        info = self._account.region_offerings.instance_types.get(name)
-        subnet = self._resources.subnet_of(node_class, zone)
-        if info is None or subnet is None:
-            raise AwsError("InvalidParameterValue", f"no {name} is sold in {zone}")
-        stated = claim.status.imageID if claim.status is not None else ""
-        image = stated or self._image_of(node_class, info)
-        reservation = _label(paired, RESERVATION_ID)
-        capacity_type = _label(paired, CAPACITY_TYPE) or ON_DEMAND
-        reserved = self._account.services.reservations.state.reservations.get(reservation)
-        is_reserved = capacity_type == RESERVED and reserved is not None and reserved.active
-        lifecycle = SPOT if capacity_type == SPOT else ON_DEMAND
-        return InstanceLaunchRequest(
-            type=name,
-            subnet=subnet,
-            data={
-                "ImageId": image,
-                "SecurityGroupIds": self._groups_of(node_class),
-            },
-            lifecycle=reserved.lifecycle if is_reserved and reserved is not None else lifecycle,
-            preference=RESERVATIONS_ONLY if is_reserved else OPEN,
-            target=reservation if is_reserved else None,
-            tags=self._instance_tags(paired, claim, node_class),
-        )
-
-    def _image_of(self, node_class: EC2NodeClass, info: InstanceTypeInfo) -> str | None:
-        key = (node_class.metadata.name, info.name)
-        if key not in self._images:
-            self._images[key] = self._resources.image_of(node_class, info)
-        return self._images[key]
-
-    def _groups_of(self, node_class: EC2NodeClass) -> list[str]:
-        name = node_class.metadata.name
-        if name not in self._groups:
-            self._groups[name] = self._resources.security_groups_of(node_class)
-        return self._groups[name]
-
-    def _instance_tags(
-        self, paired: NodeWithClaim, claim: NodeClaim, node_class: EC2NodeClass
-    ) -> dict[str, str]:
-        cluster = self._account.account.cluster
-        return {
-            **(node_class.spec.tags or {}),
-            f"kubernetes.io/cluster/{cluster}": "owned",
-            "eks:eks-cluster-name": cluster,
-            EC2NODECLASS: node_class.metadata.name,
-            NODEPOOL: paired.pool or "",
-            NODECLAIM_TAG: claim.metadata.name,
-            **({"Name": paired.node_name} if paired.node_name else {}),
-        }
 
     def _give_the_rest_to_others(self) -> None:
         """What `available` leaves out and no node of the input uses belongs to others."""
@@ -327,13 +262,6 @@ class InitialNodes:
             available = None if entry is None else entry.available
             taken = 0 if available is None else reservation.total - available
             reservation.used_by_others = max(taken - reservation.used, 0)
-
-
-def _label(paired: NodeWithClaim, key: str) -> str:
-    for each in (paired.node, paired.claim):
-        if each is not None and (each.metadata.labels or {}).get(key):
-            return (each.metadata.labels or {})[key]
-    return ""
 
 
 def _owner(pool: NodePool) -> OwnerReference:

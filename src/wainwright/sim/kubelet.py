@@ -166,6 +166,10 @@ class Kubelets:
     def on_silence(self, handler: SilenceHandler) -> None:
         self._silence_handlers.append(handler)
 
+    def has_instance(self, identity: str) -> bool:
+        """Whether the account has an instance of that id, alive or ended."""
+        return self._instances.get(identity) is not None
+
     def is_answering(self, node: str) -> bool:
         return self.silent_since(node) is None
 

@@ -17,6 +17,7 @@ from wainwright.api.kubernetes.operations import Event, Lease
 from wainwright.api.wire import ObjectMeta, WireStruct, to_manifest
 from wainwright.clock import format_timestamp
 from wainwright.core.plan import plan
+from wainwright.emulator.account_timer import AccountTimer
 from wainwright.emulator.ec2.capacity_reservations.reservation_capacity import (
     BEGIN_EVENT,
     CapacityReservation,
@@ -45,7 +46,7 @@ from wainwright.sim.simulated_process import (
     SimulatedProcess,
 )
 from wainwright.sim.timeline import object_name
-from wainwright.sim.world import EmulatorPump, World
+from wainwright.sim.world import World
 
 QUIET_SECONDS: Final = 600.0
 LONGEST_QUIET: Final = 30 * 86_400.0
@@ -176,8 +177,8 @@ class Simulation:
         self.recorder.timeline.restart(round(self.world.now(), 3), message)
 
     async def _run(self) -> SimulationResult:
-        pump = EmulatorPump(self.world.account)
-        pump.start()
+        timer = AccountTimer(self.world.account)
+        timer.start()
         events = ScenarioEvents(
             self._scenario,
             self.world,
@@ -203,7 +204,7 @@ class Simulation:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            pump.stop()
+            timer.stop()
             self.world.clock.on_advance(None)
 
     async def _while_running(

@@ -2,7 +2,6 @@
 EC2 account that has everything they name, and running instances for the nodes among them.
 """
 
-import asyncio
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import Final
@@ -35,8 +34,6 @@ from wainwright.sim.initial_nodes import InitialNodes
 from wainwright.sim.money import PriceBook
 
 LOADED_FIRST: Final = (Namespace, PriorityClass)
-TIMER_DELAY: Final = 2e-6
-"""Timers of the loop may fire a microsecond early; a timed event of EC2 must be due by then."""
 
 
 class WorldChanges:
@@ -185,45 +182,6 @@ class World:
 
     def close(self) -> None:
         self.clock.close()
-
-
-class EmulatorPump:
-    """Lets EC2's own events happen at their time: terminations, reservations that begin and end.
-
-    Without it they would happen at the next call of the API, whenever that is.
-    """
-
-    def __init__(self, account: EmulatedAwsAccount) -> None:
-        self._account = account
-        self._timer: asyncio.TimerHandle | None = None
-
-    def start(self) -> None:
-        """To be called inside the loop."""
-        self._account.context.on_schedule = self._schedule
-        self._schedule_next()
-
-    def stop(self) -> None:
-        self._account.context.on_schedule = None
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _schedule(self, due: float) -> None:
-        if self._timer is not None:
-            if self._timer.when() <= due + TIMER_DELAY:
-                return
-            self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_at(due + TIMER_DELAY, self._run)
-
-    def _run(self) -> None:
-        self._timer = None
-        self._account.context.run_due_events()
-        self._account.services.sqs.wake_waiters()
-        self._schedule_next()
-
-    def _schedule_next(self) -> None:
-        due = self._account.context.next_due()
-        if due is not None:
-            self._schedule(due)
 
 
 def _catalog_prices(catalog: Catalog) -> Iterator[CloudPrice]:

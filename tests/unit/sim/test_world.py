@@ -22,8 +22,9 @@ from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.clock import EPOCH
+from wainwright.emulator.account_timer import AccountTimer
 from wainwright.emulator.ec2.instance.lifecycle import Instance
-from wainwright.sim.world import EmulatorPump, World
+from wainwright.sim.world import World
 
 RESERVED = {
     "karpenter.sh/capacity-type": "reserved",
@@ -260,12 +261,12 @@ def test_events_of_ec2_happen_at_their_time_without_any_call(make_world: MakeWor
     )
 
     async def main() -> None:
-        pump = EmulatorPump(world.account)
-        pump.start()
+        timer = AccountTimer(world.account)
+        timer.start()
         await world.clock.sleep(60)
         services.instances.terminate([each.id for each in instances(world)])
         await world.clock.sleep(3600)
-        pump.stop()
+        timer.stop()
 
     world.clock.run(main())
 

@@ -1,0 +1,1 @@
+"""`wain run`: all controllers as one process on a real cluster."""

@@ -1,0 +1,80 @@
+"""The HTTP endpoints of `wain run`: metrics for Prometheus, health for the kubelet."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Final, TypeAlias
+
+import msgspec
+from aiohttp import web
+
+from wainwright.errors import InvalidInputError
+from wainwright.metrics import MetricsRegistry
+
+METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+LOOPBACK: Final = "127.0.0.1"
+EVERYWHERE: Final = "0.0.0.0"
+
+Handler: TypeAlias = Callable[[web.Request], Awaitable[web.Response]]
+
+
+class EndpointOptions(msgspec.Struct, frozen=True, kw_only=True):
+    metrics_port: int
+    health_port: int
+    """0: any free port."""
+    host: str = LOOPBACK
+
+
+class Ports(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the endpoints are."""
+
+    metrics: int
+    health: int
+
+
+@asynccontextmanager
+async def serve_endpoints(
+    options: EndpointOptions, metrics: MetricsRegistry, is_ready: Callable[[], bool]
+) -> AsyncIterator[Ports]:
+    """Serves them until the block ends; InvalidInputError if a port is taken."""
+
+    async def show_metrics(_: web.Request) -> web.Response:
+        text = metrics.exposition().encode()
+        return web.Response(body=text, headers={"Content-Type": METRICS_TYPE})
+
+    async def show_health(_: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def show_readiness(_: web.Request) -> web.Response:
+        if is_ready():
+            return web.Response(text="ok\n")
+        return web.Response(text="the cluster has not been read yet\n", status=503)
+
+    health = {"/healthz": show_health, "/readyz": show_readiness}
+    async with (
+        _serving(
+            "METRICS_PORT", options.host, options.metrics_port, {"/metrics": show_metrics}
+        ) as metrics_port,
+        _serving("HEALTH_PROBE_PORT", options.host, options.health_port, health) as health_port,
+    ):
+        yield Ports(metrics=metrics_port, health=health_port)
+
+
+@asynccontextmanager
+async def _serving(
+    setting: str, host: str, port: int, handlers: Mapping[str, Handler]
+) -> AsyncIterator[int]:
+    application = web.Application()
+    for path, handler in handlers.items():
+        application.router.add_get(path, handler)
+    runner = web.AppRunner(application, access_log=None)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except OSError as error:
+        await runner.cleanup()
+        message = f"{setting}: port {port} cannot be used: {error.strerror}"
+        raise InvalidInputError(message) from error
+    try:
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()

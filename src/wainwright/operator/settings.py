@@ -1,0 +1,188 @@
+"""The settings of `wain run`: a flag goes before the environment variable, that before the default.
+
+The names are Karpenter's, so that what is set for it can be kept; what has no effect here is
+accepted, and said once in the log.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from wainwright.api.field_error import did_you_mean
+from wainwright.errors import InvalidInputError
+from wainwright.model.plan import MinValuesPolicy, PreferencePolicy
+from wainwright.sim.scenario import FEATURE_GATES
+from wainwright.translate.disruption import parse_duration
+
+
+class OperatorSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Every field is a setting: METRICS_PORT, --metrics-port."""
+
+    cluster_name: str
+    cluster_endpoint: str = ""
+    cluster_ca_bundle: str = ""
+    isolated_vpc: bool = False
+    vm_memory_overhead_percent: float = 0.075
+    interruption_queue: str = ""
+    reserved_enis: int = 0
+    disable_dry_run: bool = False
+    """Of launches: whether permissions are not tried out before a class is ready."""
+    metrics_port: int = 8080
+    health_probe_port: int = 8081
+    kube_client_qps: float = 200.0
+    kube_client_burst: int = 300
+    disable_leader_election: bool = False
+    leader_election_name: str = "wainwright-leader-election"
+    leader_election_namespace: str = ""
+    """Empty: of the pod, outside a pod kube-system."""
+    log_level: str = "info"
+    batch_max_duration: float = 10.0
+    batch_idle_duration: float = 1.0
+    preference_policy: PreferencePolicy = PreferencePolicy.RESPECT
+    min_values_policy: MinValuesPolicy = MinValuesPolicy.STRICT
+    feature_gates: Mapping[str, bool] = msgspec.field(default_factory=lambda: {**FEATURE_GATES})
+
+
+LOG_LEVELS: Final = ("debug", "info", "warning", "error")
+WITHOUT_EFFECT: Final = (
+    "KARPENTER_SERVICE",
+    "ENABLE_PROFILING",
+    "DISABLE_CONTROLLER_WARMUP",
+    "DISABLE_CLUSTER_STATE_OBSERVABILITY",
+    "MEMORY_LIMIT",
+    "CPU_REQUESTS",
+    "LOG_OUTPUT_PATHS",
+    "LOG_ERROR_OUTPUT_PATHS",
+    "IGNORE_DRA_REQUESTS",
+    "SCHEDULER_CONFIG",
+    "EKS_CONTROL_PLANE",
+    "ENABLE_ZONAL_SHIFT",
+    "AMI_REFRESH_INTERVAL",
+    "SUBNET_REFRESH_INTERVAL",
+    "AWS_FEATURE_GATES",
+)
+"""Settings of Karpenter that change nothing here."""
+
+
+class _Refused(Exception):
+    """What was expected instead."""
+
+
+def _boolean(text: str) -> bool:
+    values = {"true": True, "1": True, "t": True, "false": False, "0": False, "f": False}
+    if text.lower() not in values:
+        raise _Refused("true or false")
+    return values[text.lower()]
+
+
+def _number(low: float, high: float, kind: type[float] | type[int]) -> Callable[[str], float]:
+    def read(text: str) -> float:
+        expected = f"{'a whole number' if kind is int else 'a number'} from {low:g} to {high:g}"
+        try:
+            value = kind(text)
+        except ValueError:
+            raise _Refused(expected) from None
+        if not low <= value <= high:
+            raise _Refused(expected)
+        return value
+
+    return read
+
+
+def _duration(text: str) -> float:
+    seconds = parse_duration(text)
+    if seconds is None or seconds < 0:
+        raise _Refused("a duration such as 10s or 1m30s")
+    return seconds
+
+
+def _one_of(*values: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in values:
+            raise _Refused(did_you_mean(text, list(values)) or f"one of {', '.join(values)}")
+        return text
+
+    return read
+
+
+def _url(text: str) -> str:
+    if not text.startswith(("https://", "http://")):
+        raise _Refused("an absolute URL such as https://example.eks.amazonaws.com")
+    return text
+
+
+def _gates(text: str) -> dict[str, bool]:
+    gates = dict(FEATURE_GATES)
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = entry.partition("=")
+        if name not in gates:
+            known = did_you_mean(name, list(gates)) or f"one of {', '.join(gates)}"
+            raise _Refused(f"gates such as StaticCapacity=true; {name} is none: {known}")
+        if not equals:
+            raise _Refused(f"{name}=true or {name}=false")
+        gates[name] = _boolean(value)
+    return gates
+
+
+PORT: Final = _number(0, 65_535, int)
+READERS: Final[Mapping[str, Callable[[str], Any]]] = {
+    "cluster_endpoint": _url,
+    "isolated_vpc": _boolean,
+    "vm_memory_overhead_percent": _number(0, 1, float),
+    "reserved_enis": _number(0, 100, int),
+    "disable_dry_run": _boolean,
+    "metrics_port": PORT,
+    "health_probe_port": PORT,
+    "kube_client_qps": _number(1, 1e6, float),
+    "kube_client_burst": _number(1, 1_000_000, int),
+    "disable_leader_election": _boolean,
+    "log_level": _one_of(*LOG_LEVELS),
+    "batch_max_duration": _duration,
+    "batch_idle_duration": _duration,
+    "preference_policy": lambda text: PreferencePolicy(_one_of(*PreferencePolicy)(text)),
+    "min_values_policy": lambda text: MinValuesPolicy(_one_of(*MinValuesPolicy)(text)),
+    "feature_gates": _gates,
+}
+"""Of settings that are not a text."""
+
+
+def read_settings(
+    flags: Mapping[str, str | None], environment: Mapping[str, str]
+) -> OperatorSettings:
+    """InvalidInputError names the first setting that cannot be read."""
+    values: dict[str, Any] = {}
+    for field in OperatorSettings.__struct_fields__:
+        source, text = _stated(field, flags, environment)
+        if text is not None:
+            values[field] = _read(field, source, text)
+    if not values.get("cluster_name"):
+        raise InvalidInputError(
+            "the name of the cluster is not set", "say --cluster-name NAME or set CLUSTER_NAME"
+        )
+    return OperatorSettings(**values)
+
+
+def settings_without_effect(environment: Mapping[str, str]) -> list[str]:
+    return [name for name in WITHOUT_EFFECT if environment.get(name)]
+
+
+def flag_of(field: str) -> str:
+    return f"--{field.replace('_', '-')}"
+
+
+def _stated(
+    field: str, flags: Mapping[str, str | None], environment: Mapping[str, str]
+) -> tuple[str, str | None]:
+    flag = flags.get(field)
+    if flag is not None:
+        return flag_of(field), flag
+    # An empty variable is one that is not set: charts write all of them.
+    return field.upper(), environment.get(field.upper()) or None
+
+
+def _read(field: str, source: str, text: str) -> Any:
+    try:
+        return READERS.get(field, str)(text)
+    except _Refused as refused:
+        raise InvalidInputError(f"{source}: found {text!r}, expected {refused}") from None
