@@ -53,6 +53,12 @@ class EventRecorder:
             if self._take(reason):
                 await self.warn(about, reason, message)
 
+    async def inform_each(self, entries: Iterable[tuple[WireStruct, str]], reason: str) -> None:
+        """A message about each of them, as far as the limit of events allows."""
+        for about, message in entries:
+            if self._take(reason):
+                await self.inform(about, reason, message)
+
     def _take(self, reason: str) -> bool:
         now = self._clock.now()
         left, since = self._buckets.get(reason, (BURST, now))

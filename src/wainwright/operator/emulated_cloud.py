@@ -39,6 +39,8 @@ LEASE_SECONDS: Final = 40
 HEARTBEAT_SECONDS: Final = 10.0
 """As kubelets renew their lease; after 40 s without it the control plane calls a node NotReady."""
 
+POD_WORKERS: Final = 20
+
 
 class EmulatedCloudOptions(msgspec.Struct, frozen=True, kw_only=True):
     cluster_name: str
@@ -65,7 +67,12 @@ class EmulatedCloud:
             self.account,
             informers,
             PodsByNode(informers),
-            KubeletOptions(boot=(options.boot, options.boot), ready=(0.0, 0.0)),
+            KubeletOptions(
+                boot=(options.boot, options.boot),
+                ready=(0.0, 0.0),
+                version="" if options.kubernetes is None else f"v{options.kubernetes}.0",
+                container_statuses=True,
+            ),
         )
         informers.of(EC2NodeClass).add_handler(self._class_changed)
         self._heartbeats = NodeHeartbeats(cluster, clock, informers.of(Node), self._kubelets)
@@ -123,7 +130,7 @@ class EmulatedCloud:
                 tasks.create_task(self._kubelets.run_nodes(), name="kubelets")
                 tasks.create_task(self._kubelets.run_startup_agents(), name="startup agents")
                 if self._options.kubelet:
-                    tasks.create_task(self._kubelets.run_pods(), name="pods of kubelets")
+                    tasks.create_task(self._kubelets.run_pods(POD_WORKERS), name="pods of kubelets")
                     tasks.create_task(self._heartbeats.run(), name="heartbeats")
         finally:
             self._timer.stop()

@@ -7,6 +7,7 @@ answers. Nothing polls: a kubelet that falls silent says so to who would notice 
 comes from it any more.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, Final, TypeAlias
@@ -57,6 +58,7 @@ from wainwright.sim.scenario_format.run_times import RUNS_FOR_ANNOTATION
 from wainwright.translate.disruption import parse_duration
 from wainwright.translate.object_metadata import parse_timestamp
 
+EMULATED_IMAGE: Final = "emulated"
 CLAIM_TAG: Final = "karpenter.sh/nodeclaim"
 EBS_DRIVER: Final = "ebs.csi.aws.com"
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"
@@ -91,6 +93,10 @@ class KubeletOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What every instance offers less than it should, by resource."""
     volumes: int | None = None
     """How many volumes can be attached to a node; None: no limit."""
+    version: str = ""
+    """Of the kubelet, such as v1.33.0, where somebody looks at it."""
+    container_statuses: bool = False
+    """Whether pods show that their containers run, for people who list them."""
 
 
 class Kubelets:
@@ -142,8 +148,9 @@ class Kubelets:
     async def run_startup_agents(self) -> None:
         await self._taint_worker.run()
 
-    async def run_pods(self) -> None:
-        await self._pods.run()
+    async def run_pods(self, workers: int = 1) -> None:
+        """With one worker everything happens in the same order each time."""
+        await asyncio.gather(*(self._pods.run() for _ in range(workers)))
 
     # Controls of a scenario
 
@@ -368,6 +375,21 @@ def _conditions(now: str, *, is_ready: bool) -> list[NodeCondition]:
     return [*pressures, ready]
 
 
+def _running_containers(pod: Pod, now: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": each.name,
+            "image": EMULATED_IMAGE,
+            "imageID": EMULATED_IMAGE,
+            "ready": True,
+            "started": True,
+            "restartCount": 0,
+            "state": {"running": {"startedAt": now}},
+        }
+        for each in pod.spec.containers or ()
+    ]
+
+
 class NodeBoots:
     """When instances become nodes, and what they are as nodes."""
 
@@ -447,6 +469,7 @@ class NodeBoots:
                 nodeInfo=NodeSystemInfo(
                     architecture=labels["kubernetes.io/arch"],
                     operatingSystem=labels["kubernetes.io/os"],
+                    kubeletVersion=self._options.version,
                 ),
             ),
         )
@@ -569,7 +592,10 @@ class PodRunner:
             return
         now = format_timestamp(self._clock.now())
         conditions = _pod_conditions(pod, "True", "", now)
-        await self._write(pod, {"phase": "Running", "startTime": now, "conditions": conditions})
+        status: dict[str, Any] = {"phase": "Running", "startTime": now, "conditions": conditions}
+        if self._options.container_statuses:
+            status["containerStatuses"] = _running_containers(pod, now)
+        await self._write(pod, status)
         self._starts_at.pop(key, None)
         self._worker.add(key)
 

@@ -41,6 +41,7 @@ from wainwright.core.explain.unschedulable import explain_plan
 from wainwright.core.plan import SolvedPlan, solve_plan
 from wainwright.errors import KubernetesError
 from wainwright.gc_pause import gc_paused
+from wainwright.messages.formatting import format_count, format_hourly
 from wainwright.messages.unschedulable import describe_pod_reason
 from wainwright.model.plan import PlannedNodeClaim
 from wainwright.model.snapshot import Snapshot
@@ -201,6 +202,7 @@ class Provisioner:
         for claim, result in zip(planned, results, strict=True):
             if isinstance(result, NodeClaim):
                 created[claim.name] = result
+                LOG.info("%s: %s", result.metadata.name, describe_claim(claim))
                 self._backoff.launched(result, filter(None, map(self._pod, claim.pods)))
             elif isinstance(result, KubernetesError):
                 LOG.error("NodeClaim for %s was not created: %s", claim.pool, result)
@@ -219,10 +221,12 @@ class Provisioner:
         for claim in created.values():
             self._state.nominate(claim.metadata.name, seconds)
         self._count_on_claims(solved, created)
-        for pod, message in _nominations(solved, created):
-            found = self._pod(pod)
-            if found is not None:
-                await self._context.events.inform(found, "Nominated", message)
+        entries = (
+            (pod, message)
+            for key, message in _nominations(solved, created)
+            if (pod := self._pod(key)) is not None
+        )
+        await self._context.events.inform_each(entries, "Nominated")
 
     def _count_on_claims(self, solved: SolvedPlan, created: Mapping[str, NodeClaim]) -> None:
         """From now on the pods are counted on the claims that they were planned onto."""
@@ -271,6 +275,17 @@ class Provisioner:
     def _pod(self, key: str) -> Pod | None:
         namespace, _, name = key.partition("/")
         return self._cache.get(Pod, name, namespace)
+
+
+def describe_claim(claim: PlannedNodeClaim) -> str:
+    """c7g.4xlarge or 59 other types, spot in us-east-1a, $0.240/h, for 20 pods"""
+    launch, others = claim.launch, len(claim.choices.instance_types) - 1
+    types = f" or {format_count(others, 'other type')}" if others else ""
+    reserved = f" {launch.reservation_id}" if launch.reservation_id else ""
+    place = f"{launch.capacity_type}{reserved} in {launch.zone or 'any zone'}"
+    price = format_hourly(launch.price)
+    pods = format_count(len(claim.pods), "pod")
+    return f"{launch.instance_type}{types}, {place}, {price}, for {pods}"
 
 
 def _becomes_pending(change: Change[Pod]) -> bool:

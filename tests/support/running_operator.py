@@ -1,0 +1,145 @@
+"""`wain run` as a process of its own, on a real control plane."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Self
+
+from tests.support.control_plane import ControlPlane
+
+WITHIN_SECONDS = 60.0
+POLL_SECONDS = 0.1
+PATHS = {
+    "Node": "/api/v1/nodes",
+    "Pod": "/api/v1/pods",
+    "NodeClaim": "/apis/karpenter.sh/v1/nodeclaims",
+    "NodePool": "/apis/karpenter.sh/v1/nodepools",
+    "EC2NodeClass": "/apis/karpenter.k8s.aws/v1/ec2nodeclasses",
+    "Deployment": "/apis/apps/v1/namespaces/default/deployments",
+    "Lease": "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases",
+    "Event": "/api/v1/events",
+}
+
+
+class TestedCluster:
+    """A control plane, as the tests of `wain run` look at it."""
+
+    __test__ = False
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self.plane = plane
+
+    def apply(self, kind: str, document: Mapping[str, Any]) -> None:
+        name = document["metadata"]["name"]
+        reply = self.plane.request(
+            "PATCH",
+            f"{PATHS[kind]}/{name}",
+            body=json.dumps(document).encode(),
+            content_type="application/apply-patch+yaml",
+            query={"fieldManager": "tests", "force": "true"},
+        )
+        assert reply.status in (HTTPStatus.OK, HTTPStatus.CREATED), reply.message
+
+    def delete(self, kind: str, name: str) -> None:
+        self.plane.request("DELETE", f"{PATHS[kind]}/{name}")
+
+    def all(self, kind: str) -> list[dict[str, Any]]:
+        reply = self.plane.request("GET", PATHS[kind])
+        assert reply.status == HTTPStatus.OK, reply.message
+        items: list[dict[str, Any]] = reply.json()["items"]
+        return items
+
+    def names(self, kind: str) -> set[str]:
+        return {each["metadata"]["name"] for each in self.all(kind)}
+
+    def ready_pods(self, app: str) -> list[dict[str, Any]]:
+        return [
+            pod
+            for pod in self.all("Pod")
+            if pod["metadata"].get("labels", {}).get("app") == app and _is_ready(pod)
+        ]
+
+    def wait_for(self, what: str, is_so: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + WITHIN_SECONDS
+        while not is_so():
+            assert time.monotonic() < deadline, f"waited {WITHIN_SECONDS:.0f} s for {what}"
+            time.sleep(POLL_SECONDS)
+
+
+def _is_ready(obj: Mapping[str, Any]) -> bool:
+    conditions = obj.get("status", {}).get("conditions", ())
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+class RunningOperator:
+    """One process; its log is kept in a file."""
+
+    def __init__(self, plane: ControlPlane, folder: Path, *flags: str) -> None:
+        self.log = folder / f"operator-{time.monotonic_ns()}.log"
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                run_command(plane, *flags), stdout=subprocess.PIPE, stderr=log
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is left of it, also where a test has failed."""
+        if self._process.poll() is None:
+            self.kill()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def terminate(self) -> tuple[int, bytes, float]:
+        """Its exit code, standard output, and how many seconds it took."""
+        start = time.monotonic()
+        self._process.send_signal(signal.SIGTERM)
+        output, _ = self._process.communicate(timeout=WITHIN_SECONDS)
+        return self._process.returncode, output, time.monotonic() - start
+
+    def messages(self) -> list[str]:
+        lines = self.log.read_text(encoding="utf-8").splitlines()
+        return [json.loads(line)["message"] for line in lines if line.startswith("{")]
+
+    def get(self, endpoint: str, path: str) -> tuple[int, str]:
+        """`endpoint` is metrics or health; (0, "") while nothing answers there yet."""
+        found = [re.search(rf"{endpoint} on port (\d+)", each) for each in self.messages()]
+        port = next((match[1] for match in found if match), None)
+        if port is None:
+            return 0, ""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as reply:
+                return reply.status, reply.read().decode()
+        except urllib.error.HTTPError as refused:
+            return refused.code, refused.read().decode()
+
+
+def run_command(plane: ControlPlane, *flags: str) -> Sequence[str]:
+    wain = str(Path(sys.executable).parent / "wain")
+    ports = ("--metrics-port", "0", "--health-probe-port", "0")
+    return [wain, "run", "--kubeconfig", str(plane.kubeconfig), *ports, *flags]
+
+
+def run_to_the_end(
+    plane: ControlPlane, *flags: str, **environment: str
+) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        run_command(plane, *flags),
+        capture_output=True,
+        text=True,
+        timeout=WITHIN_SECONDS,
+        env={**os.environ, **environment},
+        check=False,
+    )
