@@ -1,5 +1,7 @@
 """What slows disruption down: the breaker, pauses, and the verdicts that say so."""
 
+from typing import Any
+
 import pytest
 from tests.support.controlled_cluster import ControlledCluster, node_pool, run_cluster
 
@@ -11,7 +13,7 @@ from wainwright.controllers.settings import BreakerSettings, ControllerSettings,
 from wainwright.metrics import DISRUPTION_BREAKER_OPEN, DISRUPTION_PAUSED
 
 TYPES = ["m5.large"]
-POOL = {"disruption": {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]}}
+POOL: dict[str, Any] = {"disruption": {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]}}
 HALF = BreakerSettings(share=0.5, nodes=1, window=600.0)
 
 

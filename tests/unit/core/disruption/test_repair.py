@@ -223,7 +223,7 @@ def test_h9_static_pools_replace_one_for_one_within_their_limit(
     )
     options = {"plan": PlanOptions(static_capacity=True), "terminate_first_repair": gate}
     command = look(sick("a"), *well(4), pool=pool, **options).find_command()
-    found = ([], 0, False)
+    found: tuple[list[str], int, bool] = ([], 0, False)
     if command is not None:
         names = [each.name for each in command.candidates]
         found = (names, len(command.replacements), command.terminate_first)
