@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
+from wainwright.model.disruption import RepairPolicy
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import CAPACITY_TYPE, RESERVED
 from wainwright.model.node_claim import Instance, Interruption, LaunchRecord, NodeClaim
@@ -110,15 +111,6 @@ class LabelChange(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     change: dict[str, str]
     remove: tuple[str, ...] = ()
-
-
-class RepairPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """A condition of nodes that shows that the instance is broken."""
-
-    condition: str
-    status: str
-    toleration: float
-    """Seconds for which it may last before the node is replaced."""
 
 
 class LaunchLogEntry(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,11 +17,11 @@ from wainwright.cloud import (
     NodePoolCatalog,
     OfferedTypes,
     RecoveredLaunches,
-    RepairPolicy,
     ReservedNode,
 )
 from wainwright.errors import CloudProviderError
 from wainwright.metrics import CLOUD_DURATION, CLOUD_ERRORS, MetricsRegistry
+from wainwright.model.disruption import RepairPolicy
 from wainwright.model.node_claim import Instance, Interruption, NodeClaim
 
 Result = TypeVar("Result")

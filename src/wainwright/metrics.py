@@ -340,9 +340,50 @@ NODECLAIMS_UNHEALTHY: Final = Metric(
 )
 NODECLAIMS_DISRUPTED: Final = Metric(
     name="karpenter_nodeclaims_disrupted_total",
-    help="NodeClaims that were deleted, by why.",
+    help="NodeClaims that were deleted, by why, by the policy of their NodePool, and how.",
     kind=MetricKind.COUNTER,
-    labels=("reason", "nodepool", "capacity_type"),
+    labels=("reason", "nodepool", "capacity_type", "consolidation_policy", "termination_mode"),
+)
+DISRUPTION_DECISIONS_BY_POOL: Final = Metric(
+    name="karpenter_voluntary_disruption_decisions_by_nodepool_total",
+    help="Disruption commands that were begun, for each NodePool whose nodes they take.",
+    kind=MetricKind.COUNTER,
+    labels=("nodepool", "decision", "reason", "consolidation_type"),
+)
+DISRUPTION_ELIGIBLE_NODES: Final = Metric(
+    name="karpenter_voluntary_disruption_eligible_nodes",
+    help="Nodes that nothing keeps from being disrupted for this reason.",
+    kind=MetricKind.GAUGE,
+    labels=("reason",),
+)
+DISRUPTION_FAILED_VALIDATIONS: Final = Metric(
+    name="karpenter_voluntary_disruption_failed_validations_total",
+    help="Commands that did not hold any more when they were to be begun, by why.",
+    kind=MetricKind.COUNTER,
+    labels=("consolidation_type", "reason"),
+)
+DISRUPTION_EVALUATION_SECONDS: Final = Metric(
+    name="karpenter_voluntary_disruption_decision_evaluation_duration_seconds",
+    help="How long a look for something to disrupt took.",
+    kind=MetricKind.HISTOGRAM,
+    buckets=DURATION_BUCKETS,
+)
+NODEPOOL_ALLOWED_DISRUPTIONS: Final = Metric(
+    name="karpenter_nodepools_allowed_disruptions",
+    help="How many more nodes the budgets of a NodePool allow to be disrupted now.",
+    kind=MetricKind.GAUGE,
+    labels=("nodepool", "reason"),
+)
+DISRUPTION_BREAKER_OPEN: Final = Metric(
+    name="wainwright_disruption_breaker_open",
+    help="1 while no node is disrupted because too many were within a short time.",
+    kind=MetricKind.GAUGE,
+)
+DISRUPTION_PAUSED: Final = Metric(
+    name="wainwright_disruption_paused",
+    help="1 while no voluntary disruption is begun in a NodePool because somebody paused it.",
+    kind=MetricKind.GAUGE,
+    labels=("nodepool",),
 )
 NODEPOOL_USAGE: Final = Metric(
     name="karpenter_nodepools_usage",

@@ -37,7 +37,7 @@ from wainwright.controllers.runtime import ChangeFeed
 from wainwright.controllers.settings import ControllerSettings
 from wainwright.emulator.emulated_account import EmulatedAwsAccount
 from wainwright.emulator.settings import EmulatorSettings
-from wainwright.metrics import MetricsRegistry
+from wainwright.metrics import NODECLAIMS_DISRUPTED, MetricsRegistry
 from wainwright.model.labels import HOSTNAME, NODEPOOL
 from wainwright.sim.api_server import InMemoryApiServer
 
@@ -193,6 +193,19 @@ class ControlledCluster:
     def instances(self) -> list[str]:
         """The ids of all instances that have not ended."""
         return [each.id for each in self.account.services.instances.list_alive()]
+
+    def disrupted(
+        self, reason: str, capacity_type: str = "on-demand", mode: str = "graceful"
+    ) -> float:
+        """How many claims of the pool web were disrupted, as the metric says."""
+        return self.metrics.value(
+            NODECLAIMS_DISRUPTED,
+            reason=reason,
+            nodepool="web",
+            capacity_type=capacity_type,
+            consolidation_policy="WhenEmptyOrUnderutilized",
+            termination_mode=mode,
+        )
 
     async def join(self, claim: NodeClaim, *, ready: bool = True, **node: Any) -> Node:
         """The Node of the claim's instance appears; `node` is laid over its manifest."""

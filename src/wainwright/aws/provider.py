@@ -79,7 +79,6 @@ from wainwright.cloud import (
     ObjectRemark,
     OfferedTypes,
     RecoveredLaunches,
-    RepairPolicy,
     ReservedNode,
 )
 from wainwright.errors import (
@@ -90,6 +89,7 @@ from wainwright.errors import (
 )
 from wainwright.metrics import MetricsRegistry
 from wainwright.model import node_claim as model
+from wainwright.model.disruption import RepairPolicy
 from wainwright.model.instance_type import InstanceType, Offering
 from wainwright.model.labels import (
     INSTANCE_TENANCY,

@@ -20,6 +20,7 @@ from wainwright.core.disruption.cluster_bound import cluster_lower_bound
 from wainwright.core.disruption.commands import (
     LOOK_AHEAD_NODES,
     MAX_NODES_PER_COMMAND,
+    VOLUNTARY_METHODS,
     Command,
     DisruptionOptions,
     Method,
@@ -211,7 +212,7 @@ def _disruption_options(arguments: DisruptionArguments, plan: PlanOptions) -> Di
 
 def _methods(names: Sequence[str]) -> tuple[Method, ...]:
     """Drift is that of static NodePools too."""
-    wanted = set(map(Method, names or Method))
+    wanted = set(map(Method, names or VOLUNTARY_METHODS))
     if Method.DRIFT in wanted:
         wanted.add(Method.STATIC_DRIFT)
     return tuple(method for method in Method if method in wanted)

@@ -116,6 +116,8 @@ class ControllerManager:
         self._declared = DeclaredObjectsTracker(self._cache, self._cloud)
         self._health = RegistrationHealth(self._cache, clock)
         self._interruption = InterruptionHandler(self._context)
+        self.disruption: Disruption
+        """Once it runs: it knows the verdict on every node."""
         self.runtime = ControllerRuntime(clock, metrics, seed=self._seed, feed=feed)
 
     @property
@@ -191,7 +193,7 @@ class ControllerManager:
         self._add(Expiration(context))
         self._add(Consistency(context), workers=10)
         self._add(Hydration(context), workers=10)
-        if context.settings.node_repair:
+        if context.settings.node_repair and not context.settings.replace_before_repair:
             self._add(NodeRepair(context))
 
     def _add_cloud_controllers(self) -> None:

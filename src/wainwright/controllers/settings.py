@@ -27,9 +27,15 @@ class Pause(StrEnum):
     ALL = "all"
 
 
-def is_paused(pool: Pool, what: Pause) -> bool:
-    """Whether the annotation of the NodePool says so."""
-    return pool.annotations.get(PAUSE_ANNOTATION) in (what, Pause.ALL)
+class BreakerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How many nodes voluntary disruption may remove within a window; a share of 1 is off."""
+
+    share: float = 1.0
+    """Of the nodes that there were at the beginning of the window."""
+    nodes: int = 10
+    """So many may go in any case: the share of a small cluster is nothing."""
+    window: float = 600.0
+    """Seconds."""
 
 
 class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +52,15 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds after the launch by which its node must have joined."""
     node_repair: bool = False
     """The feature gate NodeRepair."""
+    replace_before_repair: bool = False
+    """Whether unhealthy nodes go by a command, once their replacements are up, within budgets; else
+    they are deleted forcefully.
+    """
+    managed_deletion_cost: bool = False
+    """The feature gate PodDeletionCostManagement."""
+    pause: Pause | None = None
+    """What is paused in all NodePools."""
+    breaker: BreakerSettings = BreakerSettings()
     capacity_buffer: bool = False
     """The feature gate CapacityBuffer."""
 
@@ -53,6 +68,11 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     def static_capacity(self) -> bool:
         """The feature gate, which planning depends on as well."""
         return self.plan_options.static_capacity
+
+    def pauses(self, pool: Pool, what: Pause) -> bool:
+        """Whether these settings or the annotation of the NodePool say so."""
+        stated = (self.pause, pool.annotations.get(PAUSE_ANNOTATION))
+        return any(each in (what, Pause.ALL) for each in stated)
 
     @property
     def nomination_seconds(self) -> float:

@@ -27,7 +27,7 @@ from wainwright.core.scheduling.pod_classes import PodClass, PodClasses
 from wainwright.core.scheduling.queue import PodBatch, Queue
 from wainwright.core.scheduling.reservation_manager import available_counts, in_flight_usage
 from wainwright.core.scheduling.solver import CompiledCluster, Solution, Strategy
-from wainwright.core.scheduling.state import SchedulingState
+from wainwright.core.scheduling.state import SchedulingState, TooManyDraftsError
 from wainwright.model.bitset import BitSet, iter_bits, union
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.plan import (
@@ -94,6 +94,8 @@ class _Removal(NamedTuple):
     returns_limits: bool = False
     without_reservations: bool = False
     """Whether new nodes use no reserved instance."""
+    max_new_nodes: int | None = None
+    """The simulation ends when it would need more."""
 
 
 class SimulatorUpdate(msgspec.Struct, kw_only=True):
@@ -221,13 +223,35 @@ class ClusterSimulator:
         beside them for a while. Pods that cannot be placed anywhere, whatever happens, are not part
         of it: see `is_hopeless`.
         """
+        removal = _Removal(
+            names, closed, returns_limits=True, without_reservations=without_reservations
+        )
+        return self._solve_without(removal, left_out)
+
+    def replace_by_one(
+        self, names: Collection[str], closed: BitSet = 0, *, without_reservations: bool = False
+    ) -> Solution | None:
+        """The same, but None as soon as it would need several new nodes: most sets of nodes do, and
+        placing the rest of their pods would take much longer.
+        """
+        removal = _Removal(
+            names,
+            closed,
+            returns_limits=True,
+            without_reservations=without_reservations,
+            max_new_nodes=1,
+        )
+        try:
+            return self._solve_without(removal, ())
+        except TooManyDraftsError:
+            return None
+
+    def _solve_without(self, removal: "_Removal", left_out: Collection[str]) -> Solution:
+        names = removal.names
         pods = self._pods_of(names)
         if left_out:
             pods = [pod for pod in pods if pod.key not in left_out]
-        return self._solve(
-            _Removal(names, closed, returns_limits=True, without_reservations=without_reservations),
-            pods,
-        )
+        return self._solve(removal, pods)
 
     def is_limited(self, solution: Solution) -> bool:
         """Whether a pod is unplaced that a NodePool could launch a node for but for a limit."""
@@ -247,6 +271,23 @@ class ClusterSimulator:
     def is_hopeless(self, pod: Pod) -> bool:
         """Whether the pod has no place on any node."""
         return id(pod) not in self._pod_classes
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether limits bound what is launched."""
+        return any(each.limits.is_limited for each in self._cluster.state.templates)
+
+    @property
+    def topology_groups(self) -> frozenset[int]:
+        """Some number where pods of the cluster have topology constraints: any count may differ."""
+        return frozenset() if self._cluster.state.topology is None else frozenset({0})
+
+    def names_of(self, numbers: BitSet) -> set[str]:
+        return {self._nodes.nodes[number].name for number in iter_bits(numbers)}
+
+    def numbers_of(self, names: Collection[str]) -> BitSet:
+        """Of those that exist."""
+        return union(1 << self._numbers[name] for name in names if name in self._numbers)
 
     def nodes_where(self, predicate: Callable[[Node], bool]) -> BitSet:
         return union(1 << n for n, node in enumerate(self._nodes.nodes) if predicate(node))
@@ -321,6 +362,7 @@ class ClusterSimulator:
             self._return_reservations(fork, self._returned_by(removal.names))
         if removal.returns_limits:
             self._return_limits(fork, numbers)
+        fork.max_drafts = removal.max_new_nodes
         if removal.without_reservations:
             fork.reservation_manager.withdraw_all()
         return fork

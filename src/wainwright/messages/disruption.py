@@ -145,6 +145,7 @@ GONE_REASONS: Final = {
     "empty": "it is empty: nothing but DaemonSet pods runs on it",
     "drifted": "it has drifted ({drift})",
     "underutilized": "it costs more than {its_pods} {need}",
+    "unhealthy": "it is unhealthy",
 }
 """Codes of nodes that a command takes."""
 
@@ -177,6 +178,8 @@ REASONS: Final[Mapping[str, str]] = {
     "static-pool": "NodePool {pool} is static: it keeps its number of nodes",
     "expired": "it is older than its expireAfter: it goes without a command",
     "not-ours": "NodePool {pool} is not in the input",
+    "paused": "disruption of NodePool {pool} is paused",
+    "breaker": "too many nodes were removed within a short time",
 }
 
 CHANGES: Final[Mapping[str, str]] = {
@@ -197,6 +200,7 @@ CHANGES: Final[Mapping[str, str]] = {
     "limits": "raise the limits of NodePool {pool}",
     "static-pool": "lower spec.replicas of NodePool {pool}",
     "not-ours": "add NodePool {pool} to the input",
+    "paused": "remove the annotation wainwright.dev/pause, or the setting",
 }
 
 

@@ -113,6 +113,21 @@ class PodDisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
         return str(self.max_unavailable) in ("0", "0%") or self.min_available == "100%"
 
 
+class RepairPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """A condition of nodes that shows that the instance is broken."""
+
+    condition: str
+    status: str
+    toleration: float
+    """Seconds for which it may last before the node is replaced."""
+    reason: str = ""
+    """A regular expression on the condition's reason; empty: the fallback for any reason."""
+    drain_bound: float | None = None
+    """Seconds that draining may take at most; None: as long as the NodeClaim allows."""
+    priority: int = 0
+    """0 to 100; what is more urgent is repaired first."""
+
+
 class WarningCode(StrEnum):
     FEW_TYPES = "few-types"
     """A replacement can be launched as few instance types: it may not be found."""

@@ -13,6 +13,7 @@ NO_SCHEDULE: Final = "NoSchedule"
 PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
 NO_EXECUTE: Final = "NoExecute"
 
+REBOOTING_TAINT_KEY: Final = "karpenter.sh/rebooting"
 READINESS_TAINT_PREFIX: Final = "readiness.k8s.io/"
 STRICT_DECIMAL: Final = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
 

@@ -19,6 +19,7 @@ from wainwright.core.disruption.drift import (
     pool_hash_annotations,
 )
 from wainwright.core.disruption.preview import DisruptionPreview, Fate, preview_disruption
+from wainwright.disruption_verdicts import describe_drift, verdict_facts
 from wainwright.messages.disruption import describe_verdict
 from wainwright.messages.formatting import format_count, format_hourly, join_first
 from wainwright.model.disruption import NodeClaimState
@@ -29,7 +30,7 @@ from wainwright.offline_disruption import (
     RESERVATION_DRIFT,
     with_drifted_condition,
 )
-from wainwright.report.consolidation_json import claim_name, describe_drift, verdict_facts
+from wainwright.report.consolidation_json import claim_name
 from wainwright.report.plan_input import PlanInput
 
 Document = dict[str, Any]

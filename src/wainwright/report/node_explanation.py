@@ -16,6 +16,7 @@ from wainwright.core.disruption.commands import Command, DisruptionInput, Disrup
 from wainwright.core.disruption.disruption_pass import DisruptionPass
 from wainwright.core.disruption.preview import DisruptionPreview, Fate, NodeOutcome
 from wainwright.core.removal_simulation import ClusterSimulator
+from wainwright.disruption_verdicts import verdict_facts
 from wainwright.errors import UsageError
 from wainwright.messages.disruption import describe_verdict, suggest_change
 from wainwright.messages.formatting import (
@@ -28,7 +29,7 @@ from wainwright.messages.formatting import (
 from wainwright.model.disruption import NO_MINIMUM_SAVING
 from wainwright.model.plan import ClusterLimits, PlannedNodeClaim, UnschedulableGroup
 from wainwright.model.snapshot import Pool
-from wainwright.report.consolidation_json import claim_name, node_document, verdict_facts
+from wainwright.report.consolidation_json import claim_name, node_document
 from wainwright.report.plan_input import PlanInput
 from wainwright.report.plan_json import unschedulable_documents
 from wainwright.report.pod_explanation import unschedulable_lines

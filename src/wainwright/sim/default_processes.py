@@ -12,14 +12,14 @@ from wainwright.cloud import CloudProvider, LaunchLog
 from wainwright.controllers.cloud.cloud_upkeep import CloudRefresh
 from wainwright.controllers.manager import ControllerEnvironment, ControllerManager
 from wainwright.controllers.nodeclaim.expiration import Expiration
-from wainwright.controllers.settings import ControllerSettings
+from wainwright.controllers.settings import BreakerSettings, ControllerSettings, Pause
 from wainwright.core.disruption.commands import DisruptionOptions
 from wainwright.core.disruption.replacement import ReplacementRules
 from wainwright.metrics import MetricsRegistry
 from wainwright.model.plan import PlanOptions
 from wainwright.sim.components import ClusterComponents
 from wainwright.sim.kubelet import KubeletOptions
-from wainwright.sim.scenario import DurationRange, Scenario, SimulationSettings
+from wainwright.sim.scenario import DurationRange, NodeRepairMode, Scenario, SimulationSettings
 from wainwright.sim.simulated_process import RunningController, SimulatedProcess
 from wainwright.sim.world import World
 
@@ -64,8 +64,26 @@ def disruption_options(settings: SimulationSettings) -> DisruptionOptions:
         ),
         max_nodes=settings.max_nodes_per_command,
         minimum_saving=settings.minimum_saving,
-        terminate_first_drift=gates["TerminateFirstDrift"],
         balanced_k=settings.balanced_k,
+        terminate_first_drift=gates["TerminateFirstDrift"],
+        terminate_first_repair=gates["TerminateFirstRepair"],
+        managed_deletion_cost=gates["PodDeletionCostManagement"],
+    )
+
+
+def controller_settings(settings: SimulationSettings) -> ControllerSettings:
+    gates, breaker = settings.feature_gates, settings.disruption_breaker
+    return ControllerSettings(
+        batch_idle=settings.batch_idle_duration,
+        batch_max=settings.batch_max_duration,
+        plan_options=plan_options(settings),
+        disruption_options=disruption_options(settings),
+        node_repair=gates["NodeRepair"],
+        replace_before_repair=settings.node_repair is NodeRepairMode.REPLACE_FIRST,
+        managed_deletion_cost=gates["PodDeletionCostManagement"],
+        capacity_buffer=gates["CapacityBuffer"],
+        pause=Pause(settings.pause.value) if settings.pause.value else None,
+        breaker=BreakerSettings(share=breaker.share, nodes=breaker.nodes, window=breaker.window),
     )
 
 
@@ -88,18 +106,7 @@ class AwsControllers:
             feed=process.feed,
             reports=process.reports,
         )
-        settings = process.settings
-        self._manager = ControllerManager(
-            environment,
-            ControllerSettings(
-                batch_idle=settings.batch_idle_duration,
-                batch_max=settings.batch_max_duration,
-                plan_options=plan_options(settings),
-                disruption_options=disruption_options(settings),
-                node_repair=settings.feature_gates["NodeRepair"],
-                capacity_buffer=settings.feature_gates["CapacityBuffer"],
-            ),
-        )
+        self._manager = ControllerManager(environment, controller_settings(process.settings))
 
     @property
     def next_due(self) -> float | None:

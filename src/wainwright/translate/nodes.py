@@ -18,7 +18,7 @@ from wainwright.model.labels import (
 )
 from wainwright.model.pod import Pod
 from wainwright.model.snapshot import Node
-from wainwright.model.taints import Taint
+from wainwright.model.taints import REBOOTING_TAINT_KEY, Taint
 from wainwright.translate.disruption import translate_claim_state, translate_conditions
 from wainwright.translate.node_claim_pairing import LABEL_TRUE, NodeWithClaim
 from wainwright.translate.object_metadata import parse_timestamp
@@ -126,6 +126,8 @@ def _node_taints(paired_node: NodeWithClaim) -> tuple[Taint, ...]:
         taints = translate_taints(paired_node.claim.spec.taints)
     else:
         taints = translate_taints(node_spec.taints)
+        # The room of a node that is rebooted comes back.
+        taints = tuple(each for each in taints if each.key != REBOOTING_TAINT_KEY)
     return (
         (*taints, UNSCHEDULABLE_TAINT)
         if node_spec.unschedulable and UNSCHEDULABLE_TAINT not in taints

@@ -1,30 +1,43 @@
 """Disruption: nodes that are empty, drifted or too expensive are removed or replaced.
 
 Every ten seconds the cluster is looked at. A command that saves money is carried out only if it
-still holds fifteen seconds later: pods may have come in the meantime. Drift is carried out at once.
+still holds fifteen seconds later: pods may have come in the meantime. Drift is carried out at once,
+and so is the repair of broken nodes.
 """
 
 from collections.abc import Mapping
+from math import inf
+from time import perf_counter
 from typing import Final
 
 import msgspec
 
+from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.cloud import NodePoolCatalog
+from wainwright.controllers import conditions as condition
 from wainwright.controllers.context import ControllerContext
+from wainwright.controllers.disruption.disruption_breaker import VOLUNTARY, DisruptionBreaker
 from wainwright.controllers.disruption.disruption_queue import DisruptionQueue
+from wainwright.controllers.disruption.disruption_reports import DisruptionReports
 from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
+from wainwright.controllers.nodepool.registration_health import find_condition
 from wainwright.controllers.runtime import WHOLE_CLUSTER, Again, Key, Poll, Result, WorkQueue
-from wainwright.controllers.settings import Pause, is_paused
-from wainwright.core.disruption.budgets import DisruptionReason
+from wainwright.controllers.settings import Pause
+from wainwright.core.disruption.candidates import Blocker, BlockerCode, BlockerKind
 from wainwright.core.disruption.commands import (
+    VOLUNTARY_METHODS,
     Command,
     DisruptionInput,
     DisruptionOptions,
     Method,
 )
 from wainwright.core.disruption.disruption_pass import DisruptionPass
+from wainwright.core.disruption.preview import Fate, NodeOutcome, node_outcomes
+from wainwright.core.disruption.repair import check_repair_policies
 from wainwright.core.disruption.scheduled_release import next_release
 from wainwright.gc_pause import gc_paused
+from wainwright.metrics import DISRUPTION_EVALUATION_SECONDS, DISRUPTION_FAILED_VALIDATIONS
+from wainwright.translate.object_metadata import parse_timestamp
 
 PERIOD: Final = 10.0  # seconds between two looks
 SYNC_POLL: Final = 1.0
@@ -42,18 +55,38 @@ class Disruption:
         queue: DisruptionQueue,
     ) -> None:
         self._context, self._declared, self._queue = context, declared, queue
-        self._state = context.state
-        settings = context.settings
+        self._state, settings = context.state, context.settings
+        is_repaired = settings.node_repair and settings.replace_before_repair
+        self._repair_policies = tuple(context.cloud.repair_policies()) if is_repaired else ()
+        check_repair_policies(self._repair_policies)
         self._options = msgspec.structs.replace(
-            settings.disruption_options, plan=settings.plan_options
+            settings.disruption_options,
+            plan=settings.plan_options,
+            methods=tuple(Method) if is_repaired else VOLUNTARY_METHODS,
         )
+        self._breaker = DisruptionBreaker(settings.breaker)
+        queue.removed = self._breaker.removed
+        self._reports = DisruptionReports(context)
         self._previous: DisruptionPass | None = None
         self._found: tuple[Command, float] | None = None
         """A command, and when it is to be validated."""
+        self._room = inf
+        """How many nodes the breaker lets go."""
+        self._held = False
+        """Whether the breaker holds back what would be done."""
         self._catalogs: Mapping[str, NodePoolCatalog] = {}
 
     def watch(self, queue: WorkQueue) -> None:
+        self._remember_removals()
         queue.add(WHOLE_CLUSTER)
+
+    def _remember_removals(self) -> None:
+        """Those that a process before this one began, as far as they have not ended."""
+        for claim in self._context.cache.all(NodeClaim):
+            reason = find_condition(claim, condition.DISRUPTION_REASON)
+            deleted = parse_timestamp(claim.metadata.deletionTimestamp)
+            if deleted is not None and reason is not None and reason.reason in VOLUNTARY:
+                self._breaker.removed([deleted])
 
     @property
     def next_release(self) -> float | None:
@@ -61,6 +94,40 @@ class Disruption:
         a simulation that seems quiet asks."""
         looked = self._previous
         return None if looked is None or self._found is not None else next_release(looked)
+
+    # What is known of every node
+
+    def verdicts(self) -> list[NodeOutcome]:
+        """Of every managed node that the last look saw, in the order of names: what becomes of it
+        and why.
+        """
+        if self._previous is None:
+            return []
+        found = None if self._found is None else self._found[0]
+        with gc_paused():
+            outcomes = node_outcomes(self._previous, found)
+        taken = {name: each.command for each in self._queue.in_flight for name in each.nodes}
+        return [self._as_it_stands(each, taken.get(each.candidate.name)) for each in outcomes]
+
+    def _as_it_stands(self, outcome: NodeOutcome, command: Command | None) -> NodeOutcome:
+        """A node that a command has taken is on its way; one that waits for the breaker says so."""
+        if command is not None:
+            fate = Fate.REPLACED if command.replacement_names else Fate.REMOVED
+            return NodeOutcome(candidate=outcome.candidate, fate=fate, code=command.reason.lower())
+        could_go = outcome.fate is Fate.KEPT and outcome.code in GOING
+        if not (could_go and self._held):
+            return outcome
+        blocker = Blocker(
+            code=BlockerCode.BREAKER,
+            kind=BlockerKind.NODEPOOL,
+            name=outcome.candidate.node.pool or "",
+            until=self._breaker.next_change,
+        )
+        return msgspec.structs.replace(
+            outcome, fate=Fate.BLOCKED, code=blocker.code.text, blocker=blocker
+        )
+
+    # Looking
 
     async def reconcile(self, _: Key) -> Result:
         if not self._state.is_synced:
@@ -74,33 +141,79 @@ class Disruption:
 
     async def _look(self, options: DisruptionOptions) -> Result:
         looked = await self._pass(options)
-        with gc_paused():
-            found = looked.find_command()
-        if found is None:
-            moments = (self._state.next_nomination_end, looked.next_change)
-            return Poll(PERIOD, min((each for each in moments if each is not None), default=None))
-        if found.reason is DisruptionReason.DRIFTED:
+        found = self._find(looked)
+        await self._reports.repair_blocked(looked.repairs.due)
+        if await self._is_held(found) or found is None:
+            return await self._rest(looked)
+        if found.method in IMMEDIATE:
             await self._queue.start(found, self._catalogs)
             return Again(PERIOD)
         self._found = found, self._context.clock.now() + VALIDATION_DELAY
         return Again(VALIDATION_DELAY)
 
+    def _find(self, looked: DisruptionPass) -> Command | None:
+        began = perf_counter()
+        with gc_paused():
+            found = looked.find_command()
+        self._context.metrics.observe(DISRUPTION_EVALUATION_SECONDS, perf_counter() - began)
+        return found
+
+    async def _rest(self, looked: DisruptionPass) -> Result:
+        if not looked.is_at_rest:
+            with gc_paused():
+                outcomes = node_outcomes(looked, looked.find_command(), savings=False)
+            await self._reports.nodes_kept(outcomes)
+            await self._reports.budgets(outcomes)
+        moments = (
+            self._state.next_nomination_end,
+            looked.next_change,
+            None if self._room >= 1 else self._breaker.next_change,
+        )
+        return Poll(PERIOD, min((each for each in moments if each is not None), default=None))
+
     async def _pass(self, options: DisruptionOptions) -> DisruptionPass:
         self._catalogs = catalogs = await self._declared.catalogs()
         snapshot = self._state.with_virtual_pods(self._state.snapshot(catalogs.values()))
-        pools = tuple(
-            pool
-            for pool in snapshot.pools
-            if pool.name in catalogs and not is_paused(pool, Pause.DISRUPTION)
-        )
+        pools = tuple(pool for pool in snapshot.pools if pool.name in catalogs)
+        pauses = self._context.settings.pauses
         given = DisruptionInput(
             snapshot=msgspec.structs.replace(snapshot, pools=pools),
             catalogs={name: catalog.index for name, catalog in catalogs.items()},
             nominated=self._state.nominated(),
+            paused=frozenset(pool.name for pool in pools if pauses(pool, Pause.DISRUPTION)),
+            repair_policies=self._repair_policies,
         )
+        self._room = self._room_in_window(sum(node.managed for node in snapshot.nodes))
+        if 0 < self._room < options.max_nodes:
+            options = msgspec.structs.replace(options, max_nodes=int(self._room))
         with gc_paused():
-            self._previous = DisruptionPass(given, options, self._previous)
-        return self._previous
+            self._previous = looked = DisruptionPass(given, options, self._previous)
+        if not looked.is_at_rest:
+            await self._reports.pools(looked)
+        return looked
+
+    # The breaker
+
+    def _room_in_window(self, nodes: int) -> float:
+        if self._breaker.is_off:
+            return inf
+        now = self._context.clock.now()
+        self._breaker.count_nodes(nodes, now)
+        in_flight = sum(
+            len(each.candidates)
+            for each in self._queue.in_flight
+            if each.command.reason in VOLUNTARY
+        )
+        return self._breaker.room(in_flight, now)
+
+    async def _is_held(self, found: Command | None) -> bool:
+        """Whether the breaker keeps the command from being begun."""
+        is_open, is_voluntary = self._room < 1, found is not None and found.reason in VOLUNTARY
+        self._held = is_open and is_voluntary
+        if not self._breaker.is_off:
+            held = found.candidates if found is not None and self._held else ()
+            await self._reports.breaker(held, is_open=is_open)
+        return self._held
 
     async def _validate(self, command: Command) -> Result:
         """Carries the command out if it still holds.
@@ -112,10 +225,20 @@ class Disruption:
         looked = await self._pass(self._options)
         with gc_paused():
             confirmed = looked.confirm(command)
-        if confirmed is not None:
-            await self._queue.start(confirmed, self._catalogs)
+        if isinstance(confirmed, Command):
+            if not await self._is_held(confirmed):
+                await self._queue.start(confirmed, self._catalogs)
             return Again(PERIOD)
+        self._context.metrics.add(
+            DISRUPTION_FAILED_VALIDATIONS, consolidation_type=command.method, reason=confirmed
+        )
         if command.method is not Method.MULTI_NODE:
             return Again(PERIOD)
         single = msgspec.structs.replace(self._options, methods=(Method.SINGLE_NODE,))
         return await self._look(single)
+
+
+IMMEDIATE: Final = frozenset({Method.REPAIR, Method.STATIC_DRIFT, Method.DRIFT})
+"""Methods whose commands are not to be validated: what they are for does not pass by itself."""
+GOING: Final = frozenset(each.lower() for each in VOLUNTARY)
+"""Codes of nodes that a command would take."""

@@ -7,7 +7,7 @@ are not up yet are deleted.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -15,23 +15,29 @@ import msgspec
 from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.cluster import Node, Taint
+from wainwright.clock import format_timestamp
 from wainwright.cloud import NodePoolCatalog
 from wainwright.controllers import conditions as condition
 from wainwright.controllers.cluster_cache import Change
 from wainwright.controllers.conditions import ConditionSet, is_initialized
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.nodeclaim.claim_creation import ClaimCreator
+from wainwright.controllers.nodeclaim.claim_deletion import (
+    TERMINATION_TIMESTAMP_ANNOTATION,
+    TerminationMode,
+    count_disrupted,
+    drain_deadline,
+)
 from wainwright.controllers.runtime import DONE, Again, Key, Result, WorkQueue
 from wainwright.core.disruption.budgets import DisruptionReason
-from wainwright.core.disruption.commands import Command, Method
+from wainwright.core.disruption.commands import Command
 from wainwright.errors import KubernetesError, ObjectNotFoundError
 from wainwright.messages.formatting import format_count, format_hourly
 from wainwright.metrics import (
     DISRUPTION_DECISIONS,
+    DISRUPTION_DECISIONS_BY_POOL,
     DISRUPTION_QUEUE_FAILURES,
-    NODECLAIMS_DISRUPTED,
 )
-from wainwright.model.labels import CAPACITY_TYPE, NODEPOOL
 from wainwright.model.snapshot import Node as ModelNode
 from wainwright.model.taints import DISRUPTED_TAINT
 
@@ -66,6 +72,8 @@ class DisruptionQueue:
         self._commands: dict[Key, CommandInFlight] = {}
         self._by_replacement: dict[str, Key] = {}
         self._queue: WorkQueue | None = None
+        self.removed: Callable[[Iterable[float]], None] = lambda _: None
+        """Told when each node of a voluntary command was deleted."""
         self._last_number = 0
 
     def watch(self, queue: WorkQueue) -> None:
@@ -181,7 +189,7 @@ class DisruptionQueue:
         reason = command.reason.lower()
         replaced = ",".join(claim_name(each.node) for each in command.candidates)
         annotations = {REPLACES_ANNOTATION: replaced}
-        if command.method is Method.STATIC_DRIFT:
+        if any(each.is_static for each in command.candidates):
             yield from self._static_creations(command, reason, annotations)
             return
         for claim in command.replacements:
@@ -236,10 +244,26 @@ class DisruptionQueue:
             claim = self._cache.get(NodeClaim, name)
             if claim is not None and not claim.metadata.deletionTimestamp:
                 await self._report_termination(claim, flight.command)
-                await self._cache.delete(claim)
-                self._count_disrupted(claim, flight.command)
+                await self._delete(claim, flight.command)
         self._forget(key, flight)
         return DONE
+
+    async def _delete(self, claim: NodeClaim, command: Command) -> None:
+        """With a deadline where the repair of its node bounds the drain: it may bring one that is
+        there forward, never put it off.
+        """
+        bounds = {claim_name(each.node): each.drain_bound for each in command.candidates}
+        bound, due = bounds.get(claim.metadata.name), drain_deadline(claim)
+        mode = TerminationMode.GRACEFUL if bound is None else TerminationMode.FORCEFUL
+        if bound is not None:
+            deadline = self._context.clock.now() + bound
+            if due is None or deadline < due:
+                stamp = {TERMINATION_TIMESTAMP_ANNOTATION: format_timestamp(deadline)}
+                claim = await self._cache.patch(claim, {"metadata": {"annotations": stamp}})
+        await self._cache.delete(claim)
+        if command.reason is not DisruptionReason.UNHEALTHY:
+            self.removed([self._context.clock.now()])
+        count_disrupted(self._context, claim, command.reason.lower(), mode)
 
     async def _roll_back(self, key: Key, flight: CommandInFlight) -> Result:
         """Sets the nodes free, and takes back what was launched for them and is not up.
@@ -318,13 +342,14 @@ class DisruptionQueue:
     async def _report_start(self, command: Command, replacements: list[NodeClaim]) -> None:
         text = describe_command(command)
         LOG.info("%s: %s", command.method, text)
-        decision = "replace" if command.replacement_names else "delete"
-        self._context.metrics.add(
-            DISRUPTION_DECISIONS,
-            decision="terminate-first" if command.terminate_first else decision,
-            reason=command.reason.lower(),
-            consolidation_type=command.method,
-        )
+        labels = {
+            "decision": _decision(command),
+            "reason": command.reason.lower(),
+            "consolidation_type": command.method,
+        }
+        self._context.metrics.add(DISRUPTION_DECISIONS, **labels)
+        for pool in sorted({each.node.pool or "" for each in command.candidates}):
+            self._context.metrics.add(DISRUPTION_DECISIONS_BY_POOL, nodepool=pool, **labels)
         for claim in replacements:
             await self._context.events.inform(claim, "DisruptionLaunching", text)
 
@@ -338,15 +363,6 @@ class DisruptionQueue:
         await self._context.events.inform(claim, "DisruptionTerminating", text)
         for node in self._state.nodes_of_claim(claim):
             await self._context.events.inform(node, "DisruptionTerminating", text)
-
-    def _count_disrupted(self, claim: NodeClaim, command: Command) -> None:
-        labels = claim.metadata.labels or {}
-        self._context.metrics.add(
-            NODECLAIMS_DISRUPTED,
-            reason=command.reason.lower(),
-            nodepool=labels.get(NODEPOOL, ""),
-            capacity_type=labels.get(CAPACITY_TYPE, ""),
-        )
 
     def _conditions(self, claim: NodeClaim) -> ConditionSet:
         return ConditionSet(
@@ -374,6 +390,12 @@ def describe_command(command: Command) -> str:
         return f"delete: [{nodes}] {money}"
     launched = format_count(len(command.replacement_names), "replacement")
     return f"replace: [{nodes}] -> [{launched}] {money}"
+
+
+def _decision(command: Command) -> str:
+    if command.terminate_first:
+        return "terminate-first"
+    return "replace" if command.replacement_names else "delete"
 
 
 def claim_name(node: ModelNode) -> str:

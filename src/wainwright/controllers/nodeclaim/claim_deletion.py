@@ -1,9 +1,11 @@
 """Deleting NodeClaims for a reason: gracefully, or without waiting for their pods."""
 
 from contextlib import suppress
+from enum import StrEnum
 from typing import Final
 
 from wainwright.api.karpenter.nodeclaim import NodeClaim
+from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.clock import format_timestamp
 from wainwright.controllers.context import ControllerContext
@@ -23,7 +25,20 @@ def drain_deadline(claim: NodeClaim) -> float | None:
     return parse_timestamp(annotations.get(TERMINATION_TIMESTAMP_ANNOTATION))
 
 
-async def delete_claim(context: ControllerContext, claim: NodeClaim, reason: str) -> None:
+class TerminationMode(StrEnum):
+    """How a node is drained, as the metric has it."""
+
+    GRACEFUL = "graceful"
+    FORCEFUL = "forceful"
+    """Its pods are gone by a deadline that whoever deleted it has set."""
+
+
+async def delete_claim(
+    context: ControllerContext,
+    claim: NodeClaim,
+    reason: str,
+    mode: TerminationMode = TerminationMode.GRACEFUL,
+) -> None:
     """Its node is drained first; budgets of NodePools are not asked.
 
     It is read once more, so that the next look at it, which may come before the watch shows the
@@ -36,16 +51,25 @@ async def delete_claim(context: ControllerContext, claim: NodeClaim, reason: str
     await context.cache.delete(claim)
     with suppress(ObjectNotFoundError):
         await context.cache.read(claim)
+    count_disrupted(context, claim, reason, mode)
+    if pods:
+        pool = (claim.metadata.labels or {}).get(NODEPOOL, "")
+        context.metrics.add(PODS_DISRUPTION_INITIATED, pods, nodepool=pool, reason=reason)
+
+
+def count_disrupted(
+    context: ControllerContext, claim: NodeClaim, reason: str, mode: TerminationMode
+) -> None:
     labels = claim.metadata.labels or {}
-    pool = labels.get(NODEPOOL, "")
+    pool = context.cache.get(NodePool, labels.get(NODEPOOL, ""))
     context.metrics.add(
         NODECLAIMS_DISRUPTED,
         reason=reason,
-        nodepool=pool,
+        nodepool=labels.get(NODEPOOL, ""),
         capacity_type=labels.get(CAPACITY_TYPE, ""),
+        consolidation_policy="" if pool is None else pool.spec.disruption.consolidationPolicy,
+        termination_mode=mode,
     )
-    if pods:
-        context.metrics.add(PODS_DISRUPTION_INITIATED, pods, nodepool=pool, reason=reason)
 
 
 async def delete_claim_forcefully(
@@ -56,7 +80,7 @@ async def delete_claim_forcefully(
     if deadline is None or deadline > now:
         passed = {TERMINATION_TIMESTAMP_ANNOTATION: format_timestamp(now)}
         claim = await context.cache.patch(claim, {"metadata": {"annotations": passed}})
-    await delete_claim(context, claim, reason)
+    await delete_claim(context, claim, reason, TerminationMode.FORCEFUL)
 
 
 def _reschedulable_pods(context: ControllerContext, claim: NodeClaim) -> int:

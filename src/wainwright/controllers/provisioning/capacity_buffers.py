@@ -49,7 +49,7 @@ from wainwright.controllers.runtime import (
     Result,
     WorkQueue,
 )
-from wainwright.controllers.settings import Pause, is_paused
+from wainwright.controllers.settings import Pause
 from wainwright.core.virtual_pods import VirtualPodPlan, plan_virtual_pods, pods_that_keep
 from wainwright.errors import ConflictError, ObjectNotFoundError, WainError
 from wainwright.gc_pause import gc_paused
@@ -337,7 +337,7 @@ class CapacityBufferProvisioning:
         pools = tuple(
             pool
             for pool in snapshot.pools
-            if pool.name in catalogs and not is_paused(pool, Pause.PROVISIONING)
+            if pool.name in catalogs and not self._context.settings.pauses(pool, Pause.PROVISIONING)
         )
         return msgspec.structs.replace(snapshot, pools=pools)
 

@@ -36,7 +36,7 @@ from wainwright.controllers.runtime import (
     Result,
     WorkQueue,
 )
-from wainwright.controllers.settings import Pause, is_paused
+from wainwright.controllers.settings import Pause
 from wainwright.core.explain.unschedulable import explain_plan
 from wainwright.core.plan import SolvedPlan, solve_plan
 from wainwright.errors import KubernetesError
@@ -164,7 +164,7 @@ class Provisioner:
         pools = tuple(
             pool
             for pool in snapshot.pools
-            if pool.name in catalogs and not is_paused(pool, Pause.PROVISIONING)
+            if pool.name in catalogs and not self._context.settings.pauses(pool, Pause.PROVISIONING)
         )
         snapshot = self._nominations.apply(snapshot)
         pods = self._backoff.restrict(snapshot.pods, self._context.clock.now())

@@ -7,7 +7,7 @@ from math import ceil
 
 import msgspec
 
-from wainwright.core.disruption.candidates import Candidate, is_initialized
+from wainwright.core.disruption.candidates import Candidate, is_initialized, is_rebooting
 from wainwright.core.disruption.cron import InvalidScheduleError, parse_schedule
 from wainwright.model.disruption import DisruptionBudget
 from wainwright.model.snapshot import Node, Pool, Snapshot
@@ -19,6 +19,7 @@ class DisruptionReason(StrEnum):
     EMPTY = "Empty"
     DRIFTED = "Drifted"
     UNDERUTILIZED = "Underutilized"
+    UNHEALTHY = "Unhealthy"
 
 
 class BudgetStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +42,7 @@ def evaluate_budgets(
     more than its author wanted.
     """
     members = [node for node in nodes if _counts(node)]
-    disrupted = sum(node.deleting or _is_unready(node) for node in members)
+    disrupted = sum(_is_disrupted(node, reason) for node in members)
     status = BudgetStatus(allowed=len(members))
     for budget in pool.disruption.budgets:
         try:
@@ -92,7 +93,13 @@ def _end_of_activity(began: float, budget: DisruptionBudget) -> float | None:
 
 
 def _counts(node: Node) -> bool:
-    return node.managed and is_initialized(node)
+    return node.managed and (is_initialized(node) or is_rebooting(node))
+
+
+def _is_disrupted(node: Node, reason: DisruptionReason) -> bool:
+    """Repair is for nodes that are not ready: they do not use its own budget up."""
+    is_down = reason is not DisruptionReason.UNHEALTHY and _is_unready(node)
+    return node.deleting or is_rebooting(node) or is_down
 
 
 def _is_unready(node: Node) -> bool:
@@ -164,11 +171,14 @@ class BudgetCounter:
         """Those of NodePools whose budgets allow at least one."""
         return [each for each in candidates if self._allowed(each, reason) > 0]
 
+    def allowed(self, pool: Pool, reason: DisruptionReason) -> int:
+        key = (pool.name, reason)
+        if key not in self._status:
+            members = self._members[pool.name]
+            self._status[key] = evaluate_budgets(pool, members, reason, self._now)
+        return self._status[key].allowed
+
     def _allowed(self, candidate: Candidate, reason: DisruptionReason) -> int:
         if self._ignored or candidate.pool is None:
             return len(self._members[candidate.node.pool or ""])
-        key = (candidate.pool.name, reason)
-        if key not in self._status:
-            members = self._members[candidate.pool.name]
-            self._status[key] = evaluate_budgets(candidate.pool, members, reason, self._now)
-        return self._status[key].allowed
+        return self.allowed(candidate.pool, reason)

@@ -48,6 +48,7 @@ class RemovalEvaluator:
         self._new_simulator, self._find_closed = new_simulator, closed
         self._catalogs, self._options, self._totals = catalogs, options, totals
         self._singles: dict[str, Command | Outcome] = {}
+        self._drifted: dict[str, Command | Outcome] = {}
         self._outdated: set[str] = set()
         """Nodes of earlier passes whose removal may come to something else by now."""
         self._repetitions_left: int | None = None
@@ -63,7 +64,7 @@ class RemovalEvaluator:
         return self._find_closed(self._simulator)
 
     @property
-    def _is_compiled(self) -> bool:
+    def is_compiled(self) -> bool:
         return "_simulator" in self.__dict__
 
     def begin_pass(self, max_repetitions: int | None) -> None:
@@ -97,29 +98,67 @@ class RemovalEvaluator:
         """Takes over a snapshot in which some nodes have other pods; False where that is not
         possible.
         """
-        if not self._is_compiled:
+        if not self.is_compiled:
             return False  # nothing is known that could be kept
         update = self._simulator.update(snapshot, changed)
         if update is None:
             return False
+        self._drifted.clear()
         names = {node.name for node in changed}
         for name in names:
             self._singles.pop(name, None)
-        for candidate in candidates:
-            known = self._singles.get(candidate.name)
-            if known is not None and self._may_differ(candidate, known, names, update):
-                self._outdated.add(candidate.name)
+        self._mark_outdated(candidates, names, update)
         return True
 
     def take_over(
-        self, closed: Callable[[ClusterSimulator], ClosedNodes], totals: dict[str, PoolTotals]
+        self,
+        closed: Callable[[ClusterSimulator], ClosedNodes],
+        totals: dict[str, PoolTotals],
+        candidates: Iterable[Candidate],
     ) -> None:
         """What else may have changed since the last pass."""
         before, self._find_closed = self._closed, closed
-        self._closed = closed(self._simulator)
+        self._closed = now = closed(self._simulator)
         self._totals = totals
-        if before != self._closed:
-            self._outdated.update(self._singles)
+        self._drifted.clear()
+        if before != now:
+            opened = before.unsettled & ~now.unsettled
+            shut = self._simulator.names_of(now.unsettled & ~before.unsettled)
+            update = SimulatorUpdate(freed=opened, groups=frozenset())
+            self._mark_outdated(candidates, shut, update)
+
+    def adopt(
+        self, earlier: "RemovalEvaluator", changed: Collection[str], candidates: Iterable[Candidate]
+    ) -> None:
+        """Takes what is known over from an evaluator of a cluster that differed in these nodes,
+        some of which may be new or gone: pods of others that have no business there are not
+        simulated again.
+        """
+        if earlier.is_limited or self.is_limited:
+            return  # what a node uses may be what another may launch
+        kept = [each for each in candidates if each.name not in changed]
+        self._singles = {
+            each.name: earlier._singles[each.name] for each in kept if each.name in earlier._singles
+        }
+        self._outdated = {name for name in earlier._outdated if name in self._singles}
+        was_shut = earlier._simulator.names_of(earlier._closed.unsettled)
+        shut = self._simulator.names_of(self._closed.unsettled)
+        freed = self._simulator.numbers_of({*changed, *(was_shut - shut)})
+        update = SimulatorUpdate(freed=freed, groups=self._simulator.topology_groups)
+        self._mark_outdated(kept, {*changed, *(shut - was_shut)}, update)
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether launches depend on what there is: limits, or reserved instances that are free."""
+        return self._simulator.is_bounded or self._simulator.has_free_reservations
+
+    def _mark_outdated(
+        self, candidates: Iterable[Candidate], changed: Collection[str], update: SimulatorUpdate
+    ) -> None:
+        for candidate in candidates:
+            known = self._singles.get(candidate.name)
+            if known is not None and self._may_differ(candidate, known, changed, update):
+                self._outdated.add(candidate.name)
 
     def _may_differ(
         self,
@@ -154,8 +193,13 @@ class RemovalEvaluator:
         *,
         without_reservations: bool = False,
     ) -> Command | Outcome:
+        # Of a single node it matters for its verdict whether pods would have no place at all.
+        by_one = method is Method.MULTI_NODE and not self._options.allow_split
         solution = self._simulate(
-            candidates, self._closed.unsettled, without_reservations=without_reservations
+            candidates,
+            self._closed.unsettled,
+            without_reservations=without_reservations,
+            by_one=by_one,
         )
         if isinstance(solution, Outcome):
             return solution
@@ -177,6 +221,12 @@ class RemovalEvaluator:
 
     def replace_drifted(self, candidate: Candidate) -> Command | Outcome:
         """Pods that may not be evicted are left out: they end with the node, at its deadline."""
+        found = self._drifted.get(candidate.name)
+        if found is None:
+            found = self._drifted[candidate.name] = self._replace_drifted(candidate)
+        return found
+
+    def _replace_drifted(self, candidate: Candidate) -> Command | Outcome:
         solution = self._simulate([candidate], self._closed.starting, candidate.blocked_pods)
         if not isinstance(solution, Outcome):
             return _drift_command(candidate, self._simulator.simulation_of(solution))
@@ -186,6 +236,18 @@ class RemovalEvaluator:
         if released is None:
             return solution
         return _drift_command(candidate, released, terminate_first=True)
+
+    def repair(self, candidate: Candidate) -> Command | Outcome:
+        """All its pods move, also those that may not be evicted: draining has its deadline."""
+        solution = self._simulate([candidate], self._closed.starting)
+        if not isinstance(solution, Outcome):
+            return _repair_command(candidate, self._simulator.simulation_of(solution))
+        released = (
+            self.simulate_released(candidate) if self._options.terminate_first_repair else None
+        )
+        if released is None:
+            return solution
+        return _repair_command(candidate, released, terminate_first=True)
 
     def simulate_released(self, candidate: Candidate) -> RemovalSimulation | None:
         """Where its pods would go if the node gave its reserved instance back first; None where
@@ -213,14 +275,22 @@ class RemovalEvaluator:
         left_out: Collection[str] = (),
         *,
         without_reservations: bool = False,
+        by_one: bool = False,
     ) -> Solution | Outcome:
         pods = (pod for each in candidates for pod in each.pods if pod.key not in left_out)
         if any(map(self._simulator.is_hopeless, pods)):
             return Outcome.PODS_WOULD_BE_PENDING
         names = [each.name for each in candidates]
-        solution = self._simulator.solve_without(
-            names, closed, left_out, without_reservations=without_reservations
+        simulator = self._simulator
+        solution = (
+            simulator.replace_by_one(names, closed, without_reservations=without_reservations)
+            if by_one
+            else simulator.solve_without(
+                names, closed, left_out, without_reservations=without_reservations
+            )
         )
+        if solution is None:
+            return Outcome.NEEDS_SEVERAL_NODES
         if not solution.failed:
             return solution
         is_limited = self._simulator.is_limited(solution)
@@ -291,3 +361,10 @@ def _drift_command(
         simulation=simulation,
         terminate_first=terminate_first,
     )
+
+
+def _repair_command(
+    candidate: Candidate, simulation: RemovalSimulation, *, terminate_first: bool = False
+) -> Command:
+    moved = _drift_command(candidate, simulation, terminate_first=terminate_first)
+    return msgspec.structs.replace(moved, method=Method.REPAIR, reason=DisruptionReason.UNHEALTHY)

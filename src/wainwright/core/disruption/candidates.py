@@ -29,6 +29,8 @@ COST_PRECISION: Final = 0.01
 """The share of a node's lifetime for which the cost of its disruption is taken to be the same."""
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 WHEN_EMPTY: Final = "WhenEmpty"
+REBOOTING: Final = "Rebooting"
+"""A condition of NodeClaims; only honoured where others set it."""
 
 
 class BlockerCode(IntEnum):
@@ -49,6 +51,9 @@ class BlockerCode(IntEnum):
     NOT_OURS = 13
     RESERVATION = 14
     """Its replacement needs the reserved instance that it has itself."""
+    PAUSED = 15
+    BREAKER = 16
+    """Too many nodes were removed within a short time."""
 
     @property
     def text(self) -> str:
@@ -108,6 +113,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     """Keys of the pods that may not be evicted."""
     valid_until: float = inf
     """When passing time alone makes it another candidate."""
+    drain_bound: float | None = None
+    """Seconds that draining may take; only where a repair says so."""
 
     @property
     def name(self) -> str:
@@ -160,6 +167,8 @@ class CandidateContext(msgspec.Struct, frozen=True, kw_only=True):
     """Whether static NodePools are taken care of (feature gate)."""
     managed_deletion_cost: bool = False
     """Whether a controller writes the deletion costs of pods (feature gate)."""
+    paused: AbstractSet[str] = frozenset()
+    """Names of NodePools in which nothing is begun."""
 
 
 def find_candidates(
@@ -254,6 +263,8 @@ class _CandidateFinder:
                 code=BlockerCode.NOT_OURS, kind=BlockerKind.NODEPOOL, name=node.pool or node.name
             )
             return
+        if pool.name in self._context.paused:
+            yield Blocker(code=BlockerCode.PAUSED, kind=BlockerKind.NODEPOOL, name=pool.name)
         is_taken_care_of = self._context.static_capacity and drift is not None
         if pool.replicas is not None and not is_taken_care_of:
             yield Blocker(code=BlockerCode.STATIC_POOL, kind=BlockerKind.NODEPOOL, name=pool.name)
@@ -415,6 +426,12 @@ def is_initialized(node: Node) -> bool:
     return node.launched and is_registered and (ready is None or ready.is_true)
 
 
+def is_rebooting(node: Node) -> bool:
+    """Whether somebody reboots it, as a condition of its claim says: its room comes back."""
+    stated = None if node.claim is None else node.claim.conditions.get(REBOOTING)
+    return stated is not None and stated.is_true
+
+
 def expires_at(node: Node) -> float | None:
     claim = node.claim
     if claim is None or claim.expire_after is None or claim.created is None:
@@ -435,6 +452,8 @@ def _node_blockers(node: Node, nominated: AbstractSet[str], now: float | None) -
         yield blocker(BlockerCode.DELETING, BlockerKind.CONDITION, node.name)
     if not is_initialized(node):
         yield blocker(BlockerCode.NOT_INITIALIZED, BlockerKind.CONDITION, "Initialized")
+    if is_rebooting(node):
+        yield blocker(BlockerCode.NOT_INITIALIZED, BlockerKind.CONDITION, REBOOTING)
     if is_nominated(node, nominated):
         yield blocker(BlockerCode.NOMINATED, BlockerKind.CONDITION, node.name)
     expiry = expires_at(node)

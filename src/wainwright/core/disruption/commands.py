@@ -12,7 +12,7 @@ from wainwright.core.disruption.candidates import Candidate
 from wainwright.core.disruption.drift import OfferedTypes
 from wainwright.core.disruption.replacement import ReplacementRules
 from wainwright.core.removal_simulation import RemovalSimulation
-from wainwright.model.disruption import NO_MINIMUM_SAVING, MinimumSaving
+from wainwright.model.disruption import NO_MINIMUM_SAVING, MinimumSaving, RepairPolicy
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.plan import (
     DEFAULT_PLAN_OPTIONS,
@@ -29,11 +29,16 @@ LOOK_AHEAD_NODES: Final = 10_000
 class Method(StrEnum):
     """In the order in which they are tried."""
 
+    REPAIR = "repair"
+    """Only where it is switched on: nodes that are unhealthy, once their replacements are up."""
     EMPTINESS = "emptiness"
     STATIC_DRIFT = "static-drift"
     DRIFT = "drift"
     MULTI_NODE = "multi-node"
     SINGLE_NODE = "single-node"
+
+
+VOLUNTARY_METHODS: Final = tuple(each for each in Method if each is not Method.REPAIR)
 
 
 class Search(StrEnum):
@@ -75,7 +80,7 @@ class Outcome(StrEnum):
 class DisruptionOptions(msgspec.Struct, frozen=True, kw_only=True):
     plan: PlanOptions = DEFAULT_PLAN_OPTIONS
     rules: ReplacementRules = ReplacementRules()
-    methods: tuple[Method, ...] = tuple(Method)
+    methods: tuple[Method, ...] = VOLUNTARY_METHODS
     max_nodes: int = MAX_NODES_PER_COMMAND
     minimum_saving: MinimumSaving = NO_MINIMUM_SAVING
     """Where a NodePool has none of its own."""
@@ -84,6 +89,8 @@ class DisruptionOptions(msgspec.Struct, frozen=True, kw_only=True):
     ignore_budgets: bool = False
     terminate_first_drift: bool = False
     """Whether a drifted node may go before its replacement, if that needs its reservation."""
+    terminate_first_repair: bool = False
+    """The same of an unhealthy node."""
     managed_deletion_cost: bool = False
     """Whether a controller writes the deletion costs of pods, so that they do not count here."""
     balanced_k: float = BALANCED_K
@@ -187,3 +194,6 @@ class DisruptionInput(msgspec.Struct, frozen=True, kw_only=True):
     """By NodePool what exists at all; without it nothing has drifted by its instance type."""
     nominated: frozenset[str] = frozenset()
     """Names of nodes and claims that pods were planned onto before, and may be on their way to."""
+    paused: frozenset[str] = frozenset()
+    """Names of NodePools in which no voluntary disruption is begun."""
+    repair_policies: tuple[RepairPolicy, ...] = ()

@@ -6,6 +6,7 @@ pods have been planned before: they are nobody's reason to keep a node, and none
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from enum import StrEnum
 from math import inf
 from operator import is_
 from typing import Final, TypeAlias
@@ -40,16 +41,29 @@ from wainwright.core.disruption.commands import (
 )
 from wainwright.core.disruption.eviction import evict_from_deleting_nodes
 from wainwright.core.disruption.multi_node import MultiNodeSearch
-from wainwright.core.disruption.static_drift import StaticDriftReplacer
+from wainwright.core.disruption.repair import RepairSearch, UnhealthyNode
+from wainwright.core.disruption.static_drift import StaticNodeReplacer
 from wainwright.core.plan import plan
 from wainwright.core.removal_simulation import ClusterSimulator
 from wainwright.model.plan import Plan
-from wainwright.model.snapshot import Node, Snapshot
+from wainwright.model.snapshot import Node, Pool, Snapshot
 
 NodeRank: TypeAlias = tuple[bool, bool, bool, float, str]
 MAX_CHANGED_SHARE: Final = 0.1
 """With more changed nodes than this share, compiling the cluster anew is faster."""
+MAX_ADOPTED_SHARE: Final = 0.5
+"""With more changed nodes than this share there is little left that could be kept."""
 NOTHING_PLANNED: Final = Plan(claims=(), placements=(), unplaced=(), reservations=())
+
+
+class FailedValidation(StrEnum):
+    """Why a command no longer holds."""
+
+    CANDIDATES = "candidates"
+    """A node is gone, has got something that blocks it, or pods came."""
+    BUDGET = "budget"
+    COMMAND = "command"
+    """It would not save as much, or would need something else."""
 
 
 class DisruptionPass:
@@ -81,17 +95,22 @@ class DisruptionPass:
             nominated=given.nominated.union(each.node for each in pending.placements),
             static_capacity=options.plan.static_capacity,
             managed_deletion_cost=options.managed_deletion_cost,
+            paused=given.paused,
         )
         alike = previous if previous is not None and self._is_alike(previous) else None
         known: Sequence[Candidate] = alike.candidates if alike is not None else ()
         self.candidates: list[Candidate] = find_candidates(
             self.snapshot, context, {each.name: each for each in known}
         )
-        reused = self._reuse(alike) if alike is not None else None
-        self._removals = self._new_removals() if reused is None else reused
+        self._removals = self._new_removals() if alike is None else self._reuse(alike)
         self._removals.begin_pass(max_repetitions)
         self._budgets = BudgetCounter(self.snapshot, ignored=options.ignore_budgets)
         self._found_nothing = previous is not None and self._is_at_rest(previous)
+        self.is_at_rest = self._found_nothing
+        """Whether nothing has changed since a pass that found nothing."""
+        self.repairs = RepairSearch(
+            given.repair_policies, self.candidates, self.snapshot.now or 0.0
+        )
         self._found: Command | None = None
         self.is_complete = self._found_nothing
         """Whether every node was looked at as it is now; else the next pass goes on."""
@@ -102,6 +121,7 @@ class DisruptionPass:
             previous._found_nothing
             and previous.is_complete
             and self._is_unchanged(previous)
+            and self.options == previous.options
             and self._removals is previous._removals
             and self._budgets.scheduled() == previous._budgets.scheduled()
         )
@@ -123,9 +143,9 @@ class DisruptionPass:
         """Whether only nodes and the time may differ."""
         now, before = self.snapshot, previous.snapshot
         return (
-            self.options == previous.options
-            and not now.pods
-            and now.pools == before.pools
+            _without_pace(self.options) == _without_pace(previous.options)
+            and self.given.paused == previous.given.paused
+            and [*map(_without_usage, now.pools)] == [*map(_without_usage, before.pools)]
             and now.daemonsets == before.daemonsets
             and now.pod_disruption_budgets == before.pod_disruption_budgets
             and all(each.disruptions_allowed is not None for each in now.pod_disruption_budgets)
@@ -133,18 +153,36 @@ class DisruptionPass:
             and self.given.offered == previous.given.offered
         )
 
-    def _reuse(self, previous: "DisruptionPass") -> RemovalEvaluator | None:
-        """The simulations of the previous pass, if few nodes changed; None to begin anew."""
-        if self._is_unchanged(previous):
-            return previous._removals
-        if len(previous.snapshot.nodes) != len(self.snapshot.nodes):
-            return None
+    def _reuse(self, previous: "DisruptionPass") -> RemovalEvaluator:
+        """The simulations of the previous pass, as far as what changed does not concern them."""
         removals, changed = previous._removals, self._changed_nodes(previous)
+        if self._is_unchanged(previous):
+            return removals
+        if not removals.is_compiled:
+            return self._new_removals()  # nothing is known that could be kept
+        is_same_size = len(previous.snapshot.nodes) == len(self.snapshot.nodes)
+        if is_same_size and not changed:
+            removals.take_over(self._closed_nodes, pool_totals(self.candidates), self.candidates)
+            return removals
         is_small = len(changed) <= MAX_CHANGED_SHARE * len(self.snapshot.nodes)
-        if not is_small or not removals.update(self.snapshot, changed, self.candidates):
-            return None
-        removals.take_over(self._closed_nodes, pool_totals(self.candidates))
-        return removals
+        if (
+            is_same_size
+            and is_small
+            and self.snapshot.pools == previous.snapshot.pools
+            and removals.update(self.snapshot, changed, self.candidates)
+        ):
+            removals.take_over(self._closed_nodes, pool_totals(self.candidates), self.candidates)
+            return removals
+        return self._adopt(previous, changed)
+
+    def _adopt(self, previous: "DisruptionPass", changed: Sequence[Node]) -> RemovalEvaluator:
+        """Compiled anew, with what is known of nodes that the changes do not concern."""
+        made, earlier = self._new_removals(), previous._removals
+        if len(changed) <= MAX_ADOPTED_SHARE * len(self.snapshot.nodes):
+            names = {node.name for node in self.snapshot.nodes}
+            gone = {node.name for node in previous.snapshot.nodes} - names
+            made.adopt(earlier, {*gone, *(node.name for node in changed)}, self.candidates)
+        return made
 
     def _new_removals(self) -> RemovalEvaluator:
         is_by_name = self._strategy.search is Search.IN_ORDER
@@ -159,6 +197,8 @@ class DisruptionPass:
 
     def find_command(self) -> Command | None:
         """The first command that one of the methods finds; None if there is nothing to do."""
+        if self._found is None and Method.REPAIR in self.options.methods:
+            self._found = self._repair()
         if self._found is None and not self._found_nothing:
             self._found = self._find_command()
             self._found_nothing = self._found is None
@@ -168,6 +208,7 @@ class DisruptionPass:
     def _find_command(self) -> Command | None:
         methods: dict[Method, Callable[[], Command | None]] = {
             Method.EMPTINESS: self._remove_empty,
+            Method.REPAIR: lambda: None,  # it is looked for also while the cluster is at rest
             Method.STATIC_DRIFT: self._replace_static,
             Method.DRIFT: self._replace_drifted,
             Method.MULTI_NODE: self._remove_several,
@@ -185,10 +226,12 @@ class DisruptionPass:
         """When time alone may give another result: a blocker ends, a budget begins or ends."""
         ends = (each.valid_until for each in self.candidates)
         moments = [*(each for each in ends if each != inf), *self._budgets.changes()]
-        return min(moments, default=None)
+        repair = self.repairs.next_due
+        return min([*moments, *([] if repair is None else [repair])], default=None)
 
-    def confirm(self, command: Command) -> Command | None:
-        """The command as it would be given now for the same nodes; None if it no longer holds.
+    def confirm(self, command: Command) -> "Command | FailedValidation":
+        """The command as it would be given now for the same nodes; why it no longer holds if it
+        does not.
 
         Of empty nodes those that still are; of others all, or none.
         """
@@ -197,14 +240,37 @@ class DisruptionPass:
         if command.method is Method.EMPTINESS:
             free = [each for each in current if each.is_empty and not each.blockers_of_emptiness()]
             kept = self._budgets.within(free, DisruptionReason.EMPTY)
-            return msgspec.structs.replace(command, candidates=tuple(kept)) if kept else None
-        allowed = self._budgets.within(
-            [each for each in current if not each.blockers], DisruptionReason.UNDERUTILIZED
-        )
+            if kept:
+                return msgspec.structs.replace(command, candidates=tuple(kept))
+            return FailedValidation.BUDGET if free else FailedValidation.CANDIDATES
+        free = [each for each in current if not each.blockers]
+        if len(free) < len(command.candidates):
+            return FailedValidation.CANDIDATES
+        allowed = self._budgets.within(free, DisruptionReason.UNDERUTILIZED)
         if len(allowed) < len(command.candidates):
-            return None
+            return FailedValidation.BUDGET
         found = self._removals.consolidate(command.method, allowed)
-        return found if isinstance(found, Command) else None
+        is_covered = isinstance(found, Command) and _covers(found, command)
+        return found if isinstance(found, Command) and is_covered else FailedValidation.COMMAND
+
+    def eligible(self) -> dict[DisruptionReason, int]:
+        """How many nodes nothing but budgets keeps from being disrupted, by reason."""
+        free = [each for each in self.candidates if not each.is_static]
+        return {
+            DisruptionReason.EMPTY: sum(
+                each.is_empty and not each.blockers_of_emptiness() for each in free
+            ),
+            DisruptionReason.DRIFTED: sum(
+                each.drift is not None and not each.blockers_of_drift() for each in self.candidates
+            ),
+            DisruptionReason.UNDERUTILIZED: sum(
+                not each.is_empty and not each.blockers for each in free
+            ),
+        }
+
+    def allowed(self, pool: Pool) -> dict[DisruptionReason, int]:
+        """How many more nodes of the NodePool its budgets allow, by reason."""
+        return {reason: self._budgets.allowed(pool, reason) for reason in DisruptionReason}
 
     def outcome(self, candidate: Candidate) -> Command | Outcome:
         """What removing the node alone comes to, whatever blocks it."""
@@ -227,11 +293,13 @@ class DisruptionPass:
         found = self._removals.single(candidate)
         return found.saving if isinstance(found, Command) else None
 
-    def other_blockers(self, candidate: Candidate) -> list[Blocker]:
+    def other_blockers(self, candidate: Candidate, *, reservations: bool = True) -> list[Blocker]:
         """The budget that keeps a node which could go otherwise, or its own reservation."""
         if candidate.pool is None:
             return []
         if candidate.drift is not None and not candidate.blockers_of_drift():
+            if not reservations:
+                return self._budget_blockers(candidate, DisruptionReason.DRIFTED)
             return self._drift_blockers(candidate, candidate.pool.name)
         if candidate.blockers:
             return []
@@ -280,8 +348,38 @@ class DisruptionPass:
 
     def _replace_static(self) -> Command | None:
         drifted = self._budgets.within(self._drifted(is_static=True), DisruptionReason.DRIFTED)
-        replacer = StaticDriftReplacer(self.snapshot, self.given.catalogs, self.options)
-        return replacer.replace(drifted) if drifted else None
+        replacer = StaticNodeReplacer(self.snapshot, self.given.catalogs, self.options)
+        return replacer.replace(drifted, terminate_first=self.options.terminate_first_drift)
+
+    def _repair(self) -> Command | None:
+        """The most urgent node that nothing blocks."""
+        for unhealthy in self.repairs.due:
+            if unhealthy.block is None and self._may_repair(unhealthy.candidate):
+                found = self._repair_one(unhealthy)
+                if found is not None:
+                    return found
+        return None
+
+    def _may_repair(self, candidate: Candidate) -> bool:
+        """A node that never came up uses no budget."""
+        is_within = self._budgets.any_of([candidate], DisruptionReason.UNHEALTHY)
+        return candidate.pool is not None and (
+            not is_initialized(candidate.node) or bool(is_within)
+        )
+
+    def _repair_one(self, unhealthy: UnhealthyNode) -> Command | None:
+        candidate, reason = unhealthy.candidate, DisruptionReason.UNHEALTHY
+        if candidate.is_static:
+            replacer = StaticNodeReplacer(self.snapshot, self.given.catalogs, self.options)
+            is_first = self.options.terminate_first_repair
+            found = replacer.replace([candidate], terminate_first=is_first)
+            if found is None:
+                return None
+            return msgspec.structs.replace(found, method=Method.REPAIR, reason=reason)
+        if candidate.is_empty:
+            return Command(method=Method.REPAIR, reason=reason, candidates=(candidate,))
+        repaired = self._removals.repair(candidate)
+        return repaired if isinstance(repaired, Command) else None
 
     def _drifted(self, *, is_static: bool) -> list[Candidate]:
         """The earliest drift first."""
@@ -340,6 +438,27 @@ class DisruptionPass:
         ]
         ordered = sorted(free, key=lambda each: (-each.saving_ratio, each.name))
         return self._budgets.any_of(ordered, DisruptionReason.UNDERUTILIZED)
+
+
+def _covers(found: Command, earlier: Command) -> bool:
+    """Whether what was decided on can still be launched: the same number of replacements, each of
+    any type that was meant then.
+    """
+    if len(found.replacements) != len(earlier.replacements):
+        return False
+    return all(
+        {*before.choices.instance_types} <= {*now.choices.instance_types}
+        for now, before in zip(found.replacements, earlier.replacements, strict=True)
+    )
+
+
+def _without_usage(pool: Pool) -> Pool:
+    return msgspec.structs.replace(pool, in_use={})
+
+
+def _without_pace(options: DisruptionOptions) -> DisruptionOptions:
+    """How many nodes may go at once decides what is done, not what removals come to."""
+    return msgspec.structs.replace(options, max_nodes=0, methods=())
 
 
 def _plan_pending(snapshot: Snapshot, given: DisruptionInput, options: DisruptionOptions) -> Plan:

@@ -155,11 +155,23 @@ def _with_expired_deleted(given: DisruptionInput) -> DisruptionInput:
     )
 
 
+def node_outcomes(
+    looked: DisruptionPass, found: Command | None, *, savings: bool = True
+) -> list[NodeOutcome]:
+    """What a pass over the cluster says of every managed node; `found` is what it would do.
+
+    Without savings nothing is simulated that the pass has not simulated itself.
+    """
+    return [*_outcomes(looked, looked, (), found, savings=savings)]
+
+
 def _outcomes(
     first: DisruptionPass,
     last: DisruptionPass,
     commands: Sequence[Command],
     following: Command | None,
+    *,
+    savings: bool = True,
 ) -> Iterable[NodeOutcome]:
     """Removed nodes by their command; the others by what the last pass found. A node that the
     command after the last step would take is kept with its reason.
@@ -176,15 +188,15 @@ def _outcomes(
             code = following.reason.lower()
             yield NodeOutcome(candidate=candidate, fate=Fate.KEPT, code=code)
         else:
-            yield _kept(remaining.get(candidate.name, candidate), last)
+            yield _kept(remaining.get(candidate.name, candidate), last, savings=savings)
 
 
-def _kept(candidate: Candidate, last: DisruptionPass) -> NodeOutcome:
-    blocker = _first_blocker(candidate, last)
+def _kept(candidate: Candidate, last: DisruptionPass, *, savings: bool) -> NodeOutcome:
+    blocker = _first_blocker(candidate, last, reservations=savings)
     if blocker is None:
         return NodeOutcome(candidate=candidate, fate=Fate.KEPT, code=_code_of_kept(candidate, last))
     fate = Fate.REMOVED if blocker.code is BlockerCode.EXPIRED else Fate.BLOCKED
-    saving = last.saving_without_blockers(candidate)
+    saving = last.saving_without_blockers(candidate) if savings else None
     return NodeOutcome(
         candidate=candidate, fate=fate, code=blocker.code.text, blocker=blocker, saving=saving
     )
@@ -204,8 +216,11 @@ def _code_of_kept(candidate: Candidate, last: DisruptionPass) -> str:
     return outcome.reason.lower()
 
 
-def _first_blocker(candidate: Candidate, last: DisruptionPass) -> Blocker | None:
+def _first_blocker(
+    candidate: Candidate, last: DisruptionPass, *, reservations: bool
+) -> Blocker | None:
     """An expired node is being deleted in the preview: what counts is why."""
-    blockers = [*candidate.blockers, *last.other_blockers(candidate)]
+    others = last.other_blockers(candidate, reservations=reservations)
+    blockers = [*candidate.blockers, *others]
     expired = [each for each in blockers if each.code is BlockerCode.EXPIRED]
     return next(iter([*expired, *sorted(blockers, key=lambda each: each.code)]), None)

@@ -1,4 +1,5 @@
-"""Drifted nodes of static NodePools: each is replaced by a node of the template as it is now.
+"""Nodes of static NodePools that have drifted or are broken: each is replaced by a node of the
+template as it is now.
 
 A static NodePool keeps its number of nodes, so that replacements come first and count against
 limits.nodes beside the nodes that they replace. What pods need does not matter for them.
@@ -29,20 +30,24 @@ from wainwright.model.snapshot import NODES_LIMIT, Pool, Snapshot
 Replacement = TypeVar("Replacement", PlannedNodeClaim, UnavailableReplacement)
 
 
-class StaticDriftReplacer:
+class StaticNodeReplacer:
     def __init__(self, snapshot: Snapshot, catalogs: Catalogs, options: DisruptionOptions) -> None:
         self._snapshot, self._catalogs, self._options = snapshot, catalogs, options
 
-    def replace(self, drifted: Sequence[Candidate]) -> Command | None:
-        """As many nodes of one NodePool as its limit leaves room for; `drifted` are within the
-        budgets, the earliest drift first.
+    def replace(self, chosen: Sequence[Candidate], *, terminate_first: bool) -> Command | None:
+        """As many nodes of one NodePool as its limit leaves room for; `chosen` are within the
+        budgets, the first to go first. Where the limit leaves none one may go before its
+        replacement comes.
         """
-        pools = {each.pool.name: each.pool for each in drifted if each.pool is not None}
+        pools = {each.pool.name: each.pool for each in chosen if each.pool is not None}
         for pool in pools.values():
-            own = [each for each in drifted if each.node.pool == pool.name][: self._room(pool)]
-            command = self._replace_of_pool(pool, own) if own else None
+            own = [each for each in chosen if each.node.pool == pool.name]
+            room = min(self._room(pool), self._options.max_nodes, len(own))
+            command = self._replace_of_pool(pool, own[:room]) if room else None
             if command is not None:
                 return command
+            if not room and terminate_first and self._is_at_limit(pool):
+                return _terminate_first(own[0])
         return None
 
     def _replace_of_pool(self, pool: Pool, own: Sequence[Candidate]) -> Command | None:
@@ -71,12 +76,22 @@ class StaticDriftReplacer:
 
     def _room(self, pool: Pool) -> int:
         """How many nodes may stand beside those there are; none while there are too many."""
-        members = [node for node in self._snapshot.nodes if node.pool == pool.name]
-        running = sum(not node.deleting for node in members)
+        members, running = self._members(pool)
         if pool.replicas is None or running > pool.replicas:
             return 0
         limit = pool.limits.get(NODES_LIMIT)
-        return self._options.max_nodes if limit is None else max(0, limit - len(members))
+        return self._options.max_nodes if limit is None else max(0, limit - members)
+
+    def _members(self, pool: Pool) -> tuple[int, int]:
+        """All nodes, and those that stay."""
+        members = [node for node in self._snapshot.nodes if node.pool == pool.name]
+        return len(members), sum(not node.deleting for node in members)
+
+    def _is_at_limit(self, pool: Pool) -> bool:
+        """Whether every replica is there and none may stand beside them."""
+        members, running = self._members(pool)
+        limit = pool.limits.get(NODES_LIMIT)
+        return running == pool.replicas and limit is not None and members >= limit
 
     def _plan(self, pool: Pool, count: int, options: PlanOptions) -> tuple[PlannedNodeClaim, ...]:
         """Nodes of the template, as if so many replicas were missing."""
@@ -117,6 +132,16 @@ class StaticDriftReplacer:
         snapshot = changes.after_plan(self._snapshot, planned)
         nodes = (*snapshot.nodes, *(each.node for each in unavailable))
         return msgspec.structs.replace(snapshot, nodes=nodes)
+
+
+def _terminate_first(candidate: Candidate) -> Command:
+    """What takes its place is launched when it is gone, as the NodePool then lacks a node."""
+    return Command(
+        method=Method.STATIC_DRIFT,
+        reason=DisruptionReason.DRIFTED,
+        candidates=(candidate,),
+        terminate_first=True,
+    )
 
 
 def _with_pods(each: Replacement, placed: Mapping[str, tuple[str, ...]]) -> Replacement:

@@ -35,6 +35,10 @@ def _in_domain(key: str, value: str) -> Requirements:
     return Requirements([parse_requirement(key, "In", (value,))])
 
 
+class TooManyDraftsError(Exception):
+    """A simulation would open more new nodes than its caller can use: it ends there."""
+
+
 class SchedulingState:
     """Nodes, drafts and reservations, and the only operations that change them."""
 
@@ -56,6 +60,8 @@ class SchedulingState:
         """Groups of these kinds do not make drafts decide on a domain within their round."""
         self.on_draft_changed: DraftCallback | None = None
         """Called when a draft was opened or narrowed: the growth rule of cost packing needs it."""
+        self.max_drafts: int | None = None
+        """How many drafts may be opened; one more is a TooManyDraftsError."""
         self.strict_weights = False
         """Whether pods must not join drafts while a pool of higher weight could open a node."""
         self._cluster_limits = templates[0].limits.cluster if templates else None
@@ -102,6 +108,8 @@ class SchedulingState:
 
     def open_draft(self, pod: Pod, pod_class: PodClass, candidate: NewNodeCandidate) -> None:
         """Opens a draft for the pod and counts it against the limits of its pool."""
+        if self.max_drafts is not None and len(self.table.drafts) >= self.max_drafts:
+            raise TooManyDraftsError
         draft = self.create_draft(candidate)
         self.charge_limits(draft)
         self.reservation_wait.draft_opened()

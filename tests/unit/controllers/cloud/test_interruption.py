@@ -22,7 +22,6 @@ from wainwright.errors import RequestForbiddenError
 from wainwright.metrics import (
     INTERRUPTION_MESSAGES_DELETED,
     INTERRUPTION_MESSAGES_RECEIVED,
-    NODECLAIMS_DISRUPTED,
     UNHEALTHY_INSTANCES,
 )
 from wainwright.translate.object_metadata import parse_timestamp
@@ -108,8 +107,7 @@ def test_anc_7_an_announced_end_deletes_the_claim_at_once(
         assert DEADLINE not in ((await cluster.claims())[0].metadata.annotations or {})
         for each in (reason, "TerminatingOnInterruption"):
             assert await events_about(cluster, each) == {"NodeClaim", "Node"}
-        disrupted = {"reason": metric, "nodepool": "web", "capacity_type": "spot"}
-        assert cluster.metrics.value(NODECLAIMS_DISRUPTED, **disrupted) == 1
+        assert cluster.disrupted(metric, "spot") == 1
 
     run_cluster(story, instanceTypes=TYPES)
 

@@ -17,7 +17,7 @@ from wainwright.api.kubernetes.workloads import Pod
 from wainwright.api.wire import ObjectMeta
 from wainwright.clock import format_timestamp
 from wainwright.controllers.settings import ControllerSettings
-from wainwright.metrics import NODECLAIMS_DISRUPTED, NODECLAIMS_UNHEALTHY
+from wainwright.metrics import NODECLAIMS_UNHEALTHY
 from wainwright.model.labels import NODEPOOL
 from wainwright.translate.object_metadata import parse_timestamp
 
@@ -92,8 +92,7 @@ def test_rep_1_a_broken_node_goes_forcefully_after_its_toleration(
         assert deadline == pytest.approx(cluster.clock.now(), abs=4)
         pod = await cluster.api.get(Pod, "web-0", "default")
         assert pod.metadata.deletionGracePeriodSeconds == 1
-        disrupted = {"reason": "unhealthy", "nodepool": "web", "capacity_type": "spot"}
-        assert cluster.metrics.value(NODECLAIMS_DISRUPTED, **disrupted) == 1
+        assert cluster.disrupted("unhealthy", "spot", "forceful") == 1
         labels = {"condition": kind, "nodepool": "web", "capacity_type": "spot"}
         image = claim.status.imageID if claim.status else ""
         assert cluster.metrics.value(NODECLAIMS_UNHEALTHY, image_id=image, **labels) == 1

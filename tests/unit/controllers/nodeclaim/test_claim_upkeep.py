@@ -24,15 +24,13 @@ from wainwright.api.catalog_documents import CloudReservation
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.cluster import Node
-from wainwright.metrics import NODECLAIMS_DISRUPTED, PODS_DISRUPTION_INITIATED
+from wainwright.metrics import PODS_DISRUPTION_INITIATED
 
 DAEMON = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "1"}
 
 
 def _disrupted(cluster: ControlledCluster, reason: str, capacity_type: str = "on-demand") -> float:
-    return cluster.metrics.value(
-        NODECLAIMS_DISRUPTED, reason=reason, nodepool="web", capacity_type=capacity_type
-    )
+    return cluster.disrupted(reason, capacity_type)
 
 
 async def _deleted(cluster: ControlledCluster) -> list[str]:

@@ -37,7 +37,6 @@ from wainwright.clock import format_timestamp
 from wainwright.controllers.nodeclaim.nodeclaim_lifecycle import NodeClaimLifecycle
 from wainwright.controllers.settings import ControllerSettings
 from wainwright.errors import ServerUnavailableError
-from wainwright.metrics import NODECLAIMS_DISRUPTED
 
 DENIED = {"operation": "CreateLaunchTemplate", "code": "UnauthorizedOperation", "status": 403}
 FLEET_DENIED = {**DENIED, "operation": "CreateFleet"}
@@ -272,9 +271,7 @@ def test_l7_launches_that_are_impossible_are_counted_by_reason() -> None:
 
 
 def _disrupted(cluster: ControlledCluster, reason: str, capacity_type: str = "") -> float:
-    return cluster.metrics.value(
-        NODECLAIMS_DISRUPTED, reason=reason, nodepool="web", capacity_type=capacity_type
-    )
+    return cluster.disrupted(reason, capacity_type)
 
 
 def _observed(claim: NodeClaim) -> dict[str, int | None]:

@@ -1,0 +1,134 @@
+"""What people hear of disruption that does not happen: events on nodes and NodePools, and metrics.
+
+A node gets an event when the reason for which it is kept becomes another one, and not at every
+look. What passes by itself within minutes is no news.
+"""
+
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from wainwright.api.karpenter.nodepool import NodePool
+from wainwright.api.kubernetes.cluster import Node
+from wainwright.controllers.context import ControllerContext
+from wainwright.core.disruption.candidates import BlockerCode, Candidate
+from wainwright.core.disruption.commands import Outcome
+from wainwright.core.disruption.disruption_pass import DisruptionPass
+from wainwright.core.disruption.preview import NodeOutcome
+from wainwright.core.disruption.repair import RepairBlock, UnhealthyNode
+from wainwright.disruption_verdicts import verdict_facts
+from wainwright.messages.disruption import describe_reason
+from wainwright.metrics import (
+    DISRUPTION_BREAKER_OPEN,
+    DISRUPTION_ELIGIBLE_NODES,
+    DISRUPTION_PAUSED,
+    NODEPOOL_ALLOWED_DISRUPTIONS,
+)
+
+LOG: Final = logging.getLogger(__name__)
+
+REPEAT_SECONDS: Final = 900.0
+"""The same about the same object is not said again within this time."""
+BLOCKED_CODES: Final = frozenset(
+    each.text
+    for each in (
+        BlockerCode.DO_NOT_DISRUPT_NODE,
+        BlockerCode.DO_NOT_DISRUPT_POD,
+        BlockerCode.PDB,
+        BlockerCode.RESERVATION,
+    )
+)
+UNCONSOLIDATABLE_CODES: Final = frozenset(
+    [BlockerCode.POLICY.text, BlockerCode.UNKNOWN_PRICE.text, *(each.value for each in Outcome)]
+)
+UNHEALTHY_TEXTS: Final = {
+    RepairBlock.DO_NOT_REPAIR: "the node has the annotation karpenter.sh/do-not-repair",
+    RepairBlock.TOO_MANY: "more than 20% of the nodes of the NodePool {pool} are unhealthy",
+    RepairBlock.BLOCKED: "{blockers} {keep} it from being drained",
+}
+
+
+class DisruptionReports:
+    def __init__(self, context: ControllerContext) -> None:
+        self._context, self._cache = context, context.cache
+        self._codes: dict[str, str] = {}
+        """By node, what was said of it last."""
+
+    async def nodes_kept(self, outcomes: Iterable[NodeOutcome]) -> None:
+        """Of a look that found nothing to do."""
+        known, self._codes = self._codes, {}
+        for outcome in outcomes:
+            name, code = outcome.candidate.name, outcome.code
+            is_said = code in BLOCKED_CODES or code in UNCONSOLIDATABLE_CODES
+            self._codes[name] = code if is_said else known.get(name, "")
+            if is_said and known.get(name) != code:
+                await self._node_kept(outcome)
+
+    async def _node_kept(self, outcome: NodeOutcome) -> None:
+        is_blocked = outcome.code in BLOCKED_CODES
+        reason = "DisruptionBlocked" if is_blocked else "Unconsolidatable"
+        node = self._cache.get(Node, outcome.candidate.name)
+        text = describe_reason(verdict_facts(outcome))
+        claims = [] if node is None else self._context.state.claims_of_node(node)
+        for about in [*([] if node is None else [node]), *claims]:
+            await self._context.events.inform(about, reason, text, repeat=REPEAT_SECONDS)
+
+    async def pools(self, looked: DisruptionPass) -> None:
+        """What their budgets allow, and whether somebody has paused them."""
+        metrics, paused = self._context.metrics, looked.given.paused
+        for reason, count in looked.eligible().items():
+            metrics.set(DISRUPTION_ELIGIBLE_NODES, count, reason=reason.lower())
+        for pool in looked.snapshot.pools:
+            metrics.set(DISRUPTION_PAUSED, int(pool.name in paused), nodepool=pool.name)
+            if pool.name in paused:
+                text = "no voluntary disruption is begun: it is paused"
+                await self._about_pool(pool.name, "DisruptionBlocked", text)
+            for reason, allowed in looked.allowed(pool).items():
+                labels = {"nodepool": pool.name, "reason": reason.lower()}
+                metrics.set(NODEPOOL_ALLOWED_DISRUPTIONS, allowed, **labels)
+
+    async def budgets(self, outcomes: Iterable[NodeOutcome]) -> None:
+        pools = {
+            outcome.blocker.name
+            for outcome in outcomes
+            if outcome.blocker is not None and outcome.blocker.code is BlockerCode.BUDGET
+        }
+        for pool in sorted(pools):
+            text = "no disruption is allowed now by a blocking budget"
+            await self._about_pool(pool, "DisruptionBlocked", text)
+
+    async def breaker(self, held: Iterable[Candidate], *, is_open: bool) -> None:
+        """`held`: nodes that would be disrupted but for it."""
+        was_open = bool(self._context.metrics.value(DISRUPTION_BREAKER_OPEN))
+        self._context.metrics.set(DISRUPTION_BREAKER_OPEN, int(is_open))
+        if is_open != was_open:
+            LOG.warning("the disruption breaker is %s", "open" if is_open else "closed again")
+        text = "no further node is disrupted: too many were removed within a short time"
+        for pool in sorted({each.node.pool or "" for each in held}):
+            await self._about_pool(pool, "DisruptionBreakerOpen", text)
+
+    async def repair_blocked(self, nodes: Iterable[UnhealthyNode]) -> None:
+        for unhealthy in nodes:
+            if unhealthy.block is not None:
+                await self._repair_blocked(unhealthy, unhealthy.block)
+
+    async def _repair_blocked(self, unhealthy: UnhealthyNode, block: RepairBlock) -> None:
+        names = [f"{each.kind} {each.name}" for each in unhealthy.blockers]
+        text = UNHEALTHY_TEXTS[block].format(
+            pool=unhealthy.candidate.node.pool,
+            blockers=", ".join(names),
+            keep="keeps" if len(names) == 1 else "keep",
+        )
+        node = self._cache.get(Node, unhealthy.candidate.name)
+        claims = [] if node is None else self._context.state.claims_of_node(node)
+        pool = self._cache.get(NodePool, unhealthy.candidate.node.pool or "")
+        for about in (node, *claims, pool if block is RepairBlock.TOO_MANY else None):
+            if about is not None:
+                await self._context.events.warn(
+                    about, "NodeRepairBlocked", text, repeat=REPEAT_SECONDS
+                )
+
+    async def _about_pool(self, name: str, reason: str, text: str) -> None:
+        pool = self._cache.get(NodePool, name)
+        if pool is not None:
+            await self._context.events.warn(pool, reason, text, repeat=REPEAT_SECONDS)

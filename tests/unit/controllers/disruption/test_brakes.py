@@ -1,0 +1,145 @@
+"""What slows disruption down: the breaker, pauses, and the verdicts that say so."""
+
+from typing import Any
+
+import pytest
+from tests.support.controlled_cluster import ControlledCluster, node_pool, run_cluster
+
+from wainwright.api.karpenter.nodepool import NodePool
+from wainwright.api.kubernetes.workloads import Pod
+from wainwright.controllers.disruption.disruption_breaker import DisruptionBreaker
+from wainwright.controllers.disruption.disruption_controller import Disruption
+from wainwright.controllers.settings import BreakerSettings, ControllerSettings, Pause
+from wainwright.metrics import DISRUPTION_BREAKER_OPEN, DISRUPTION_PAUSED
+
+TYPES = ["m5.large"]
+POOL: dict[str, Any] = {"disruption": {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]}}
+HALF = BreakerSettings(share=0.5, nodes=1, window=600.0)
+
+
+def breaker(nodes: int, share: float = 0.3, least: int = 1) -> DisruptionBreaker:
+    made = DisruptionBreaker(BreakerSettings(share=share, nodes=least, window=600.0))
+    made.count_nodes(nodes, 0.0)
+    return made
+
+
+def test_the_share_is_of_the_nodes_at_the_beginning_of_the_window() -> None:
+    made = breaker(10)
+    assert made.room(0, 0.0) == 3
+    made.removed([10.0, 20.0])
+    made.count_nodes(8, 30.0)
+    assert made.room(0, 30.0) == 1, "of ten, not of eight"
+    assert made.room(1, 30.0) == 0, "those of commands under way count"
+    assert made.next_change == 610.0
+    assert made.room(0, 610.0) == 2
+    assert made.room(0, 1200.0) == 2, "30% of eight: ten are out of the window"
+
+
+def test_a_small_cluster_may_lose_some_in_any_case() -> None:
+    assert breaker(3, least=2).room(0, 0.0) == 2
+    assert breaker(100, least=2).room(0, 0.0) == 30
+
+
+def test_a_share_of_all_is_off() -> None:
+    made = breaker(3, share=1.0)
+    made.removed([1.0] * 100)
+    assert made.room(50, 2.0) == float("inf")
+
+
+async def _empty_nodes(cluster: ControlledCluster, count: int) -> None:
+    """So many nodes that are empty, each under the pod that it was for a moment ago."""
+    pool = node_pool(template={"spec": {}}, **POOL)
+    await cluster.set_up(pool)
+    cluster.start()
+    await cluster.wait(5)
+    for number in range(count):
+        await cluster.add_node(f"web-{number}", cpu="1500m")
+    await cluster.wait(700)  # they are all there at the beginning of the window
+    for number in range(count):
+        await cluster.api.delete(Pod, f"web-{number}", "default", grace_period=0)
+
+
+def _disruption(cluster: ControlledCluster) -> Disruption:
+    assert cluster.manager is not None
+    return cluster.manager.disruption
+
+
+async def _alive(cluster: ControlledCluster) -> int:
+    return sum(not each.metadata.deletionTimestamp for each in await cluster.claims())
+
+
+def test_the_breaker_lets_no_command_go_beyond_and_closes_by_itself() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await _empty_nodes(cluster, 4)
+        await cluster.wait(60)
+        assert await _alive(cluster) == 2, "half of four; the rest waits"
+        assert cluster.metrics.value(DISRUPTION_BREAKER_OPEN) == 1
+        (event,) = await cluster.events("DisruptionBreakerOpen")
+        assert (event.involvedObject.kind, event.involvedObject.name) == ("NodePool", "web")
+        assert {
+            each.code
+            for each in _disruption(cluster).verdicts()
+            if not each.candidate.node.deleting
+        } == {"breaker"}
+        await cluster.wait(620)
+        assert await _alive(cluster) == 0
+        await cluster.wait(620)
+        assert cluster.metrics.value(DISRUPTION_BREAKER_OPEN) == 0
+
+    run_cluster(story, instanceTypes=TYPES, settings=ControllerSettings(breaker=HALF))
+
+
+def test_the_breaker_knows_after_a_restart_what_is_still_going() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await _empty_nodes(cluster, 4)
+        while await _alive(cluster) == 4:
+            await cluster.wait(1)
+        await cluster.kill()
+        cluster.start()
+        await cluster.wait(60)
+        assert await _alive(cluster) == 2
+
+    run_cluster(story, instanceTypes=TYPES, settings=ControllerSettings(breaker=HALF))
+
+
+@pytest.mark.parametrize("pause", [Pause.DISRUPTION, Pause.ALL])
+def test_paused_disruption_begins_nothing_and_says_so(pause: Pause) -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(node_pool(**POOL))
+        cluster.start()
+        await cluster.wait(5)
+        await cluster.add_node("web-0", cpu="1500m")
+        paused = {"metadata": {"annotations": {"wainwright.dev/pause": pause.value}}}
+        await cluster.api.patch(NodePool, "web", paused)
+        await cluster.api.delete(Pod, "web-0", "default", grace_period=0)
+        await cluster.wait(120)
+        assert await _alive(cluster) == 1
+        assert [each.code for each in _disruption(cluster).verdicts()] == ["paused"]
+        assert cluster.metrics.value(DISRUPTION_PAUSED, nodepool="web") == 1
+        (event,) = await cluster.events("DisruptionBlocked")
+        assert "paused" in event.message
+        await cluster.api.patch(
+            NodePool, "web", {"metadata": {"annotations": {"wainwright.dev/pause": None}}}
+        )
+        await cluster.wait(60)
+        assert await _alive(cluster) == 0
+        assert cluster.metrics.value(DISRUPTION_PAUSED, nodepool="web") == 0
+
+    run_cluster(story, instanceTypes=TYPES)
+
+
+def test_a_pause_in_the_settings_is_for_all_pools() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(node_pool(**POOL))
+        cluster.start()
+        await cluster.wait(5)
+        await cluster.add_node("web-0", cpu="1500m")
+        await cluster.api.delete(Pod, "web-0", "default", grace_period=0)
+        await cluster.wait(120)
+        assert await _alive(cluster) == 1
+        await cluster.create_pod("web-1")
+        await cluster.wait(20)
+        assert await _alive(cluster) == 1, "pods are still provisioned for, here on what is there"
+
+    paused = ControllerSettings(pause=Pause.DISRUPTION)
+    run_cluster(story, instanceTypes=TYPES, settings=paused)
