@@ -6,7 +6,7 @@ The tests play the rest of the cluster: they create pods, let nodes join, and bi
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from tests.support.aws_account import discovered_node_class
@@ -87,6 +87,21 @@ def pending_pod(name: str = "web-0", cpu: str = "1", memory: str = "1Gi", **more
     return msgspec.convert(merged(manifest, more), Pod, strict=False)
 
 
+SOLD: Final = [
+    f"{family}.{size}"
+    for family, sizes in (
+        ("c5", ("large", "xlarge", "2xlarge", "9xlarge", "18xlarge")),
+        ("m5", ("large", "xlarge", "2xlarge", "8xlarge", "16xlarge")),
+        ("m6i", ("large", "xlarge", "2xlarge", "8xlarge", "16xlarge")),
+        ("r6g", ("large", "xlarge", "2xlarge", "8xlarge", "16xlarge")),
+        ("t3", ("large", "xlarge", "2xlarge")),
+    )
+    for size in sizes
+]
+"""What the account sells unless a test says otherwise (`instanceTypes=None`: the whole region). To
+fetch and compile the 1,300 types of a region takes most of the time of a short story."""
+
+
 class ControlledCluster:
     """`settings`, `provider_options`, `port`, `seam`, `feed` may be replaced before `start`."""
 
@@ -100,7 +115,12 @@ class ControlledCluster:
     ) -> None:
         self.clock, self.began = clock, clock.now()
         self.api = InMemoryApiServer(clock)
-        stated = {"region": "us-east-1", "capacityReservations": list(reservations), **spec}
+        stated = {
+            "region": "us-east-1",
+            "instanceTypes": SOLD,
+            "capacityReservations": list(reservations),
+            **spec,
+        }
         self.account = EmulatedAwsAccount(
             Cloud(spec=CloudSpec(**stated)), clock=clock, settings=emulator
         )

@@ -144,6 +144,8 @@ class PodControl:
     def __init__(self, informers: Informers) -> None:
         self._cluster, self._pods = informers.cluster, informers.of(Pod)
         self.numbers = PodNumbers()
+        self._deleted: set[str] = set()
+        """Uids of pods that were deleted here and are not gone yet."""
         self._templates: dict[Owner, tuple[PodTemplateSpec, PodTemplate]] = {}
 
     def forget(self, owner: Owner) -> None:
@@ -226,6 +228,13 @@ class PodControl:
             )
         except (ConflictError, ObjectNotFoundError):
             return
+        self._deleted.add(pod.metadata.uid)
+
+    def has_deleted(self, pod: Pod) -> bool:
+        """Whether a pod that is gone was deleted here; asked once."""
+        is_deleted = pod.metadata.uid in self._deleted
+        self._deleted.discard(pod.metadata.uid)
+        return is_deleted
 
     def deletion_order(self, keys: list[Key]) -> list[Key]:
         """As the ReplicaSet controller: first those whose end costs least."""

@@ -6,7 +6,8 @@ cluster was loaded with them, and not made. A pod that comes or goes costs the s
 of any size.
 
 A changed template replaces all pods at once, unless the workload states a strategy. Not there:
-status (but a Job's), backoffLimit, ttlSecondsAfterFinished, Indexed jobs, progress deadlines.
+status (but a Job's), the wait before a failed pod of a Job is made anew, Indexed jobs, progress
+deadlines.
 """
 
 from typing import Any, Final
@@ -34,6 +35,7 @@ from wainwright.api.kubernetes.workloads import (
     StatefulSet,
 )
 from wainwright.api.wire import ObjectMeta
+from wainwright.cluster import Preconditions
 from wainwright.controllers.runtime import Key
 from wainwright.sim.daemon_sets import DaemonPods
 from wainwright.sim.disruption_budgets import scaled
@@ -47,6 +49,7 @@ from wainwright.sim.informers import (
     object_key,
     split_key,
 )
+from wainwright.sim.jobs import is_to_be_removed, plan_job
 from wainwright.sim.node_info import is_finished
 from wainwright.sim.owned_pods import (
     REVISION_LABEL,
@@ -139,6 +142,10 @@ class WorkloadControllers:
         if pods is not None:
             pods.drop(key, pod)
         if is_gone:
+            # As the Job controller counts: a pod that goes before it has ended has failed, unless
+            # the controller itself has deleted it.
+            if pods is not None and not is_finished(pod):
+                pods.failed += not self._control.has_deleted(pod)
             self._look_at(owner, pod, None)
             self._drop_owner(owner)
 
@@ -371,24 +378,32 @@ class WorkloadControllers:
     # Jobs
 
     async def _sync_job(self, job: Job) -> None:
-        own = self.owned_by((job.kind, key_of(job)))
+        if job.metadata.deletionTimestamp is not None:
+            return
+        now, own = self._clock.now(), self.owned_by((job.kind, key_of(job)))
+        namespace, name = split_key(key_of(job))
+        if is_to_be_removed(job, now):
+            preconditions = Preconditions(uid=job.metadata.uid)
+            await self._cluster.delete(Job, name, namespace, preconditions=preconditions)
+            return
         succeeded = max(own.succeeded, job.status.succeeded)
+        failed = max(own.failed, job.status.failed)
         active = own.active_count
-        is_complete = _is_complete(job) or _has_completed(job, succeeded, active)
-        desired = _job_parallelism(job, succeeded, active)
-        if job.metadata.deletionTimestamp is None and not is_complete and active != desired:
-            await self._scale(job, own.active_keys(), desired)
-        await self._write_job_status(job, own, succeeded, is_complete=is_complete)
+        planned = plan_job(job, succeeded=succeeded, failed=failed, active=active, now=now)
+        if active != planned.desired:
+            await self._scale(job, own.active_keys(), planned.desired)
+        await self._write_job_status(job, own, planned.finished)
+        if planned.due is not None:
+            self._worker.add_at(_work_key((job.kind, key_of(job))), planned.due)
 
     async def _write_job_status(
-        self, job: Job, own: OwnedPods, succeeded: int, *, is_complete: bool
+        self, job: Job, own: OwnedPods, finished: JobCondition | None
     ) -> None:
-        conditions = [JobCondition(type="Complete", status="True")] if is_complete else None
         status = JobStatus(
             active=own.active_count,
-            succeeded=succeeded,
+            succeeded=max(own.succeeded, job.status.succeeded),
             failed=max(own.failed, job.status.failed),
-            conditions=job.status.conditions or conditions,
+            conditions=job.status.conditions or (None if finished is None else [finished]),
         )
         if status == job.status:
             return
@@ -437,25 +452,3 @@ def rolling_limits(rolling: RollingUpdate, desired: int) -> tuple[int, int]:
 
 def _ordinal(key: Key) -> int:
     return name_order(key)[1]
-
-
-def _is_complete(job: Job) -> bool:
-    return any(
-        each.type == "Complete" and each.status == "True" for each in job.status.conditions or ()
-    )
-
-
-def _has_completed(job: Job, succeeded: int, active: int) -> bool:
-    if job.spec.completions is None:
-        return succeeded > 0 and active == 0
-    return succeeded >= job.spec.completions
-
-
-def _job_parallelism(job: Job, succeeded: int, active: int) -> int:
-    if job.spec.suspend:
-        return 0
-    parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
-    if job.spec.completions is None:
-        # A work queue: once one has succeeded, nobody is started any more.
-        return min(active, parallelism) if succeeded else parallelism
-    return max(0, min(parallelism, job.spec.completions - succeeded))

@@ -411,6 +411,76 @@ def test_an_evicted_pod_of_a_job_is_made_anew() -> None:
     on_two_nodes(story)
 
 
+def test_a_job_whose_pods_fail_too_often_has_failed() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        await cluster.apply(job(completions=3, parallelism=2, backoffLimit=1))
+        await cluster.wait(10)
+        await cluster.api.evict("sum-0", "default")
+        await cluster.wait(10)
+        assert await job_status(cluster) == (2, 0, False)
+        await cluster.api.evict(next(iter(await cluster.pods())), "default")
+        await cluster.wait(20)
+        found = await cluster.api.get(Job, "sum", "default")
+        assert [(each.type, each.reason) for each in found.status.conditions or ()] == [
+            ("Failed", "BackoffLimitExceeded")
+        ]
+        assert (found.status.failed, found.status.active) == (2, 0)
+        assert await cluster.pods() == {}
+
+    on_two_nodes(story)
+
+
+def test_a_job_may_fail_six_times_where_it_does_not_say() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        await cluster.apply(job(completions=1))
+        for _ in range(6):
+            await cluster.wait(10)
+            (name,) = await cluster.pods()
+            await cluster.api.evict(name, "default")
+        await cluster.wait(70)
+        assert await job_status(cluster) == (0, 1, True)
+
+    on_two_nodes(story)
+
+
+def test_pods_that_a_job_ends_itself_have_not_failed() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        await cluster.apply(job(completions=2, parallelism=2, backoffLimit=0))
+        for suspend in (True, False):
+            await cluster.wait(10)
+            await cluster.api.patch(Job, "sum", {"spec": {"suspend": suspend}}, "default")
+        await cluster.wait(80)
+        assert await job_status(cluster) == (0, 2, True)
+
+    on_two_nodes(story)
+
+
+def test_a_job_fails_at_its_deadline() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        await cluster.apply(job(completions=3, activeDeadlineSeconds=90))
+        await cluster.wait(100)
+        found = await cluster.api.get(Job, "sum", "default")
+        assert [(each.type, each.reason) for each in found.status.conditions or ()] == [
+            ("Failed", "DeadlineExceeded")
+        ]
+        assert (found.status.succeeded, found.status.active) == (1, 0)
+
+    on_two_nodes(story)
+
+
+def test_a_finished_job_goes_with_its_pods_when_its_time_is_over() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        await cluster.apply(job(completions=1, ttlSecondsAfterFinished=120))
+        await cluster.wait(150)
+        assert await job_status(cluster) == (0, 1, True)
+        await cluster.wait(60)
+        assert (await cluster.api.list(Job)).items == []
+        assert await cluster.pods() == {}
+        assert cluster.components.next_due is None
+
+    on_two_nodes(story)
+
+
 def test_a_suspended_job_has_no_pods() -> None:
     async def story(cluster: SimulatedCluster) -> None:
         await cluster.apply(job(parallelism=2, completions=2))

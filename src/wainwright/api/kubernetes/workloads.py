@@ -284,6 +284,9 @@ class JobSpec(KubernetesStruct, frozen=True, kw_only=True):
     parallelism: int | None = None
     completions: int | None = None
     completionMode: str | None = None
+    backoffLimit: int | None = None
+    activeDeadlineSeconds: int | None = None
+    ttlSecondsAfterFinished: int | None = None
     suspend: bool | None = None
     manualSelector: bool | None = None
     selector: LabelSelector | None = None
@@ -293,6 +296,8 @@ class JobSpec(KubernetesStruct, frozen=True, kw_only=True):
 class JobCondition(KubernetesStruct, frozen=True, kw_only=True):
     type: str = ""
     status: str = ""
+    reason: str = ""
+    lastTransitionTime: str | None = None
 
 
 class JobStatus(KubernetesStruct, frozen=True, kw_only=True):

@@ -230,7 +230,12 @@ def test_anc_6_instances_of_others_are_left_alone() -> None:
         ours = cluster.instances()
         template = await cluster.account.call("ec2", "DescribeLaunchTemplates", {})
         name = template["LaunchTemplates"][0]["LaunchTemplateName"]
-        launch = {"LaunchTemplate": {"LaunchTemplateName": name}, "MinCount": 1, "MaxCount": 1}
+        launch = {
+            "LaunchTemplate": {"LaunchTemplateName": name},
+            "InstanceType": "m5.large",
+            "MinCount": 1,
+            "MaxCount": 1,
+        }
         await cluster.account.call("ec2", "RunInstances", launch)
         assert len(instances.list_alive()) == 2
         await cluster.wait(500)

@@ -151,7 +151,7 @@ def test_a_pod_without_a_place_has_an_event_and_is_planned_again_when_that_chang
         await cluster.wait(20)
         assert len(await cluster.claims()) == 1
 
-    run_cluster(story)
+    run_cluster(story, instanceTypes=None)
 
 
 def test_an_offering_without_capacity_is_tried_again_after_three_minutes() -> None:
