@@ -19,6 +19,7 @@ WainError
     ├── InvalidObjectError           422: fields that the API server does not accept
     ├── RequestForbiddenError        400, 401, 403: refused whatever the object's state
     ├── CredentialsError             no request was made: there is nothing to make it with
+    ├── NotLeaderError               no request was made: this process does not lead
     ├── TooManyRequestsError         429: later
     │   └── EvictionBlockedError     a PodDisruptionBudget does not allow the eviction now
     └── ServerUnavailableError       5xx, or no response: the outcome may be unknown
@@ -182,6 +183,10 @@ class CredentialsError(KubernetesError):
     """There is nothing to ask an API server with: a file, a certificate or a plugin fails."""
 
     status = 401
+
+
+class NotLeaderError(KubernetesError):
+    """A write of a process that does not lead, or no longer does; it was not sent."""
 
 
 class TooManyRequestsError(KubernetesError):

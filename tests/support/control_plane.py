@@ -13,6 +13,7 @@ import socket
 import ssl
 import tempfile
 import time
+import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -325,8 +326,30 @@ class ControlPlane:
             account = "/api/v1/namespaces/default/serviceaccounts/default"
             self._wait_for("the default service account", lambda: self._has(account))
 
+    def kill_api_server(self) -> None:
+        process = self.processes[API_SERVER].child
+        process.kill()  # to end in good order it would wait for its watchers
+        process.wait()
+        self.client.close()
+        del vars(self)["client"]
+
+    def start_api_server(self, **flags: str) -> None:
+        """After `kill_api_server`: a new process at the same address, with these flags besides."""
+        more = {name.replace("_", "-"): value for name, value in flags.items()}
+        self._spawn(API_SERVER, {**self._api_server_flags(), **more})
+
+    def wait_for_api_server(self) -> None:
+        self._wait_for("the API server to be ready again", self._is_ready)
+
+    def compact_etcd(self, revision: int) -> None:
+        """Forgets everything before the revision, which is a resourceVersion."""
+        body = json.dumps({"revision": str(revision), "physical": True}).encode()
+        request = urllib.request.Request(f"{self.etcd_url}/v3/kv/compaction", body)
+        with urllib.request.urlopen(request, timeout=10) as reply:
+            assert reply.status == HTTPStatus.OK
+
     def _spawn(self, name: str, flags: Mapping[str, str]) -> None:
-        (self.folder / name).mkdir()
+        (self.folder / name).mkdir(exist_ok=True)
         log = self.folder / f"{name}.log"
         self.processes[name] = spawn(self.commands[name], flags, log=log)
 

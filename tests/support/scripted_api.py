@@ -14,7 +14,7 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 @asynccontextmanager
 async def serve(handler: Handler, trust: ssl.SSLContext | None = None) -> AsyncIterator[str]:
     """The address of a server that has this handler for every request."""
-    runner = web.ServerRunner(web.Server(handler), shutdown_timeout=0.1)
+    runner = web.ServerRunner(web.Server(handler, handler_cancellation=True), shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=trust).start()
     scheme = "http" if trust is None else "https"

@@ -26,6 +26,7 @@ from wainwright.cluster import (
     Preconditions,
     WatchEvent,
 )
+from wainwright.controllers.runtime import Backoff
 from wainwright.errors import KubernetesError, ObjectNotFoundError, ResourceVersionGoneError
 
 LOG: Final = logging.getLogger(__name__)
@@ -35,6 +36,9 @@ ObjectKey: TypeAlias = tuple[str, str]
 
 FIRST_RETRY: Final = 0.5  # seconds until a broken watch is opened again
 MAX_RETRY: Final = 30.0
+USEFUL_WATCH: Final = 5.0
+"""Seconds that a watch without a single event has to last. A server that ends every watch at once,
+or calls every version too old, would otherwise be asked again without a pause."""
 
 
 class Change(msgspec.Struct, Generic[ObjectT], frozen=True):
@@ -85,6 +89,10 @@ class _KindStore(Generic[ObjectT]):
         self.is_listed = False
         self.version = ""
         """To resume the watch from; empty where the kind has to be listed."""
+        self.events = 0
+        """How many a watch has shown, bookmarks too."""
+        self.is_version_gone = False
+        """Whether the last version was refused, and no event has come since."""
         self._removed: dict[str, None] = {}
         """uids of objects that we have removed and whose deletion no watch has shown yet."""
 
@@ -165,8 +173,15 @@ class Index(Generic[ObjectT]):
 class ClusterCache:
     """All objects of these kinds, and the writes of this process."""
 
-    def __init__(self, cluster: Cluster, clock: Clock, kinds: Collection[type[WireStruct]]) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        clock: Clock,
+        kinds: Collection[type[WireStruct]],
+        seed: int | str = 0,
+    ) -> None:
         self._cluster, self._clock = cluster, clock
+        self._backoff = Backoff(seed, first=FIRST_RETRY, most=MAX_RETRY)
         self._stores: dict[type[WireStruct], _KindStore[Any]] = {
             kind: _KindStore() for kind in kinds
         }
@@ -276,33 +291,58 @@ class ClusterCache:
                 tasks.create_task(self._follow(kind), name=f"watch {kind.__name__}")
 
     async def _follow(self, kind: type[ObjectT]) -> None:
-        store, retry = self._store(kind), FIRST_RETRY
+        """Lists, watches, resumes the watch, and lists again where its version is too old."""
+        store = self._store(kind)
         while True:
-            try:
-                if not store.version:
-                    await self._list(kind)
-                retry = FIRST_RETRY
-                await self._watch(kind)
-            except ResourceVersionGoneError:
-                store.version = ""
-            except KubernetesError as error:
-                LOG.warning("watching %s: %s; again in %.1f s", kind.__name__, error, retry)
-                await self._clock.sleep(retry)
-                retry = min(MAX_RETRY, 2 * retry)
+            began, events = self._clock.now(), store.events
+            failure = await self._list_and_watch(kind)
+            is_useful = store.events > events or self._clock.now() - began >= USEFUL_WATCH
+            if is_useful:
+                self._backoff.succeeded(kind.__name__)
+            wait = self._pause(kind, failure, is_useful)
+            if wait:
+                await self._clock.sleep(wait)
 
-    async def _list(self, kind: type[ObjectT]) -> None:
+    async def _list_and_watch(self, kind: type[WireStruct]) -> KubernetesError | None:
+        """What has ended the watch; None if it was closed, as the server does now and then."""
+        try:
+            if not self._store(kind).version:
+                await self._list(kind)
+            await self._watch(kind)
+        except KubernetesError as error:
+            return error
+        return None
+
+    def _pause(
+        self, kind: type[WireStruct], failure: KubernetesError | None, is_useful: bool
+    ) -> float:
+        """Seconds until the next attempt."""
+        store, name = self._store(kind), kind.__name__
+        if failure is None:
+            return 0.0 if is_useful else self._backoff.failed(name)
+        if isinstance(failure, ResourceVersionGoneError):
+            is_first = is_useful or not store.is_version_gone
+            store.version, store.is_version_gone = "", True
+            return 0.0 if is_first else self._backoff.failed(name)
+        wait = max(self._backoff.failed(name), getattr(failure, "retry_after", 0.0))
+        LOG.warning("watching %s: %s; again in %.1f s", name, failure, wait)
+        return wait
+
+    async def _list(self, kind: type[WireStruct]) -> None:
         listed = await self._cluster.list(kind)
         self._store(kind).replace(listed)
         if all(store.is_listed for store in self._stores.values()):
             self._listed.set()
 
-    async def _watch(self, kind: type[ObjectT]) -> None:
+    async def _watch(self, kind: type[WireStruct]) -> None:
         """Until the server ends the watch."""
         store = self._store(kind)
         async with aclosing(self._cluster.watch(kind, store.version)) as events:
             async for event in events:
                 self._take(store, event)
                 store.version = event.resource_version
+                store.events += 1
+                store.is_version_gone = False
 
     def _take(self, store: _KindStore[ObjectT], event: WatchEvent[ObjectT]) -> None:
         if event.object is None:

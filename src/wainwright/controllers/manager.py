@@ -97,7 +97,7 @@ class ControllerManager:
     def __init__(self, environment: ControllerEnvironment, settings: ControllerSettings) -> None:
         cluster, clock, metrics = environment.cluster, environment.clock, environment.metrics
         kinds = (*WATCHED_KINDS, *(BUFFER_KINDS if settings.capacity_buffer else ()))
-        self._cache = ClusterCache(cluster, clock, kinds)
+        self._cache = ClusterCache(cluster, clock, kinds, f"{environment.seed} watches")
         self._cloud = environment.make_cloud(NodeClaimLaunchLog(cluster, self._cache))
         feed = None if environment.feed is None else LearntChanges(environment.feed)
         learnt = {} if feed is None else {"learnt": feed.add}

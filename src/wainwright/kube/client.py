@@ -143,11 +143,15 @@ class KubeClient:
             total=None, sock_connect=REQUEST_SECONDS, sock_read=SILENCE_SECONDS
         )
         async with self._send("GET", resource.path(), query=query, limits=limits) as response:
+            connection = response.connection
+            transport = connection.transport if connection is not None else None
             try:
                 async for line in split_lines(response.content.iter_any()):
                     yield _decode_event(resource, kind, line)
             finally:
-                _abort(response)
+                if transport is not None:
+                    # To close it would wait until the server agrees, which may have more to say.
+                    transport.abort()
 
     def _usual_watch_seconds(self) -> int:
         return WATCH_SECONDS + int(WATCH_SECONDS * self._random.random())
@@ -278,13 +282,6 @@ class _connection_errors:  # noqa: N801 - used as a with statement, and cheaper 
         if isinstance(error, (aiohttp.ClientError, TimeoutError)):
             said = str(error) or type(error).__name__
             raise ServerUnavailableError(f"{self._url}: {said}") from error
-
-
-def _abort(response: aiohttp.ClientResponse) -> None:
-    """Ends a watch that has more to say. To close it would wait for the server to agree."""
-    connection = response.connection
-    if connection is not None and connection.transport is not None:
-        connection.transport.abort()
 
 
 def _error_of(response: aiohttp.ClientResponse, body: bytes) -> KubernetesError:

@@ -95,6 +95,9 @@ class Connections:
     async def close(self) -> None:
         for session in self._sessions:
             await session.close()
+        for _ in range(3):
+            # Sockets are closed by callbacks, which a loop that ends now would not run.
+            await asyncio.sleep(0)
 
     async def _session_for(self, credential: Credential) -> aiohttp.ClientSession:
         known = self._certificates

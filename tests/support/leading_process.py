@@ -1,0 +1,47 @@
+"""A process that wants to lead, and while it does writes its name into a ConfigMap:
+`python -m tests.support.leading_process KUBECONFIG NAME`. A signal ends it in good order.
+"""
+
+import asyncio
+import signal
+import sys
+
+from wainwright.api.kubernetes.operations import ConfigMap
+from wainwright.clock import SystemClock
+from wainwright.errors import KubernetesError
+from wainwright.kube.client import KubeClient
+from wainwright.kube.kubeconfig import load_address
+from wainwright.kube.leader_election import LeaderCluster, LeaderElection, LeaseSettings
+
+SETTINGS = LeaseSettings(
+    name="test", namespace="default", duration=4, renew_every=0.5, give_up_after=2.5
+)
+WRITE_EVERY = 0.02
+
+
+async def main(kubeconfig: str, name: str) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    address = load_address(kubeconfig=kubeconfig, environment={})
+    async with KubeClient.connect(address) as client:
+        election = LeaderElection(client, SystemClock(), SETTINGS, name)
+        cluster = LeaderCluster(client, election)
+
+        async def lead() -> None:
+            for number in range(10**9):
+                patch = {"data": {"leader": f"{name} {number}"}}
+                try:
+                    await cluster.patch(ConfigMap, "leader", patch, "default")
+                except KubernetesError as error:
+                    sys.stderr.write(f"{name}: {error}\n")
+                await asyncio.sleep(WRITE_EVERY)
+
+        await election.run(lead)
+
+
+if __name__ == "__main__":
+    try:
+        asyncio.run(main(*sys.argv[1:]))
+    except asyncio.CancelledError:
+        sys.exit(0)

@@ -1,0 +1,267 @@
+"""Leader election in virtual time: at no moment two leaders, and soon one again."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wainwright.api.kubernetes.cluster import Node
+from wainwright.api.kubernetes.operations import Lease
+from wainwright.api.wire import ObjectMeta
+from wainwright.clock import VirtualClock
+from wainwright.cluster import Cluster
+from wainwright.errors import NotLeaderError, ServerUnavailableError
+from wainwright.kube.leader_election import LeaderCluster, LeaderElection, LeaseSettings
+from wainwright.sim.api_server import InMemoryApiServer
+
+SETTINGS = LeaseSettings()
+
+
+class Network:
+    """The way of one process to the API server: it can be cut, and slow."""
+
+    def __init__(self, cluster: InMemoryApiServer) -> None:
+        self._cluster = cluster
+        self.is_cut = False
+        self.delay = 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        verb = getattr(self._cluster, name)
+
+        async def call(*arguments: Any, **options: Any) -> Any:
+            await asyncio.sleep(self.delay / 2)
+            if self.is_cut:
+                await asyncio.sleep(30)
+                raise ServerUnavailableError("no route")
+            result = await verb(*arguments, **options)
+            await asyncio.sleep(self.delay / 2)
+            return result
+
+        return call
+
+
+class Candidate:
+    """A process that wants to lead, and the times at which it did."""
+
+    def __init__(self, name: str, api: InMemoryApiServer, clock: VirtualClock) -> None:
+        self.name, self._clock = name, clock
+        self.network = Network(api)
+        cluster: Cluster = self.network
+        self.election = LeaderElection(cluster, clock, SETTINGS, name)
+        self.cluster = LeaderCluster(cluster, self.election)
+        self.spans: list[list[float]] = []
+        self.task = asyncio.create_task(self.election.run(self._lead))
+
+    async def _lead(self) -> None:
+        self.spans.append([self._clock.now(), float("inf")])
+        try:
+            await asyncio.sleep(float(10**9))
+        finally:
+            self.spans[-1][1] = self._clock.now()
+
+    async def stop(self) -> None:
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+    def kill(self) -> None:
+        """As SIGKILL: nothing is released."""
+        self.network.is_cut = True
+        self.task.cancel()
+
+
+Story = Callable[[InMemoryApiServer, VirtualClock], Coroutine[Any, Any, None]]
+
+
+def run(story: Story) -> None:
+    clock = VirtualClock()
+
+    async def main() -> None:
+        api = InMemoryApiServer(clock)
+        await story(api, clock)
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+        await asyncio.sleep(40)
+
+    try:
+        clock.run(main())
+    finally:
+        clock.close()
+
+
+def leaders(*candidates: Candidate) -> list[str]:
+    return [each.name for each in candidates if each.election.is_leader]
+
+
+def test_one_of_many_leads_and_renews() -> None:
+    async def story(api: InMemoryApiServer, clock: VirtualClock) -> None:
+        all_of_them = [Candidate(f"c{number}", api, clock) for number in range(6)]
+        await clock.sleep(100)
+        assert len(leaders(*all_of_them)) == 1
+        lease = await api.get(Lease, SETTINGS.name, SETTINGS.namespace)
+        assert lease.spec.leaseTransitions == 0
+        assert lease.spec.leaseDurationSeconds == 15
+        assert lease.spec.renewTime is not None
+        assert len(lease.spec.renewTime) == len("2026-01-01T00:00:00.000000Z")
+
+    run(story)
+
+
+def test_a_lease_that_is_released_is_taken_at_once() -> None:
+    async def story(api: InMemoryApiServer, clock: VirtualClock) -> None:
+        first = Candidate("first", api, clock)
+        await clock.sleep(1)
+        second = Candidate("second", api, clock)
+        await clock.sleep(10)
+        stopped = clock.now()
+        await first.stop()
+        await clock.sleep(5)
+        assert leaders(first, second) == ["second"]
+        assert second.spans[0][0] - stopped <= 2.5
+
+    run(story)
+
+
+def test_after_a_crash_the_lease_runs_out_first() -> None:
+    async def story(api: InMemoryApiServer, clock: VirtualClock) -> None:
+        first = Candidate("first", api, clock)
+        await clock.sleep(1)
+        second = Candidate("second", api, clock)
+        await clock.sleep(10)
+        killed = clock.now()
+        first.kill()
+        await clock.sleep(30)
+        assert second.election.is_leader
+        assert 13 <= second.spans[0][0] - killed <= 18
+
+    run(story)
+
+
+def test_who_cannot_renew_stands_by_before_another_leads() -> None:
+    async def story(api: InMemoryApiServer, clock: VirtualClock) -> None:
+        first = Candidate("first", api, clock)
+        await clock.sleep(1)
+        second = Candidate("second", api, clock)
+        await clock.sleep(20)
+        cut = clock.now()
+        first.network.is_cut = True
+        await clock.sleep(60)
+        assert first.spans[0][1] - cut <= 10
+        assert second.spans[0][0] > first.spans[0][1]
+        assert second.spans[0][0] - cut <= 18
+        first.network.is_cut = False
+        await second.stop()
+        await clock.sleep(40)
+        assert leaders(first, second) == ["first"], "it stood by, and leads again"
+
+    run(story)
+
+
+def test_an_outage_of_the_api_server_is_survived() -> None:
+    async def story(api: InMemoryApiServer, clock: VirtualClock) -> None:
+        both = [Candidate("first", api, clock), Candidate("second", api, clock)]
+        await clock.sleep(5)
+        api.stop()
+        await clock.sleep(60)
+        assert leaders(*both) == []
+        api.start()
+        await clock.sleep(20)
+        assert len(leaders(*both)) == 1
+
+    run(story)
+
+
+def test_a_short_outage_changes_nothing() -> None:
+    async def story(api: InMemoryApiServer, clock: VirtualClock) -> None:
+        first = Candidate("first", api, clock)
+        await clock.sleep(5)
+        api.stop()
+        await clock.sleep(6)
+        api.start()
+        await clock.sleep(20)
+        assert len(first.spans) == 1
+        assert first.election.is_leader
+
+    run(story)
+
+
+def test_who_was_stopped_in_the_middle_cannot_write_afterwards() -> None:
+    """SIGSTOP for a minute: time has passed, and no task of the process has run."""
+
+    async def story(api: InMemoryApiServer, clock: VirtualClock) -> None:
+        first = Candidate("first", api, clock)
+        await clock.sleep(5)
+        await first.cluster.create(Node(metadata=ObjectMeta(name="a")))
+        clock.advance(60)
+        with pytest.raises(NotLeaderError):
+            await first.cluster.create(Node(metadata=ObjectMeta(name="b")))
+        with pytest.raises(NotLeaderError):
+            await first.cluster.delete(Node, "a")
+        assert [each.metadata.name for each in (await first.cluster.list(Node)).items] == ["a"]
+
+    run(story)
+
+
+def test_what_the_leader_raises_ends_the_process() -> None:
+    async def story(api: InMemoryApiServer, clock: VirtualClock) -> None:
+        async def fail() -> None:
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            await LeaderElection(api, clock, SETTINGS, "a").run(fail)
+        lease = await api.get(Lease, SETTINGS.name, SETTINGS.namespace)
+        assert not lease.spec.holderIdentity, "and the lease is released"
+
+    run(story)
+
+
+def test_settings_that_allow_two_leaders_are_refused() -> None:
+    clock = VirtualClock()
+    with pytest.raises(ValueError, match="have to grow"):
+        LeaderElection(InMemoryApiServer(clock), clock, LeaseSettings(duration=10), "a")
+    clock.close()
+
+
+FAULTS = st.lists(
+    st.tuples(
+        st.sampled_from(["cut", "join", "slow", "fast", "stop", "kill", "new"]),
+        st.integers(0, 3),
+        st.floats(0.1, 25),
+    ),
+    max_size=15,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(FAULTS)
+def test_never_two_lead_and_in_the_end_one_does(faults: list[tuple[str, int, float]]) -> None:
+    async def story(api: InMemoryApiServer, clock: VirtualClock) -> None:
+        made = [Candidate(f"c{number}", api, clock) for number in range(3)]
+        alive = list(made)
+        for fault, number, seconds in faults:
+            await clock.sleep(seconds)
+            if fault == "new" or not alive:
+                made.append(Candidate(f"c{len(made)}", api, clock))
+                alive.append(made[-1])
+                continue
+            one = alive[number % len(alive)]
+            if fault in ("cut", "join"):
+                one.network.is_cut = fault == "cut"
+            elif fault in ("slow", "fast"):
+                one.network.delay = 6.0 if fault == "slow" else 0.0
+            else:
+                alive.remove(one)
+                await one.stop() if fault == "stop" else one.kill()
+            assert len(leaders(*made)) <= 1
+        for one in alive:
+            one.network.is_cut, one.network.delay = False, 0.0
+        await clock.sleep(60)
+        assert len(leaders(*made)) == (1 if alive else 0)
+        spans = sorted(span for each in made for span in each.spans)
+        ends = [earlier[1] <= later[0] for earlier, later in pairwise(spans)]
+        assert all(ends), spans
+
+    run(story)
