@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 export GOTOOLCHAIN = auto
 export PYTHONHASHSEED ?= random
 
-.PHONY: demo demo-plan test test-all check format bench bench-karpenter oracle oracle-disruption disruption-clusters karpenter-crds mutants faults two-processes simulated-worlds crds awscli lock clean
+.PHONY: demo demo-plan test test-all check format bench bench-karpenter oracle oracle-disruption disruption-clusters karpenter-crds mutants faults fuzz two-processes simulated-worlds crds awscli lock clean
 
 ## demo: a sale day simulated: reservations fill up, spot takes over, EC2 takes it back, and the night after
 demo: $(VENV)/.run
@@ -87,6 +87,10 @@ two-processes: $(VENV)/.dev
 ## simulated-worlds: 200 random scenarios with faults, restarts and outages, held to the laws; four minutes: WORLDS=1000
 simulated-worlds: $(VENV)/.dev
 	SIMULATED_WORLDS=$(or $(WORLDS),200) $(BIN)/python -m pytest tests/properties/test_simulated_worlds.py $(ARGS)
+
+## fuzz: random input for every command, and random calls to the emulator: SECONDS=600
+fuzz: $(VENV)/.dev
+	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60) $(ARGS)
 
 ## crds: write deploy/crds anew from the wire types
 crds: $(VENV)/.run

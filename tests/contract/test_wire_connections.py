@@ -18,7 +18,7 @@ def test_connections_are_kept_alive_and_responses_are_one_packet(served: Emulato
     where = urlsplit(served.endpoint)
     body = b"Action=DescribeAvailabilityZones&Version=2016-11-15"
     head = (
-        f"POST / HTTP/1.1\r\nHost: x\r\nAuthorization: {authorization_header('ec2')}\r\n"
+        f"POST / HTTP/1.1\r\nHost: localhost\r\nAuthorization: {authorization_header('ec2')}\r\n"
         f"Content-Type: {FORM}\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     with socket.create_connection((where.hostname or "", where.port or 0)) as connection:
@@ -176,3 +176,60 @@ def test_throttling_is_503_in_ec2_and_400_elsewhere() -> None:
             reply = wire.target("ssm", "AmazonSSM.GetParameter", "1.1", {"Name": "/none"})
         assert (reply.status, reply.json["__type"]) == (400, "ThrottlingException")
         wire.close()
+
+
+FOREIGN_HEADERS = {
+    "a page by its origin": {"Origin": "http://example.com"},
+    "a page without a name": {"Origin": "null"},
+    "a picture in a page": {"Sec-Fetch-Site": "cross-site"},
+    "a name that DNS points here": {"Host": "attacker.example"},
+    "such a name with a port": {"Host": "attacker.example:4580"},
+}
+
+
+@pytest.mark.parametrize("path", ["/", "/clusters/wain", "/_wain/state", "/_wain/change"])
+@pytest.mark.parametrize("name", FOREIGN_HEADERS)
+def test_web_pages_are_answered_at_no_door(served: EmulatorServer, name: str, path: str) -> None:
+    wire = RawConnection(served.endpoint)
+    headers = {"Authorization": authorization_header("ec2"), "Content-Type": FORM}
+    body = b"Action=DescribeSubnets&Version=2016-11-15"
+    reply = wire.send("POST", path, body, {**headers, **FOREIGN_HEADERS[name]})
+    assert reply.status == 403
+    assert b"subnet" not in reply.body
+    wire.close()
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1", "[::1]:4580"])
+def test_local_names_are_answered(served: EmulatorServer, host: str) -> None:
+    wire = RawConnection(served.endpoint)
+    assert wire.send("GET", "/_wain/account", None, {"Host": host}).status == 200
+    wire.close()
+
+
+MALFORMED = {
+    "no HTTP": b"\x16\x03\x01 hello\r\n\r\n",
+    "a header without a name": b"GET / HTTP/1.1\r\n: x\r\n\r\n",
+    "a length that is no number": b"POST / HTTP/1.1\r\nContent-Length: x\r\n\r\n",
+    "compressed data that is none": (
+        b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: gzip\r\n"
+        b"Content-Length: 5\r\n\r\nabcde"
+    ),
+    "a chunk that is none": (
+        b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"
+    ),
+    "a line that never ends": b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_what_is_no_request_gets_an_error_in_the_shape_of_aws(
+    served: EmulatorServer, name: str
+) -> None:
+    where = urlsplit(served.endpoint)
+    with socket.create_connection((where.hostname or "", where.port or 0)) as connection:
+        connection.settimeout(30)
+        connection.sendall(MALFORMED[name])
+        reply = connection.recv(2**16)
+    status = reply.split(b" ", 2)[1]
+    assert 400 <= int(status) < 500, reply
+    assert b"<Code>MalformedHttpRequest</Code>" in reply

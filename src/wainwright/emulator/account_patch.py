@@ -66,7 +66,7 @@ class InterruptionKind(StrEnum):
 class InterruptionRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     instance: str
     kind: InterruptionKind
-    seconds: Annotated[float, msgspec.Meta(ge=0)] = 120.0
+    seconds: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 120.0
     """From the warning to the termination, or until a scheduled event begins."""
 
 

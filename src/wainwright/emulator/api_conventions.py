@@ -6,6 +6,7 @@ validates the request first (a launch template that does not exist, say) lists t
 `dry_runs`, and its handler raises `dry_run_error` after validation.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -77,6 +78,18 @@ def parse_int(params: Mapping[str, Any], name: str, *, default: int, error_code:
         raise AwsError(
             error_code, f"Value {value!r} for parameter {name} is not a whole number."
         ) from None
+
+
+def parse_price(value: Any, name: str) -> float:
+    """A price that a request states as text."""
+    try:
+        price = float(value)
+    except (TypeError, ValueError):
+        price = math.nan
+    if not math.isfinite(price) or price < 0:
+        message = f"Value ({value}) for parameter {name} is invalid. Expecting a price."
+        raise AwsError("InvalidParameterValue", message)
+    return price
 
 
 def dry_run_error() -> AwsError:

@@ -271,4 +271,5 @@ def _decode_offset(token: Any) -> int | None:
         word, _, number = urlsafe_b64decode(str(token).encode()).decode().partition(" ")
     except (binascii.Error, UnicodeError):
         return None
-    return int(number) if word == "from" and number.isdecimal() else None
+    is_offset = word == "from" and number.isdecimal() and len(number) <= 18
+    return int(number) if is_offset else None

@@ -26,6 +26,8 @@ from wainwright.errors import AwsError, InvalidInputError
 Probability = Annotated[float, Meta(ge=0, le=1)]
 PositiveCount = Annotated[int, Meta(ge=1)]
 NonEmptyText = Annotated[str, Meta(min_length=1)]
+ErrorCode = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]+\Z")]
+"""It goes into a header."""
 CONNECTION_CLOSED: Final = "ConnectionClosed"
 
 
@@ -71,13 +73,17 @@ class FaultRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     start: float | None = None
     end: float | None = None
     """Seconds since 1970; the start is inside the window, the end is not."""
-    code: NonEmptyText = CONNECTION_CLOSED
+    code: ErrorCode = CONNECTION_CLOSED
     message: str = "This call fails because a fault rule says so."
     status: Annotated[int, Meta(ge=0, le=599)] | None = None
-    """HTTP status; 400 by default, or 0 (no response) for a lost response."""
+    """HTTP status, 400 or more; 400 by default, or 0 (no response) for a lost response."""
     when: FaultTiming = FaultTiming.BEFORE
     answer: AnswerFault | None = None
     """Instead of an error."""
+
+    def __post_init__(self) -> None:
+        if self.status is not None and 0 < self.status < 400:
+            raise ValueError("`status` of a failure is 0, or from 400 to 599")
 
     def error(self) -> AwsError:
         status = self.status

@@ -147,17 +147,23 @@ def _requirement(key: str, *values: str) -> JsonObject:
 
 def fill_built_in_pool(value: JsonObject) -> JsonObject | None:
     """The built-in pool, where a NodePool has its name and class and no requirements of its own."""
-    name = (value.get("metadata") or {}).get("name")
-    if name not in BUILT_IN_ARCHITECTURES:
+    name = _mapping(value, "metadata").get("name")
+    if not isinstance(name, str) or name not in BUILT_IN_ARCHITECTURES:
         return None
-    spec = value.get("spec") or {}
-    template_spec = (spec.get("template") or {}).get("spec") or {}
-    reference = template_spec.get("nodeClassRef") or {}
+    spec = _mapping(value, "spec")
+    template_spec = _mapping(_mapping(spec, "template"), "spec")
+    reference = _mapping(template_spec, "nodeClassRef")
     ours = reference.get("group") == AUTO_MODE_GROUP and reference.get("kind") == AUTO_MODE_KIND
     if not ours or template_spec.get("requirements"):
         return None
     built_in = built_in_pool(name)["spec"]
     filled = {**built_in["template"]["spec"], **template_spec}
     filled["requirements"] = built_in["template"]["spec"]["requirements"]
-    template = {**(spec.get("template") or {}), "spec": filled}
+    template = {**_mapping(spec, "template"), "spec": filled}
     return {**value, "spec": {**spec, "template": template}}
+
+
+def _mapping(value: JsonObject, key: str) -> JsonObject:
+    """The mapping under the key; an empty one in place of anything else, which is an error."""
+    inner = value.get(key)
+    return inner if isinstance(inner, dict) else {}

@@ -333,9 +333,10 @@ def validate_object(
 
 def _metadata_errors(kind: KnownKind, value: dict[str, Any]) -> Iterator[FieldError]:
     given = value.get("metadata")
-    if kind.family is KindFamily.OFFLINE and not given:
+    given = {} if given is None else given
+    if kind.family is KindFamily.OFFLINE and given == {}:
         return
-    for field_error in metadata_validation.validate_metadata(given or {}, namespaced=False):
+    for field_error in metadata_validation.validate_metadata(given, namespaced=False):
         yield msgspec.structs.replace(field_error, path=("metadata", *field_error.path))
 
 

@@ -224,9 +224,16 @@ def _number_errors(value: float, schema: Schema, path: FieldPath) -> Iterator[Fi
     if not low <= value <= high:
         yield invalid_value(path, value, _range_text(low, high))
         return
-    limits = {"int32": INT32_RANGE, "int64": INT64_RANGE}.get(schema.get("format", ""))
-    if limits is not None and not limits[0] <= value <= limits[1]:
-        yield invalid_value(path, value, f"a number that fits into {schema['format'][3:]} bits")
+    if schema.get("type") != "integer":
+        return
+    limits = _integer_range(schema)
+    if not limits[0] <= value <= limits[1]:
+        bits = 32 if limits == INT32_RANGE else 64
+        yield invalid_value(path, value, f"a number that fits into {bits} bits")
+
+
+def _integer_range(schema: Schema) -> tuple[int, int]:
+    return INT32_RANGE if schema.get("format") == "int32" else INT64_RANGE
 
 
 def _range_text(low: float, high: float) -> str:
@@ -256,12 +263,13 @@ PROPERTY_BOUNDS: Final = ("minProperties", "maxProperties")
 def _duplicate_errors(
     value: list[Any], keys: list[str] | None, path: FieldPath
 ) -> Iterator[FieldError]:
-    seen: list[Any] = []
+    seen: set[bytes] = set()
     for index, item in enumerate(value):
-        mark = [item.get(key) for key in keys] if keys and isinstance(item, dict) else item
+        marks = [item.get(key) for key in keys] if keys and isinstance(item, dict) else item
+        mark = msgspec.json.encode(marks, order="sorted")  # lists cannot be in a set
         if mark in seen:
             yield invalid_value((*path, index), item, "an entry that is not there yet")
-        seen.append(mark)
+        seen.add(mark)
 
 
 def _nested_errors(value: Any, schema: Schema, path: FieldPath, old: Any) -> Iterator[FieldError]:
@@ -399,12 +407,9 @@ def _string_type(schema: Schema) -> Any:
 
 
 def _integer_type(schema: Schema) -> Any:
-    low, high = {"int32": INT32_RANGE, "int64": INT64_RANGE}.get(
-        schema.get("format", ""), (None, None)
-    )
-    least = [bound for bound in (schema.get("minimum"), low) if bound is not None]
-    most = [bound for bound in (schema.get("maximum"), high) if bound is not None]
-    return Annotated[int, msgspec.Meta(ge=max(least, default=None), le=min(most, default=None))]
+    low, high = _integer_range(schema)
+    least, most = max(schema.get("minimum", low), low), min(schema.get("maximum", high), high)
+    return Annotated[int, msgspec.Meta(ge=least, le=most)]
 
 
 def _number_type(schema: Schema) -> Any:

@@ -14,6 +14,7 @@ from wainwright.emulator.api_conventions import (
     LAUNCH_TEMPLATE,
     ClientTokens,
     IdempotentResponse,
+    parse_int,
     to_datetime,
 )
 from wainwright.emulator.context import AccountContext, OperationHandler, Params, Response
@@ -228,8 +229,11 @@ class LaunchTemplates:
             if requested
             else template.versions
         )
-        low, high = int(params.get("MinVersion") or 1), params.get("MaxVersion")
-        rows = [row for row in rows if low <= row.number <= int(high or row.number)]
+        low, high = (
+            parse_int(params, name, default=default, error_code="InvalidParameterValue")
+            for name, default in (("MinVersion", 1), ("MaxVersion", template.latest))
+        )
+        rows = [row for row in rows if low <= row.number <= high]
         rows = sorted(rows, key=lambda row: -row.number)
         rows = apply_filters(rows, params.get("Filters"), TEMPLATE_VERSION_FILTERS)
         page, token = paginate(rows, params, maximum=MAX_RESULTS, minimum=1, all_by_default=False)

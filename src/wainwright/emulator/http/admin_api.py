@@ -6,6 +6,7 @@ GET  /_wain/log       the latest requests; ?count=N for fewer
 POST /_wain/change    a patch, in the fields of the Cloud kind and a few more (see `account_patch`)
 """
 
+import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -163,11 +164,13 @@ def _fault_summary(emulated_account: EmulatedAwsAccount) -> dict[str, Any]:
 
 
 ADMIN_PREFIX: Final = "/_wain/"
+COUNT_PATTERN: Final = re.compile("[0-9]{1,9}")
+MAX_SHOWN_TEXT: Final = 40
 JSON_CONTENT_TYPE: Final = "application/json"
 
 
 class AdminApi:
-    """Handles admin requests; rejects those with an Origin, which any web page could send."""
+    """Handles admin requests; which of them come from a web page is the server's to tell."""
 
     def __init__(
         self,
@@ -190,17 +193,14 @@ class AdminApi:
     def handle(self, request: HttpRequest) -> HttpResponse:
         name = request.path.removeprefix(ADMIN_PREFIX).rstrip("/")
         method = self._paths.get((request.method, name))
-        if "Origin" in request.headers:
-            return _error_response(403, "web pages may not ask here")
         if method is None:
             paths = ", ".join(f"{verb} {ADMIN_PREFIX}{path}" for verb, path in self._paths)
-            return _error_response(404, f"there is no {request.method} {request.path}", paths)
+            return error_response(404, f"there is no {request.method} {request.path}", paths)
         try:
-            return HttpResponse(
-                200, msgspec.json.encode(method(request)), {"Content-Type": JSON_CONTENT_TYPE}
-            )
+            body = msgspec.json.encode(method(request))
         except WainError as error:
-            return _error_response(400, error.message, error.hint)
+            return error_response(400, error.message, error.hint)
+        return HttpResponse(200, body, {"Content-Type": JSON_CONTENT_TYPE})
 
     def _account(self, _: HttpRequest) -> Any:
         return connection_info(self._emulated_account, self._endpoint)
@@ -210,14 +210,14 @@ class AdminApi:
 
     def _log(self, request: HttpRequest) -> Any:
         count = dict(request.arguments).get("count")
-        if count is not None and not count.isdigit():
-            raise WainError(f"count: {count!r} is no number")
+        if count is not None and COUNT_PATTERN.fullmatch(count) is None:
+            raise WainError(f"count: {count[:MAX_SHOWN_TEXT]!r} is no number")
         return list(self._request_log.latest(None if count is None else int(count)))
 
     def _change(self, request: HttpRequest) -> Any:
         try:
             patch = msgspec.json.decode(request.body)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise WainError(f"the change is no JSON: {error}") from None
         if not isinstance(patch, dict):
             raise WainError(f"the change is no object, but {type(patch).__name__}")
@@ -229,6 +229,7 @@ class AdminApi:
         return account_summary(self._emulated_account)
 
 
-def _error_response(status: int, message: str, hint: str = "") -> HttpResponse:
+def error_response(status: int, message: str, hint: str = "") -> HttpResponse:
+    """An error in the shape of the admin API."""
     body = msgspec.json.encode({"error": message, "hint": hint})
     return HttpResponse(status, body, {"Content-Type": JSON_CONTENT_TYPE})

@@ -270,7 +270,7 @@ def parse_json_body(body: bytes) -> Mapping[str, Any]:
     """The JSON object of a body; an empty body is an empty object."""
     try:
         document = msgspec.json.decode(body or b"{}")
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise ParameterError(ParameterErrorKind.VALUE, "something else", "JSON").nested_in(
             "request"
         ) from None

@@ -7,20 +7,21 @@ start, written soon after changes and at the end.
 
 import asyncio
 import logging
-import os
 import re
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from random import Random
+from tempfile import mkstemp
 from typing import Any, Final
 from urllib.parse import unquote
 from uuid import UUID
 
 import msgspec
-from aiohttp import web
+from aiohttp import ClientError, web
+from aiohttp.web_protocol import RequestHandler
 from botocore.exceptions import DataNotFoundError, UnknownServiceError
 from botocore.loaders import Loader
 from botocore.model import ServiceModel
@@ -30,7 +31,13 @@ from wainwright.emulator import saved_state
 from wainwright.emulator.context import Params, Response
 from wainwright.emulator.emulated_account import EmulatedAwsAccount
 from wainwright.emulator.http import protocols
-from wainwright.emulator.http.admin_api import ADMIN_PREFIX, AdminApi, RequestLog, RequestLogEntry
+from wainwright.emulator.http.admin_api import (
+    ADMIN_PREFIX,
+    AdminApi,
+    RequestLog,
+    RequestLogEntry,
+    error_response,
+)
 from wainwright.emulator.http.protocols import (
     HttpRequest,
     HttpResponse,
@@ -107,6 +114,10 @@ class UnknownServiceProtocol:
 MISSING_SIGNATURE: Final = AwsError(
     "MissingAuthenticationToken", "Request is missing its signature", 403
 )
+FOREIGN_REQUEST: Final = AwsError(
+    "AccessDenied", "Web pages, and requests under another name, are not answered here", 403
+)
+MALFORMED_REQUEST: Final = AwsError("MalformedHttpRequest", "The request cannot be read", 400)
 REQUEST_TOO_LARGE: Final = AwsError("RequestEntityTooLarge", "The request is too large", 413)
 INTERNAL_ERROR: Final = AwsError("InternalError", "An internal error has occurred", 500)
 
@@ -142,11 +153,9 @@ class RequestRouter:
         self._log_request(routed, begin, response, error)
         return response
 
-    def too_large_response(self, request: HttpRequest) -> HttpResponse:
-        """The response to a request whose body is not read."""
-        return UnknownServiceProtocol(REQUEST_TOO_LARGE, request).error_response(
-            REQUEST_TOO_LARGE, self._request_id()
-        )
+    def rejection(self, request: HttpRequest, error: AwsError) -> HttpResponse:
+        """The response to a request that no service sees."""
+        return UnknownServiceProtocol(error, request).error_response(error, self._request_id())
 
     def _request_id(self) -> str:
         return str(UUID(int=self._random.getrandbits(128), version=4))
@@ -253,15 +262,31 @@ class StateFile:
                 LOG.error("%s", error.message)  # retried after the next change
 
     def write(self) -> None:
-        temporary = self._file.with_name(f"{self._file.name}.{os.getpid()}.new")
         try:
-            temporary.write_bytes(self._emulated_account.save())
-            temporary.replace(self._file)
+            replace_file(self._file, self._emulated_account.save())
         except OSError as error:
             raise InvalidInputError(f"{self._file} cannot be written: {error.strerror}") from None
 
 
+def replace_file(file: Path, data: bytes) -> None:
+    """Writes beside the file under a name that nobody can have prepared, then renames.
+
+    With a name that can be guessed, in a folder that others may write to, a link prepared there
+    would have any file of the user overwritten. `mkstemp` opens with O_EXCL, readable by us only.
+    """
+    descriptor, temporary = mkstemp(prefix=f".{file.name}.", suffix=".new", dir=file.parent)
+    try:
+        with open(descriptor, "wb") as opened:  # noqa: PTH123  # a descriptor has no path
+            opened.write(data)
+        Path(temporary).replace(file)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
 LOOPBACK: Final = "127.0.0.1"
+LOCAL_HOSTS: Final = frozenset({LOOPBACK, "localhost", "[::1]"})
+SAME_SITE: Final = frozenset({"", "none"})
 SERVED_SERVICES: Final = ("ec2", "iam", "eks", "ssm", "pricing", "sqs")
 MAX_BODY_BYTES: Final = 16 * 2**20  # the largest body seen from a client has 60 kB
 MAX_LINE_BYTES: Final = 64 * 2**10  # a GET request has its parameters in the URL
@@ -288,6 +313,47 @@ def listen(port: int) -> socket.socket:
 def endpoint_url(sock: socket.socket) -> str:
     host, port = sock.getsockname()
     return f"http://{host}:{port}"
+
+
+def is_foreign(headers: Mapping[str, str]) -> bool:
+    """Whether a web page may have sent the request.
+
+    Browsers name the page in Origin, or tell by Sec-Fetch-Site that there is one; no AWS client
+    sends either. A name that somebody's DNS points at the loopback interface is in Host.
+    """
+    host = re.sub(r":[0-9]+$", "", headers.get("Host", LOOPBACK))
+    is_page = "Origin" in headers or headers.get("Sec-Fetch-Site", "") not in SAME_SITE
+    return is_page or host.lower() not in LOCAL_HOSTS
+
+
+class _RequestHandler(RequestHandler):
+    """Bytes that are no HTTP get a response in the shape of AWS, too, not a page of aiohttp's."""
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,  # noqa: ARG002
+    ) -> web.StreamResponse:
+        error = MALFORMED_REQUEST
+        if status >= 500:
+            LOG.error("a request failed", exc_info=exc)
+            error = INTERNAL_ERROR
+        if request.writer.output_size > 0:
+            raise ConnectionError("part of the response has been sent")
+        response = _to_web(protocols.query_error(error, ""))
+        response.force_close()
+        return response
+
+
+class _Server(web.Server):
+    def __call__(self) -> RequestHandler:
+        return _RequestHandler(self, loop=self._loop, **self._kwargs)
+
+
+def _to_web(response: HttpResponse) -> web.Response:
+    return web.Response(status=response.status, body=response.body, headers=response.headers)
 
 
 class EmulatorHttpServer:
@@ -319,7 +385,7 @@ class EmulatorHttpServer:
         """Serves until the block ends. A state file is written before and after."""
         if self._file is not None:
             self._file.write()
-        server = web.Server(
+        server = _Server(
             self._handle,
             # A long poll whose client has disconnected must not receive messages.
             handler_cancellation=True,
@@ -356,21 +422,29 @@ class EmulatorHttpServer:
             if request.transport is not None:
                 request.transport.close()
             return web.Response()  # the connection is closed: not sent
-        return web.Response(status=response.status, body=response.body, headers=response.headers)
+        return _to_web(response)
 
     async def _respond(self, request: web.BaseRequest) -> HttpResponse | None:
         address, headers = request.rel_url, request.headers
         path, query = address.raw_path, address.raw_query_string
+        incoming = HttpRequest(request.method, path, query, headers, b"")
+        if is_foreign(headers):
+            return self._reject(incoming, FOREIGN_REQUEST)
         try:
             body = await request.read()
         except web.HTTPRequestEntityTooLarge:
-            return self._router.too_large_response(
-                HttpRequest(request.method, path, query, headers, b"")
-            )
+            return self._reject(incoming, REQUEST_TOO_LARGE)
+        except (ClientError, web.HTTPException, web.RequestPayloadError):
+            return self._reject(incoming, MALFORMED_REQUEST)
         incoming = HttpRequest(request.method, path, query, headers, body)
         if path.startswith(ADMIN_PREFIX):
             return self._admin_api.handle(incoming)
         return await self._router.handle(incoming)
+
+    def _reject(self, request: HttpRequest, error: AwsError) -> HttpResponse:
+        if request.path.startswith(ADMIN_PREFIX):
+            return error_response(error.status, error.text)
+        return self._router.rejection(request, error)
 
 
 def _make_request(

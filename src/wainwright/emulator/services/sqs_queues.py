@@ -111,7 +111,7 @@ def parse_queue_attributes(attributes: Mapping[str, Any] | None) -> dict[str, st
 def _parse_number_attribute(name: str, value: Any) -> int:
     _, minimum, maximum = NUMBER_ATTRIBUTES[name]
     text = str(value)
-    if not text.isdecimal() or not minimum <= int(text) <= maximum:
+    if not text.isdecimal() or len(text) > 18 or not minimum <= int(text) <= maximum:
         raise AwsError("InvalidAttributeValue", f"Invalid value for the parameter {name}.")
     return int(text)
 

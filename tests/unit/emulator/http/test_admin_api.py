@@ -110,14 +110,45 @@ def test_the_log_has_the_latest_requests() -> None:
     assert requests.admin("GET", "log?count=few")[0] == 400
 
 
-def test_unknown_paths_and_web_pages_are_rejected() -> None:
+def test_unknown_paths_are_rejected() -> None:
     requests = RequestSender()
     status, content = requests.admin("GET", "nothing")
     assert status == 404
     assert "POST /_wain/change" in content["hint"]
     assert requests.admin("GET", "change")[0] == 404
-    status, _ = requests.admin("POST", "change", {"faults": []}, Origin="http://example.com")
-    assert status == 403
+    assert requests.changes == 0
+
+
+@pytest.mark.parametrize("count", ["x", "-1", "²", "9" * 5000])
+def test_a_count_that_is_no_number_is_rejected(count: str) -> None:
+    status, content = RequestSender().admin("GET", f"log?count={count}")
+    assert status == 400
+    assert len(content["error"]) < 100
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'"\xff"', b"{"])
+def test_a_change_that_is_no_json_is_rejected(body: bytes) -> None:
+    status, content = RequestSender().admin("POST", "change", body)
+    assert status == 400
+    assert "the change is no JSON" in content["error"]
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        {"faults": [{"status": 204}]},
+        {"faults": [{"status": 600}]},
+        {"faults": [{"code": "a\r\nX-Header: b"}]},
+        {"quota": {"fleets": -1}},
+        {"quota": {"spot": {"standard": -1}}},
+        {"pace": {"boot": {"median": -1}}},
+        {"pace": {"boot": {"median": 1, "spread": 1e300}}},
+        {"pace": {"duds": 2}},
+    ],
+)
+def test_numbers_are_checked_when_they_are_set(patch: dict[str, Any]) -> None:
+    requests = RequestSender()
+    assert requests.admin("POST", "change", patch)[0] == 400
     assert requests.changes == 0
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,17 @@ def test_a_folder_as_state_file_is_an_error(tmp_path: Path) -> None:
         resume_account(tmp_path, clock=ManualClock(), queue_base=BASE)
     with pytest.raises(InvalidInputError, match="cannot be written"):
         StateFile(tmp_path / "none" / "x", EmulatedAwsAccount(clock=ManualClock())).write()
+
+
+def test_a_link_prepared_beside_the_state_file_is_not_followed(tmp_path: Path) -> None:
+    """In a folder that others may write to: its name must not be one that can be guessed."""
+    other, file = tmp_path / "other", tmp_path / "state.json"
+    other.write_text("precious")
+    (tmp_path / f"state.json.{os.getpid()}.new").symlink_to(other)
+    StateFile(file, EmulatedAwsAccount(clock=ManualClock())).write()
+    assert other.read_text() == "precious"
+    assert not file.is_symlink()
+    assert file.stat().st_mode & 0o077 == 0
 
 
 def test_changes_are_written_together_after_a_pause(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from wainwright.emulator.api_conventions import parse_price
 from wainwright.emulator.context import Params, Response
 from wainwright.emulator.ec2.capacity_reservations.reservation_capacity import (
     parse_reservation_specification,
@@ -231,7 +232,7 @@ class FleetOverride(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def max_price(self) -> float | None:
         max_price = self.params.get("MaxPrice") or self.fleet_template.max_price
-        return None if max_price is None else float(max_price)
+        return None if max_price is None else parse_price(max_price, "maxPrice")
 
     def data(self) -> dict[str, Any]:
         """The launch parameters: the template, with the fields of the override over it."""

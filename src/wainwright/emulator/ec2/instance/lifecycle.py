@@ -5,7 +5,7 @@ hour removed.
 from collections.abc import Callable, Iterable
 from math import exp
 from random import Random
-from typing import Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 
@@ -119,11 +119,15 @@ StateChangeListener: TypeAlias = Callable[[Instance, str], None]
 """Called with an instance whose state has changed, and its previous state; "" for a new one."""
 
 
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+
+
 class DelayDistribution(msgspec.Struct, frozen=True, kw_only=True):
     """A duration: log-normal around its median; constant without spread."""
 
-    median: float = 0.0
-    spread: float = 0.0
+    median: Seconds = 0.0
+    spread: Annotated[float, msgspec.Meta(ge=0, le=10)] = 0.0
     """Standard deviation of the logarithm."""
 
     def draw(self, random: Random) -> float:
@@ -141,9 +145,9 @@ class InstanceTimings(msgspec.Struct, frozen=True, kw_only=True):
         default=DelayDistribution(), name="invisible"
     )
     """How long the API does not find a new instance."""
-    retention_seconds: float = msgspec.field(default=3600.0, name="remembered")
+    retention_seconds: Seconds = msgspec.field(default=3600.0, name="remembered")
     """How long a terminated instance is still described."""
-    never_join_rate: float = msgspec.field(default=0.0, name="duds")
+    never_join_rate: Share = msgspec.field(default=0.0, name="duds")
     """The share of instances that never join their cluster."""
 
 

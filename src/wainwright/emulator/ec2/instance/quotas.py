@@ -1,7 +1,7 @@
 """vCPU quotas of the account, per group of instance families and purchase option."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -44,9 +44,9 @@ QUOTA_GROUPS: Final = {
 class QuotaLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """vCPUs per group (standard, g, p, …); a group that is not listed has no limit."""
 
-    onDemand: dict[str, int] = {}
-    spot: dict[str, int] = {}
-    fleets: int | None = None
+    onDemand: dict[str, Annotated[int, msgspec.Meta(ge=0)]] = {}
+    spot: dict[str, Annotated[int, msgspec.Meta(ge=0)]] = {}
+    fleets: Annotated[int, msgspec.Meta(ge=0)] | None = None
     """How many fleets may have instances at a time."""
     spotRole: bool = True
     """Whether callers may create the service-linked role that spot launches need."""

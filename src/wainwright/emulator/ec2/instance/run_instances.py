@@ -11,6 +11,7 @@ from wainwright.emulator.api_conventions import (
     IdempotentResponse,
     check_client_token,
     dry_run_error,
+    parse_price,
 )
 from wainwright.emulator.context import OperationHandler, Params, Response
 from wainwright.emulator.ec2 import tags
@@ -157,7 +158,7 @@ def _parse_market_options(options: Mapping[str, Any]) -> tuple[str, float | None
             "InvalidParameterValue", f"Value ({market_type}) for parameter marketType is invalid."
         )
     price = (options.get("SpotOptions") or {}).get("MaxPrice")
-    return market_type, None if price is None else float(price)
+    return market_type, None if price is None else parse_price(price, "maxPrice")
 
 
 def _merge_template(template: Mapping[str, Any], request: Mapping[str, Any]) -> dict[str, Any]:
