@@ -1,5 +1,6 @@
 """What a user may set about the controllers; defaults are those of Karpenter."""
 
+import logging
 from enum import StrEnum
 from typing import Final
 
@@ -8,6 +9,8 @@ import msgspec
 from wainwright.core.disruption.commands import DEFAULT_DISRUPTION_OPTIONS, DisruptionOptions
 from wainwright.model.plan import DEFAULT_PLAN_OPTIONS, PlanOptions
 from wainwright.model.snapshot import Pool
+
+LOG: Final = logging.getLogger(__name__)
 
 BATCH_IDLE_SECONDS: Final = 1.0
 BATCH_MAX_SECONDS: Final = 10.0
@@ -25,6 +28,23 @@ class Pause(StrEnum):
     DISRUPTION = "disruption"
     PROVISIONING = "provisioning"
     ALL = "all"
+
+
+class PauseSwitch:
+    """A pause of all NodePools that people set and lift while the controllers run."""
+
+    def __init__(self) -> None:
+        self.value: Pause | None = None
+
+    def set(self, text: str | None) -> None:
+        """Whatever is no pause lifts it: a typo must not stop a cluster for good."""
+        known = {each.value: each for each in Pause}
+        value = known.get(text or "")
+        if text and value is None:
+            LOG.warning("pause: %r is none of %s", text, ", ".join(known))
+        if value is not self.value:
+            LOG.info("paused: %s", value.value if value is not None else "nothing")
+        self.value = value
 
 
 class BreakerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +80,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The feature gate PodDeletionCostManagement."""
     pause: Pause | None = None
     """What is paused in all NodePools."""
+    switch: PauseSwitch = msgspec.field(default_factory=PauseSwitch)
     breaker: BreakerSettings = BreakerSettings()
     capacity_buffer: bool = False
     """The feature gate CapacityBuffer."""
@@ -71,7 +92,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def pauses(self, pool: Pool, what: Pause) -> bool:
         """Whether these settings or the annotation of the NodePool say so."""
-        stated = (self.pause, pool.annotations.get(PAUSE_ANNOTATION))
+        stated = (self.pause, self.switch.value, pool.annotations.get(PAUSE_ANNOTATION))
         return any(each in (what, Pause.ALL) for each in stated)
 
     @property

@@ -5,17 +5,22 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Coroutine, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
 from fractions import Fraction
 from random import Random
 from secrets import token_hex
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
-from wainwright.api.catalog_documents import Cloud
-from wainwright.api.kubernetes.operations import Lease
+from wainwright.api.api_resources import resource_of
+from wainwright.api.catalog_documents import Cloud, InstanceType, NodeOverlay
+from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
+from wainwright.api.karpenter.nodeclaim import NodeClaim
+from wainwright.api.karpenter.nodepool import NodePool
+from wainwright.api.kubernetes.operations import ConfigMap, Lease
+from wainwright.api.wire import WireStruct
 from wainwright.aws.api.boto import BotoSeam
 from wainwright.aws.api.middleware import with_middleware
 from wainwright.aws.api.services import Seam
@@ -26,18 +31,24 @@ from wainwright.clock import Clock, SystemClock
 from wainwright.cloud import CloudProvider, LaunchLog
 from wainwright.cluster import Cluster
 from wainwright.controllers.manager import ControllerEnvironment, ControllerManager
-from wainwright.controllers.settings import ControllerSettings
-from wainwright.errors import InvalidInputError, KubernetesError, WainError
+from wainwright.controllers.settings import PauseSwitch
+from wainwright.errors import (
+    InvalidInputError,
+    KubernetesError,
+    ObjectNotFoundError,
+    WainError,
+)
 from wainwright.kube.client import KubeClient
 from wainwright.kube.connections import RequestLimit
 from wainwright.kube.kubeconfig import load_address
+from wainwright.kube.leader_election import LeaderCluster, LeaderElection, LeaseSettings
 from wainwright.metrics import MetricsRegistry
 from wainwright.model.plan import ClusterLimits
 from wainwright.operator.emulated_cloud import EmulatedCloud, EmulatedCloudOptions
 from wainwright.operator.endpoints import EVERYWHERE, LOOPBACK, EndpointOptions, serve_endpoints
 from wainwright.operator.settings import OperatorSettings
-from wainwright.sim.default_processes import disruption_options, plan_options
-from wainwright.sim.scenario import SimulationSettings
+from wainwright.sim.default_processes import controller_settings
+from wainwright.sim.scenario import DisruptionBreaker, SimulationSettings
 from wainwright.translate.object_metadata import parse_timestamp
 
 LOG: Final = logging.getLogger(__name__)
@@ -48,6 +59,12 @@ KARPENTER_LEASE: Final = "karpenter-leader-election"
 STOP_SECONDS: Final = 8.0
 """From the signal to the end, what is in work included; people do not wait for longer."""
 NO_LIMITS: Final = ClusterLimits()
+OUTSIDE_NAMESPACE: Final = "kube-system"
+"""Of the lease and the settings, where the process runs outside a pod."""
+SETTINGS_NAME: Final = "wainwright-settings"
+PAUSE_POLL: Final = 0.8
+"""Seconds: a pause acts within one."""
+CUSTOM_KINDS: Final = (NodePool, NodeClaim, EC2NodeClass, NodeOverlay, InstanceType)
 
 
 class CannotStartError(WainError):
@@ -108,102 +125,150 @@ class EmulatedSeam:
         await self._cloud.run()
 
 
+ConnectCloud: TypeAlias = Callable[[Cluster], Awaitable[ConnectedCloud]]
+
+
 class Operator:
-    """The controllers of this process."""
+    """This process: it stands by until it leads, and then runs the controllers."""
 
     def __init__(
         self,
         cluster: Cluster,
-        cloud: ConnectedCloud,
+        connect_cloud: ConnectCloud,
         settings: OperatorSettings,
         *,
         clock: Clock,
+        namespace: str,
         cluster_limits: ClusterLimits = NO_LIMITS,
     ) -> None:
-        self._cloud, self._settings, self._clock = cloud, settings, clock
+        self._cluster, self._connect_cloud, self._clock = cluster, connect_cloud, clock
+        self._settings, self._namespace = settings, namespace
         self._identity = f"{socket.gethostname()}_{token_hex(8)}"
         self.metrics = MetricsRegistry()
-        environment = ControllerEnvironment(
-            cluster=cluster,
-            make_cloud=self._make_cloud,
-            clock=clock,
-            metrics=self.metrics,
-            seed=self._identity,
+        self._pause = PauseSwitch()
+        self._controller_settings = msgspec.structs.replace(
+            controller_settings(loop_settings(settings, cluster_limits)), switch=self._pause
         )
-        self._manager = ControllerManager(
-            environment, controller_settings(settings, cluster_limits)
-        )
+        self._stop = asyncio.Event()
+        self._manager: ControllerManager | None = None
 
     @property
     def is_ready(self) -> bool:
-        return self._manager.is_synced
+        """A process that stands by is ready to take over."""
+        return self._manager is None or self._manager.is_synced
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Until `stop` is set; then what is in work is finished."""
-        async with _background(self._cloud.run(), "cloud") as cloud:
-            controllers = asyncio.create_task(self._manager.run(), name="controllers")
-            stopped = asyncio.create_task(stop.wait(), name="stop")
-            try:
-                await asyncio.wait(
-                    {controllers, cloud, stopped}, return_when=asyncio.FIRST_COMPLETED
-                )
+    def stop(self) -> None:
+        """Lets `run` end when what is in work is done."""
+        self._stop.set()
+
+    async def run(self) -> None:
+        if self._settings.disable_leader_election:
+            await self._until_stopped(self._lead(self._cluster))
+            return
+        lease = LeaseSettings(name=self._settings.leader_election_name, namespace=self._namespace)
+        election = LeaderElection(self._cluster, self._clock, lease, self._identity)
+        cluster = LeaderCluster(self._cluster, election)
+        await self._until_stopped(election.run(lambda: self._lead(cluster)))
+
+    async def _until_stopped(self, work: Coroutine[Any, Any, None]) -> None:
+        """A process that leads ends by itself when it is stopped; one that stands by is ended."""
+        task = asyncio.create_task(work, name="operator")
+        stopped = asyncio.create_task(self._stop.wait(), name="stop")
+        try:
+            await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            if self._manager is not None:
                 self._manager.runtime.stop()
-                if not controllers.done():
-                    await asyncio.wait({controllers}, timeout=STOP_SECONDS)
-            finally:
-                await _cancel(controllers, stopped)
-            for task in (controllers, cloud):
-                _raise_failure(task)
+                await asyncio.wait({task}, timeout=STOP_SECONDS)
+        finally:
+            await _cancel(stopped, task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error
 
-    def _make_cloud(self, launch_log: LaunchLog) -> CloudProvider:
-        settings, cloud = self._settings, self._cloud
-        gates = settings.feature_gates
+    async def _lead(self, cluster: Cluster) -> None:
+        """With a memory of its own: another process may have led meanwhile."""
+        cloud = await self._connect_cloud(cluster)
+        environment = ControllerEnvironment(
+            cluster=cluster,
+            make_cloud=lambda launch_log: self._make_cloud(cloud, launch_log),
+            clock=self._clock,
+            metrics=self.metrics,
+            seed=self._identity,
+        )
+        manager = self._manager = ControllerManager(environment, self._controller_settings)
+        beside = [
+            asyncio.create_task(cloud.run(), name="cloud"),
+            asyncio.create_task(self._follow_pause(), name="settings"),
+        ]
+        controllers = asyncio.create_task(manager.run(), name="controllers")
+        try:
+            await asyncio.wait({controllers, *beside}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (controllers, *beside):
+                if task.done():
+                    task.result()
+        finally:
+            self._manager = None
+            await _cancel(controllers, *beside)
+
+    async def _follow_pause(self) -> None:
+        """The ConfigMap that people pause everything with; asked for, as watching would read all
+        ConfigMaps of the cluster."""
+        while True:
+            try:
+                found = await self._cluster.get(ConfigMap, SETTINGS_NAME, self._namespace)
+                self._pause.set((found.data or {}).get("pause"))
+            except ObjectNotFoundError:
+                self._pause.set(None)
+            except KubernetesError as error:
+                LOG.warning("%s/%s cannot be read: %s", self._namespace, SETTINGS_NAME, error)
+            await self._clock.sleep(PAUSE_POLL)
+
+    def _make_cloud(self, cloud: ConnectedCloud, launch_log: LaunchLog) -> CloudProvider:
+        settings, gates = self._settings, self._settings.feature_gates
+        random = Random(f"{self._identity} calls")
         environment = ProviderEnvironment(
             process_id=self._identity,
-            seam=with_middleware(
-                cloud.seam, self._clock, Random(f"{self._identity} calls"), self.metrics
-            ),
+            seam=with_middleware(cloud.seam, self._clock, random, self.metrics),
             launch_log=launch_log,
             clock=self._clock,
             metrics=self.metrics,
         )
-        cluster = ClusterConfig(
-            name=settings.cluster_name,
-            region=cloud.region,
-            ca_bundle=settings.cluster_ca_bundle,
-            isolated_vpc=settings.isolated_vpc,
-            dry_runs=not settings.disable_dry_run,
-            capacity_reservations=gates["CapacityReservations"] and gates["ReservedCapacity"],
-        )
-        overhead = Fraction(str(settings.vm_memory_overhead_percent))
         options = ProviderOptions(
-            cluster=cluster,
+            cluster=_cluster_config(settings, cloud.region),
             queue=cloud.queue,
             node_overlay=gates["NodeOverlay"],
             catalog_options=CatalogOptions(
-                vm_memory_overhead=overhead, reserved_enis=settings.reserved_enis
+                vm_memory_overhead=Fraction(str(settings.vm_memory_overhead_percent)),
+                reserved_enis=settings.reserved_enis,
             ),
         )
         return AwsCloudProvider(environment, options)
 
 
-def controller_settings(
-    settings: OperatorSettings, cluster_limits: ClusterLimits
-) -> ControllerSettings:
+def _cluster_config(settings: OperatorSettings, region: str) -> ClusterConfig:
     gates = settings.feature_gates
-    shared = SimulationSettings(
-        feature_gates=gates,
+    return ClusterConfig(
+        name=settings.cluster_name,
+        region=region,
+        ca_bundle=settings.cluster_ca_bundle,
+        isolated_vpc=settings.isolated_vpc,
+        dry_runs=not settings.disable_dry_run,
+        capacity_reservations=gates["CapacityReservations"] and gates["ReservedCapacity"],
+    )
+
+
+def loop_settings(settings: OperatorSettings, cluster_limits: ClusterLimits) -> SimulationSettings:
+    return SimulationSettings(
+        batch_idle_duration=settings.batch_idle_duration,
+        batch_max_duration=settings.batch_max_duration,
+        feature_gates=settings.feature_gates,
         min_values_policy=settings.min_values_policy,
         preference_policy=settings.preference_policy,
         cluster_limits=cluster_limits,
-    )
-    return ControllerSettings(
-        batch_idle=settings.batch_idle_duration,
-        batch_max=settings.batch_max_duration,
-        plan_options=plan_options(shared),
-        disruption_options=disruption_options(shared),
-        node_repair=gates["NodeRepair"],
-        capacity_buffer=gates["CapacityBuffer"],
+        disruption_breaker=DisruptionBreaker(
+            share=settings.breaker_share,
+            nodes=settings.breaker_nodes,
+            window=settings.breaker_window,
+        ),
     )
 
 
@@ -211,63 +276,87 @@ async def run_operator(settings: OperatorSettings, options: RunOptions) -> None:
     """Until SIGTERM or SIGINT. CannotStartError where it may not start."""
     address = load_address(kubeconfig=options.kubeconfig, context=options.context)
     limit = RequestLimit(qps=settings.kube_client_qps, burst=settings.kube_client_burst)
-    clock, stop = SystemClock(), asyncio.Event()
-    _stop_on_signals(stop)
+    in_pod = _is_in_pod(os.environ)
     async with KubeClient.connect(address, limit=limit) as cluster:
-        version = await _reach(cluster)
+        version = await _check_cluster(cluster)
+        clock = SystemClock()
         await refuse_beside_karpenter(cluster, clock)
-        cloud = await _connect_cloud(cluster, clock, settings, options, version)
         operator = Operator(
-            cluster, cloud, settings, clock=clock, cluster_limits=options.cluster_limits
+            cluster,
+            cloud_connector(settings, options, version, clock),
+            settings,
+            clock=clock,
+            namespace=settings.leader_election_namespace
+            or (address.namespace if in_pod else OUTSIDE_NAMESPACE),
+            cluster_limits=options.cluster_limits,
         )
+        _stop_on_signals(operator.stop)
         endpoints = EndpointOptions(
             metrics_port=settings.metrics_port,
             health_port=settings.health_probe_port,
-            host=EVERYWHERE if _is_in_pod(os.environ) else LOOPBACK,
+            host=EVERYWHERE if in_pod else LOOPBACK,
         )
         async with serve_endpoints(endpoints, operator.metrics, lambda: operator.is_ready) as ports:
             LOG.info(
-                "runs on %s (Kubernetes %s) with %s in %s; metrics on port %d, health on port %d",
+                "runs on %s (Kubernetes %s) with %s; metrics on port %d, health on port %d",
                 address.url,
                 version,
                 "the emulated EC2" if options.provider == EMULATOR else "AWS",
-                cloud.region,
                 ports.metrics,
                 ports.health,
             )
-            await operator.run(stop)
+            await operator.run()
     LOG.info("stopped")
 
 
-async def _connect_cloud(
-    cluster: Cluster,
-    clock: Clock,
-    settings: OperatorSettings,
-    options: RunOptions,
-    version: str,
-) -> ConnectedCloud:
+def cloud_connector(
+    settings: OperatorSettings, options: RunOptions, version: str, clock: Clock
+) -> ConnectCloud:
     if options.provider == AWS:
-        return RealCloud(_aws_region(os.environ), settings.interruption_queue)
-    emulated = EmulatedCloud(
-        cluster,
-        clock,
-        EmulatedCloudOptions(
-            cluster_name=settings.cluster_name,
-            kubernetes=version,
-            cloud=options.cloud,
-            boot=options.emulator_boot,
-            kubelet=options.emulator_kubelet,
-        ),
+        real = RealCloud(_aws_region(os.environ), settings.interruption_queue)
+
+        async def connect_real(_: Cluster) -> ConnectedCloud:
+            return real
+
+        return connect_real
+    emulated = EmulatedCloudOptions(
+        cluster_name=settings.cluster_name,
+        kubernetes=version,
+        cloud=options.cloud,
+        boot=options.emulator_boot,
+        kubelet=options.emulator_kubelet,
     )
-    await emulated.rebuild()
-    return EmulatedSeam(emulated)
+
+    async def connect_emulated(cluster: Cluster) -> ConnectedCloud:
+        """Anew for each term: another process may have launched instances meanwhile."""
+        cloud = EmulatedCloud(cluster, clock, emulated)
+        await cloud.rebuild()
+        return EmulatedSeam(cloud)
+
+    return connect_emulated
 
 
-async def _reach(cluster: KubeClient) -> str:
+async def _check_cluster(cluster: KubeClient) -> str:
+    """The version of a cluster that answers and has our kinds."""
     try:
-        return await cluster.server_version()
+        version = await cluster.server_version()
     except KubernetesError as error:
         raise CannotStartError(f"the cluster cannot be reached: {error}") from error
+    missing = [kind for kind in CUSTOM_KINDS if not await _is_served(cluster, kind)]
+    if missing:
+        names = ", ".join(f"{each.plural}.{each.group}" for each in map(resource_of, missing))
+        raise CannotStartError(
+            f"the cluster does not have {names}", "install them: wain crds | kubectl apply -f -"
+        )
+    return version
+
+
+async def _is_served(cluster: Cluster, kind: type[WireStruct]) -> bool:
+    try:
+        await cluster.list(kind)
+    except ObjectNotFoundError:
+        return False
+    return True
 
 
 async def refuse_beside_karpenter(cluster: Cluster, clock: Clock) -> None:
@@ -298,30 +387,14 @@ def _is_in_pod(environment: Mapping[str, str]) -> bool:
     return "KUBERNETES_SERVICE_HOST" in environment
 
 
-def _stop_on_signals(stop: asyncio.Event) -> None:
+def _stop_on_signals(stop: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, stop)
 
 
-@asynccontextmanager
-async def _background(
-    work: Coroutine[Any, Any, None], name: str
-) -> AsyncIterator["asyncio.Task[None]"]:
-    task = asyncio.create_task(work, name=name)
-    try:
-        yield task
-    finally:
-        await _cancel(task)
-
-
-async def _cancel(*tasks: "asyncio.Task[object]") -> None:
+async def _cancel(*tasks: "asyncio.Task[Any]") -> None:
     for task in tasks:
         task.cancel()
     with suppress(asyncio.CancelledError):
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _raise_failure(task: "asyncio.Task[None]") -> None:
-    if task.done() and not task.cancelled() and (error := task.exception()) is not None:
-        raise error

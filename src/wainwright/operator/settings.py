@@ -41,6 +41,10 @@ class OperatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     batch_idle_duration: float = 1.0
     preference_policy: PreferencePolicy = PreferencePolicy.RESPECT
     min_values_policy: MinValuesPolicy = MinValuesPolicy.STRICT
+    breaker_share: float = 1.0
+    """100%: off."""
+    breaker_nodes: int = 10
+    breaker_window: float = 600.0
     feature_gates: Mapping[str, bool] = msgspec.field(default_factory=lambda: {**FEATURE_GATES})
 
 
@@ -97,6 +101,16 @@ def _duration(text: str) -> float:
     return seconds
 
 
+def _share(text: str) -> float:
+    try:
+        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise _Refused("a share such as 30% or 0.3")
+    return value
+
+
 def _one_of(*values: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text not in values:
@@ -142,6 +156,9 @@ READERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "batch_idle_duration": _duration,
     "preference_policy": lambda text: PreferencePolicy(_one_of(*PreferencePolicy)(text)),
     "min_values_policy": lambda text: MinValuesPolicy(_one_of(*MinValuesPolicy)(text)),
+    "breaker_share": _share,
+    "breaker_nodes": _number(0, 1_000_000, int),
+    "breaker_window": _duration,
     "feature_gates": _gates,
 }
 """Of settings that are not a text."""
