@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 export GOTOOLCHAIN = auto
 export PYTHONHASHSEED ?= random
 
-.PHONY: demo demo-plan test test-all check format bench bench-karpenter oracle oracle-disruption disruption-clusters karpenter-crds mutants faults fuzz two-processes simulated-worlds crds awscli lock clean
+.PHONY: demo demo-plan test test-all check format bench bench-karpenter oracle oracle-disruption disruption-clusters karpenter-crds mutants faults fuzz two-processes simulated-worlds chaos chaos-proof crds awscli lock clean
 
 ## demo: a sale day simulated: reservations fill up, spot takes over, EC2 takes it back, and the night after
 demo: $(VENV)/.run
@@ -91,6 +91,14 @@ simulated-worlds: $(VENV)/.dev
 ## fuzz: random input for every command, and random calls to the emulator: SECONDS=600
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60) $(ARGS)
+
+## chaos: random worlds with faults at every call, restarts, late watches and clock steps; ten minutes: SEEDS=500 JOBS=2, or SEED=7
+chaos: $(VENV)/.dev
+	$(BIN)/python -m tests.chaos --seeds $(or $(SEEDS),500) --first $(or $(FIRST),0) --jobs $(or $(JOBS),1) $(if $(SEED),--seed $(SEED)) $(if $(BUG),--bug $(BUG)) $(ARGS)
+
+## chaos-proof: plants bugs in the controllers, one by one, each of which make chaos must find within 200 seeds: BUG=name
+chaos-proof: $(VENV)/.dev
+	$(BIN)/python -m tests.chaos.proof --seeds $(or $(SEEDS),200) $(if $(BUG),--bug $(BUG)) $(ARGS)
 
 ## crds: write deploy/crds anew from the wire types
 crds: $(VENV)/.run

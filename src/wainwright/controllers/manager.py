@@ -160,9 +160,7 @@ class ControllerManager:
     def _add_provisioning(self) -> None:
         """Who creates NodeClaims, and who replaces them."""
         context, declared = self._context, self._declared
-        creator = ClaimCreator(
-            context.cache, context.state, context.metrics, Random(f"{self._seed} names")
-        )
+        creator = ClaimCreator(context, Random(f"{self._seed} names"))
         queue = DisruptionQueue(context, creator)
         self._add(Provisioner(context, declared, creator))
         if context.settings.capacity_buffer:

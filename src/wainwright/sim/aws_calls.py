@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from random import Random
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -47,6 +47,12 @@ class CallFault(msgspec.Struct, frozen=True, kw_only=True):
         if self.kind is FaultKind.LOST:
             return AwsError(self.code or CONNECTION_CLOSED, "no answer came in time", 0)
         return AwsError(self.code or SERVER_ERROR, "the scenario lets this call fail", 500)
+
+
+class AwsCalls(Protocol):
+    """Calls one operation of one service; AwsError."""
+
+    async def call(self, service: str, operation: str, params: Params) -> Response: ...
 
 
 class CallInProgress(NamedTuple):

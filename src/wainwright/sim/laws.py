@@ -19,6 +19,7 @@ from wainwright.model.plan import ClusterLimits
 from wainwright.model.resources import CPU, MEMORY, format_quantity
 from wainwright.model.simulation import LawResult
 from wainwright.sim.billed_instances import BilledInstance
+from wainwright.sim.disruption_laws import DISRUPTION_LAWS, DisruptionLaws
 from wainwright.sim.evictions import is_exempt
 from wainwright.sim.initial_nodes import NODECLAIM_TAG
 from wainwright.sim.observed_state import ObservedState
@@ -45,6 +46,7 @@ LAWS: Final = (
     BUDGETS_RESPECTED,
     PLACEABLE_PODS_RUN,
     QUIET_STAYS_QUIET,
+    *DISRUPTION_LAWS,
 )
 TERMINATION_TIMESTAMP: Final = "karpenter.sh/nodeclaim-termination-timestamp"
 DISRUPTION_REASON: Final = "DisruptionReason"
@@ -57,16 +59,30 @@ MEMORY_OVERHEAD: Final = 0.08
 class Laws:
     """Judges the laws of one simulation; of each the first violation is kept."""
 
-    def __init__(self, world: World, recorder: Recorder, limits: ClusterLimits = NO_LIMITS) -> None:
+    def __init__(
+        self,
+        world: World,
+        recorder: Recorder,
+        limits: ClusterLimits = NO_LIMITS,
+        clock_error: float = 0.0,
+        are_prices_known: bool = True,
+    ) -> None:
+        """`clock_error`: by how many seconds the clock of the controllers may be off;
+        `are_prices_known`: whether prices stay as the controllers have fetched them.
+        """
         self._world = world
         self._recorder = recorder
         self._limits = limits
+        self._clock_error = clock_error
         self._broken: dict[str, LawResult] = {}
         self._resources: dict[str, Mapping[str, int]] = {}
         self._reservation_counts: object = None
         self._launched: dict[str, str] = {}
         """Pools with a launch at this moment, and one of the instances."""
         world.account.services.instances.add_listener(self._on_instance)
+        self._disruption = DisruptionLaws(
+            world, recorder, self.break_law, are_prices_known=are_prices_known
+        )
 
     @property
     def results(self) -> list[LawResult]:
@@ -87,6 +103,7 @@ class Laws:
             self._check_pool_limits(pool, instance_id)
         if launched:
             self._check_cluster_limits()
+        self._disruption.observe()
 
     def _check_reservations(self) -> None:
         reservations = self._world.account.services.reservations.state.reservations
@@ -181,11 +198,13 @@ class Laws:
     # Pods that the controllers end
 
     def evicting(self, pod: Pod) -> None:
-        """The API server has judged the eviction."""
+        """The API server has judged whether its budget allows the eviction."""
+        self._disruption.ending(pod)
 
     def deleting(self, pod: Pod) -> None:
         """Only a deadline or an unhealthy node lets a pod be deleted whatever budgets say."""
         self._recorder.timeline.delete_forcibly(pod.metadata.uid)
+        self._disruption.ending(pod)
         if is_daemon(pod) or is_exempt(pod) or self._is_forced(pod):
             return
         budget = self._exhausted_budget(pod)
@@ -210,7 +229,8 @@ class Laws:
             return self._recorder.endings.reason_of(claim.metadata.name) in FORCED_REASONS
         grace = pod.spec.terminationGracePeriodSeconds
         left = datetime.fromisoformat(deadline).timestamp() - self._world.clock.now()
-        return left <= (DEFAULT_GRACE_PERIOD if grace is None else grace) + 1
+        least = DEFAULT_GRACE_PERIOD if grace is None else grace
+        return left <= least + 1 + self._clock_error
 
     def _exhausted_budget(self, pod: Pod) -> PodDisruptionBudget | None:
         for budget in self._world.api.peek_all(PodDisruptionBudget, pod.metadata.namespace):
@@ -226,6 +246,7 @@ class Laws:
     def judge_quiet(self, placeable: Iterable[str]) -> None:
         """`placeable` are pods that wait although a plan could place them."""
         self._judge_claims()
+        self._disruption.judge_quiet()
         for pod in placeable:
             self.break_law(PLACEABLE_PODS_RUN, f"{pod} still waits, and a plan places it")
 

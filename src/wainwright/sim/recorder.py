@@ -113,6 +113,11 @@ class Recorder:
         return self.pods.longest_wait(self._at)
 
     @property
+    def launches(self) -> int:
+        """So far."""
+        return self._counts["launches"]
+
+    @property
     def nodes(self) -> int:
         return len(self.instances)
 

@@ -21,7 +21,7 @@ from wainwright.cluster import (
 from wainwright.controllers.reports import ControllerReports
 from wainwright.controllers.runtime import ChangeFeed
 from wainwright.sim.api_server import InMemoryApiServer
-from wainwright.sim.aws_calls import SimulatedAwsCalls
+from wainwright.sim.aws_calls import AwsCalls
 from wainwright.sim.scenario import SimulationSettings
 
 START_SECONDS: Final = 5.0
@@ -96,7 +96,7 @@ class SimulatedProcess(msgspec.Struct, frozen=True, kw_only=True):
     """What the controllers get."""
 
     cluster: Cluster
-    aws: SimulatedAwsCalls
+    aws: AwsCalls
     """A seam of the AWS provider."""
     clock: Clock
     cluster_name: str

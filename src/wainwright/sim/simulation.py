@@ -10,12 +10,13 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from wainwright.api.api_resources import served_resources
-from wainwright.api.catalog_documents import Cloud, CloudReservation
+from wainwright.api.catalog_documents import Cloud, CloudReservation, InstanceType, NodeOverlay
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.operations import Event, Lease
 from wainwright.api.wire import ObjectMeta, WireStruct, to_manifest
-from wainwright.clock import format_timestamp
+from wainwright.clock import Clock, format_timestamp
+from wainwright.cluster import Cluster
 from wainwright.core.plan import plan
 from wainwright.emulator.account_timer import AccountTimer
 from wainwright.emulator.ec2.capacity_reservations.reservation_capacity import (
@@ -27,15 +28,23 @@ from wainwright.emulator.ec2.instance.lifecycle import RUNNING_EVENT, TERMINATED
 from wainwright.manifests.cluster_manifests import ClusterManifests
 from wainwright.model.simulation import ExpectationResult, SimulationResult
 from wainwright.offline import PlanSettings, prepare_input
-from wainwright.sim.aws_calls import SimulatedAwsCalls
+from wainwright.sim.aws_calls import AwsCalls, SimulatedAwsCalls
 from wainwright.sim.cloud_events import CloudEvents
 from wainwright.sim.default_processes import aws_controllers, cluster_components, plan_options
 from wainwright.sim.expectations import Expectations
+from wainwright.sim.fault_injection import FaultInjection, FaultInjector
 from wainwright.sim.laws import Laws
 from wainwright.sim.object_store import metadata_of
 from wainwright.sim.observed_state import ObservedState
 from wainwright.sim.recorder import Recorder, StateObserver
-from wainwright.sim.scenario import Pause, Scenario, SimulationSettings
+from wainwright.sim.scenario import (
+    ApplyObjects,
+    ChangePrice,
+    Pause,
+    Scenario,
+    ScenarioEvent,
+    SimulationSettings,
+)
 from wainwright.sim.scenario_events import InstanceControls, ScenarioEvents
 from wainwright.sim.simulated_process import (
     ControllerClient,
@@ -122,6 +131,7 @@ class Simulation:
         controllers: ControllerFactory = aws_controllers,
         components: ComponentFactory = cluster_components,
         observers: Sequence[StateObserver] = (),
+        faults: FaultInjection | None = None,
     ) -> None:
         self._scenario = scenario
         self._options = options
@@ -135,13 +145,28 @@ class Simulation:
             keep_timeline=options.keep_timeline,
             keep_all_points=options.keep_all_points,
         )
-        self._laws = Laws(world, self.recorder, scenario.settings.cluster_limits)
+        clock_error = faults.clock_error if faults is not None else 0.0
+        self._laws = Laws(
+            world,
+            self.recorder,
+            scenario.settings.cluster_limits,
+            clock_error=clock_error,
+            are_prices_known=not any(map(_changes_prices, scenario.events)),
+        )
         self._components = components(world, scenario, self.seed)
         self._process = ControllerProcess(self._start_process, world.clock, self._on_restart)
+        self.injector = (
+            None
+            if faults is None
+            else FaultInjector(faults, world.clock, world.start, self._process.restart)
+        )
+        self._last_moment = max(scenario.last_moment, 0.0 if faults is None else faults.until)
         self._cloud = CloudEvents(world, self.calls, self.recorder, seed=self.seed)
         self._expectations = Expectations(scenario.expect)
         self._quiet_changes: list[str] = []
         self._is_disturbed = False
+        self.was_quiet = False
+        """Whether nothing was left to do at the end."""
         self.recorder.add_observer(self._laws)
         self.recorder.add_observer(self._expectations)
         for observer in observers:
@@ -157,11 +182,17 @@ class Simulation:
 
     def _start_process(self, number: int) -> RunningController:
         world = self.world
+        cluster: Cluster = ControllerClient(world.api, self._laws)
+        aws: AwsCalls = self.calls
+        clock: Clock = world.clock
+        if self.injector is not None:
+            injected = self.injector.start_process(cluster, aws)
+            cluster, aws, clock = injected.cluster, injected.aws, injected.clock
         return self._controllers(
             SimulatedProcess(
-                cluster=ControllerClient(world.api, self._laws),
-                aws=self.calls,
-                clock=world.clock,
+                cluster=cluster,
+                aws=aws,
+                clock=clock,
                 cluster_name=world.cluster_name,
                 region=world.region,
                 queue=world.account.account.queue,
@@ -176,6 +207,11 @@ class Simulation:
         self.recorder.touch()
         self.recorder.timeline.restart(round(self.world.now(), 3), message)
 
+    def _restart(self) -> None:
+        if self.injector is not None:
+            self.injector.process_died()
+        self._process.restart()
+
     async def _run(self) -> SimulationResult:
         timer = AccountTimer(self.world.account)
         timer.start()
@@ -185,7 +221,7 @@ class Simulation:
             self.recorder,
             self._cloud,
             self._components,
-            self._process.restart,
+            self._restart,
         )
         await events.begin()
         tasks = [
@@ -244,7 +280,7 @@ class Simulation:
 
     async def _until_quiet(self, limit: float) -> None:
         """Until nothing has changed for ten minutes and nothing is due."""
-        last = self._scenario.last_moment
+        last = self._last_moment
         await self._sleep_until(min(last, limit))
         while self.world.now() < limit:
             now, quiet_since = self.world.now(), max(self.recorder.last_change, last)
@@ -268,7 +304,8 @@ class Simulation:
 
     @property
     def _is_quiet(self) -> bool:
-        since = max(self.recorder.last_change, self._scenario.last_moment)
+        """Whether nothing has changed for ten minutes, nothing is due and no call fails."""
+        since = max(self.recorder.last_change, self._last_moment)
         is_still = self.world.now() - since >= QUIET_SECONDS
         return is_still and self._next_due() is None and not self._cloud.has_faults
 
@@ -311,6 +348,7 @@ class Simulation:
         return until >= duration if duration is not None else self._is_quiet
 
     async def _judge_quiet(self, tasks: Sequence[asyncio.Future[None]]) -> None:
+        self.was_quiet = self._is_quiet
         if not self._is_quiet or not self._is_complete:
             return
         self._laws.judge_quiet(self._placeable_pods())
@@ -431,6 +469,14 @@ def simulate(
         return simulation.run()
     finally:
         simulation.close()
+
+
+def _changes_prices(event: ScenarioEvent) -> bool:
+    action = event.action
+    objects = action.objects if isinstance(action, ApplyObjects) else ()
+    return isinstance(action, ChangePrice) or any(
+        isinstance(each, (InstanceType, NodeOverlay)) for each in objects
+    )
 
 
 def _moment(seconds: float) -> str:

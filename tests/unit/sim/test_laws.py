@@ -159,6 +159,10 @@ def test_nodes_that_go_make_room_for_their_replacements() -> None:
         await controller.cluster.patch_status(NodeClaim, "default-a", status)
         await controller.wait_until(60)
         await controller.launch("default-b")
+        await controller.wait_until(120)
+        none: list[Any] = []
+        given_up = {"status": {"conditions": none}}
+        await controller.cluster.patch_status(NodeClaim, "default-a", given_up)
 
     assert broken(play(scenario(limited(cpu="3")), script)) == []
 
@@ -182,8 +186,14 @@ def test_a_launch_beyond_the_limits_of_the_cluster(limits: dict[str, Any], messa
 
 
 def guarded(claim_annotations: dict[str, str] | None = None) -> list[dict[str, Any]]:
+    """A node that is being drained."""
     node = managed_node("n1")
-    metadata = {**node["metadata"], "annotations": claim_annotations or {}}
+    metadata = {
+        **node["metadata"],
+        "annotations": claim_annotations or {},
+        "deletionTimestamp": "2026-01-01T00:00:00Z",
+        "finalizers": ["karpenter.sh/termination"],
+    }
     return [{**node, "metadata": metadata}, dict(pod("a", nodeName="n1")), BUDGET]
 
 

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Final, TypeVar
 
 from wainwright.api.karpenter.nodeclaim import NodeClaim
+from wainwright.api.kubernetes.cluster import Node
 from wainwright.controllers import conditions as condition
 from wainwright.controllers.conditions import claim_conditions, status_of
 from wainwright.controllers.context import ControllerContext
@@ -16,6 +17,7 @@ from wainwright.controllers.nodeclaim.claim_deletion import delete_claim
 from wainwright.controllers.nodeclaim.node_registration import is_ready
 from wainwright.controllers.runtime import WHOLE_CLUSTER, Again, Key, Poll, Result, WorkQueue
 from wainwright.errors import InstanceNotFoundError
+from wainwright.model.labels import NODEPOOL
 from wainwright.model.node_claim import Instance
 from wainwright.translate.nodeclaims import translate_node_claim
 
@@ -50,7 +52,9 @@ class CloudRefresh:
 
 
 class GarbageCollection:
-    """Instances without a claim are terminated; claims without an instance are deleted."""
+    """Instances without a claim are terminated; claims without an instance are deleted, and so are
+    Nodes without either: those that join when their claim has just been given up.
+    """
 
     name = "nodeclaim.garbagecollection"
 
@@ -68,6 +72,8 @@ class GarbageCollection:
         garbage = await self._cloud.find_garbage(map(translate_node_claim, claims))
         await self._for_each(self._terminate, garbage)
         await self._for_each(self._delete_lost, await self._lost_claims(claims))
+        unclaimed = [*filter(self._is_unclaimed, self._cache.all(Node))]
+        await self._for_each(self._delete_if_gone, unclaimed)
         return Poll(GARBAGE_PERIOD, memory=2 * GARBAGE_PERIOD)  # young instances are left for later
 
     async def _for_each(
@@ -106,6 +112,22 @@ class GarbageCollection:
             for claim in silent
             if status_of(claim).providerID not in existing and self._is_silent(claim)
         ]
+
+    async def _delete_if_gone(self, node: Node) -> None:
+        try:
+            await self._cloud.instance(node.spec.providerID.rpartition("/")[2])
+        except InstanceNotFoundError:
+            if self._is_unclaimed(node):  # the cloud took its time
+                await self._cache.delete(node)
+
+    def _is_unclaimed(self, node: Node) -> bool:
+        """Whether it is an instance of a NodePool, and no NodeClaim has it."""
+        return (
+            NODEPOOL in (node.metadata.labels or {})
+            and bool(node.spec.providerID)
+            and node.metadata.deletionTimestamp is None
+            and not self._state.claims_of_node(node)
+        )
 
     async def _delete_lost(self, claim: NodeClaim) -> None:
         latest = self._cache.get(NodeClaim, claim.metadata.name)  # the cloud took its time

@@ -1,5 +1,6 @@
 """NodeClaim objects of planned claims: name, owner, finalizer, hashes, and the types in order."""
 
+import logging
 from collections.abc import Mapping
 from random import Random
 from typing import Final
@@ -10,12 +11,12 @@ from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.wire import OwnerReference
 from wainwright.cloud import NodePoolCatalog
-from wainwright.controllers.cluster_cache import ClusterCache
-from wainwright.controllers.live_state import LiveState
+from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.nodeclaim.node_registration import TERMINATION_FINALIZER
 from wainwright.core.disruption.drift import pool_hash_annotations
 from wainwright.core.launch.instance_type_truncation import claim_instance_types
-from wainwright.metrics import NODECLAIMS_CREATED, MetricsRegistry
+from wainwright.errors import ObjectNotFoundError, ServerUnavailableError, TooManyRequestsError
+from wainwright.metrics import NODECLAIMS_CREATED
 from wainwright.model.plan import PlannedNodeClaim
 from wainwright.model.resources import Resources
 from wainwright.translate.nodeclaims import (
@@ -28,15 +29,17 @@ from wainwright.translate.pools import translate_pool
 SUFFIX_CHARACTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 SUFFIX_LENGTH: Final = 5
 STATIC_REASON: Final = "provisioned"
+LOOKUP_WAITS: Final = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
+"""Seconds before each look whether a claim was created."""
+LOG: Final = logging.getLogger(__name__)
 
 
 class ClaimCreator:
     """Creates the NodeClaims of plans and of disruption commands."""
 
-    def __init__(
-        self, cache: ClusterCache, state: LiveState, metrics: MetricsRegistry, random: Random
-    ) -> None:
-        self._cache, self._state, self._metrics, self._random = cache, state, metrics, random
+    def __init__(self, context: ControllerContext, random: Random) -> None:
+        self._cache, self._state, self._clock = context.cache, context.state, context.clock
+        self._metrics, self._random = context.metrics, random
 
     async def create(
         self,
@@ -50,7 +53,7 @@ class ClaimCreator:
         obj = self._object(claim, catalog, annotations or {})
         # Before it is created: its launch begins at once, and may fail while others are created.
         self._state.plan_pods(obj.metadata.name, claim.pods)
-        made = await self._cache.create(obj)
+        made = await self._create(obj)
         self._count(claim.pool, reason, is_relaxed=bool(claim.relaxed_min_values))
         return made
 
@@ -65,9 +68,32 @@ class ClaimCreator:
         """A claim of the template as it stands, whether or not it can be launched now."""
         hashes = pool_hash_annotations(translate_pool(pool))
         made = template_claim(pool, requests, {**hashes, **(annotations or {})})
-        created = await self._cache.create(self._with_owner(made, pool))
+        created = await self._create(self._with_owner(made, pool))
         self._count(pool.metadata.name, reason)
         return created
+
+    async def _create(self, obj: NodeClaim) -> NodeClaim:
+        """Where it is unknown whether the claim was created, that is found out first: whoever takes
+        it for missing would launch another one beside it.
+        """
+        try:
+            return await self._cache.create(obj)
+        except ServerUnavailableError:
+            found = await self._look_up(obj)
+            if found is None:
+                raise
+            return found
+
+    async def _look_up(self, obj: NodeClaim) -> NodeClaim | None:
+        for wait in LOOKUP_WAITS:
+            await self._clock.sleep(wait)
+            try:
+                return await self._cache.read(obj)
+            except ObjectNotFoundError:
+                return None
+            except (ServerUnavailableError, TooManyRequestsError) as error:
+                LOG.warning("whether %s was created is not known: %s", obj.metadata.name, error)
+        return None
 
     def _count(self, pool: str, reason: str, *, is_relaxed: bool = False) -> None:
         relaxed = str(is_relaxed).lower()

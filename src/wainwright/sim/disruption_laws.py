@@ -1,0 +1,336 @@
+"""Laws about how nodes are ended on purpose: commands of disruption, drains, and what they leave.
+
+All of them are judged by what the API server and EC2 know, whatever the controllers think. Where
+controllers may not know yet what has changed, because a watch lags, the state of the last minutes
+counts as well.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from math import ceil
+from typing import Any, Final
+
+import msgspec
+
+from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
+from wainwright.api.karpenter.nodepool import NodePool
+from wainwright.api.kubernetes.cluster import Node
+from wainwright.api.kubernetes.workloads import Pod
+from wainwright.cluster import EventType, WatchEvent
+from wainwright.core.disruption.budgets import is_active
+from wainwright.emulator.ec2.instance.lifecycle import USER_INITIATED_SHUTDOWN, Instance
+from wainwright.model.disruption import DisruptionBudget
+from wainwright.model.labels import NODEPOOL
+from wainwright.model.taints import DISRUPTED_TAINT
+from wainwright.sim.pod_counts import is_daemon
+from wainwright.sim.recorder import Recorder
+from wainwright.sim.world import World
+from wainwright.translate.pools import translate_pool
+
+EVICTIONS_END_NODES: Final = "evictions-end-nodes"
+CONSOLIDATION_SAVES: Final = "consolidation-saves"
+NODEPOOL_BUDGETS_RESPECTED: Final = "nodepool-budgets-respected"
+REPLACEMENTS_COME_FIRST: Final = "replacements-come-first"
+NODES_ARE_DRAINED: Final = "nodes-are-drained"
+NO_TAINT_LEFT: Final = "no-taint-left"
+NODE_HAS_CLAIM: Final = "node-has-claim"
+DISRUPTION_LAWS: Final = (
+    EVICTIONS_END_NODES,
+    CONSOLIDATION_SAVES,
+    NODEPOOL_BUDGETS_RESPECTED,
+    REPLACEMENTS_COME_FIRST,
+    NODES_ARE_DRAINED,
+    NO_TAINT_LEFT,
+    NODE_HAS_CLAIM,
+)
+DISRUPTION_REASON: Final = "DisruptionReason"
+UNDERUTILIZED: Final = "Underutilized"
+INITIALIZED: Final = "Initialized"
+REPLACES: Final = "wainwright.dev/replaces"
+LAG: Final = 180.0
+"""Seconds for which a controller may not know of a change: its watch is late, or was lost."""
+SAME_PRICE: Final = 1e-9
+
+
+class _MarkedClaim(msgspec.Struct, kw_only=True):
+    """A candidate of a command that is under way."""
+
+    reason: str
+    price: float | None
+    """What its instance cost when the command began."""
+
+
+class DisruptionLaws:
+    def __init__(
+        self,
+        world: World,
+        recorder: Recorder,
+        break_law: Callable[[str, str], None],
+        *,
+        are_prices_known: bool,
+    ) -> None:
+        """`are_prices_known`: whether prices stay as the controllers have fetched them."""
+        self._world, self._recorder, self._break = world, recorder, break_law
+        self._are_prices_known = are_prices_known
+        self._marked: dict[str, _MarkedClaim] = {}
+        self._newly_marked: set[tuple[str, str]] = set()
+        """NodePools and reasons of commands that began at this moment."""
+        self._going: set[str] = set()
+        """Claims that are being deleted."""
+        self._pools: dict[str, str] = {}
+        """The NodePool of every initialised claim."""
+        self._sizes: dict[str, deque[tuple[float, int]]] = defaultdict(deque)
+        """By NodePool, how many initialised claims it had since when."""
+        self._budgets: dict[str, deque[tuple[float, tuple[DisruptionBudget, ...]]]] = defaultdict(
+            deque
+        )
+        self._launch_prices: dict[str, float | None] = {}
+        """By instance."""
+        self._handlers: dict[type, Callable[[EventType, Any], None]] = {
+            NodeClaim: self._on_claim,
+            NodePool: self._on_pool,
+        }
+        for kind, handler in self._handlers.items():
+            existing: Iterator[Any] = world.api.peek_all(kind)
+            for obj in existing:
+                handler(EventType.ADDED, obj)
+        self._newly_marked.clear()
+        world.api.subscribe(self._on_change)
+        world.account.services.instances.add_listener(self._on_instance)
+
+    def _on_change(self, change: WatchEvent[Any]) -> None:
+        handler = self._handlers.get(type(change.object))
+        if handler is not None:
+            handler(change.type, change.object)
+
+    # Commands
+
+    def _on_claim(self, event: EventType, claim: NodeClaim) -> None:
+        name = claim.metadata.name
+        if event is EventType.DELETED:
+            self._set_member(name, "")
+            self._marked.pop(name, None)
+            self._going.discard(name)
+            return
+        pool = (claim.metadata.labels or {}).get(NODEPOOL, "")
+        conditions = _conditions(claim)
+        self._set_member(name, pool if conditions.get(INITIALIZED) == "True" else "")
+        self._note_mark(claim, pool)
+        if claim.metadata.deletionTimestamp is not None and name not in self._going:
+            self._going.add(name)
+            self._judge_command(claim)
+
+    def _note_mark(self, claim: NodeClaim, pool: str) -> None:
+        name, reason = claim.metadata.name, _disruption_reason(claim)
+        known = self._marked.get(name)
+        if not reason:
+            self._marked.pop(name, None)
+        elif known is None or known.reason != reason:
+            self._marked[name] = _MarkedClaim(reason=reason, price=self._price(claim))
+            if claim.metadata.deletionTimestamp is None:
+                self._newly_marked.add((pool, reason))
+
+    def _price(self, claim: NodeClaim) -> float | None:
+        billed = self._recorder.instances.get(_instance_id(claim))
+        return None if billed is None else billed.price
+
+    def _judge_command(self, claim: NodeClaim) -> None:
+        """A candidate begins to go."""
+        marked = self._marked.get(claim.metadata.name)
+        stated = self._recorder.endings.reason_of(claim.metadata.name)
+        if marked is None or stated not in ("", "deleted", marked.reason):
+            return  # it goes for another reason, which waits for nobody
+        replacements = [*self._replacements_of(claim.metadata.name)]
+        for each in replacements:
+            if _conditions(each).get(INITIALIZED) != "True":
+                self._break(
+                    REPLACEMENTS_COME_FIRST,
+                    f"NodeClaim {claim.metadata.name} is deleted, and its replacement "
+                    f"{each.metadata.name} is not initialized",
+                )
+        if replacements and marked.reason == UNDERUTILIZED and self._are_prices_known:
+            self._judge_saving(replacements)
+
+    def _replacements_of(self, name: str) -> Iterator[NodeClaim]:
+        for claim in self._world.api.peek_all(NodeClaim):
+            is_meant = name in (claim.metadata.annotations or {}).get(REPLACES, "").split(",")
+            if is_meant and claim.metadata.deletionTimestamp is None:
+                yield claim
+
+    def _judge_saving(self, replacements: list[NodeClaim]) -> None:
+        annotations = replacements[0].metadata.annotations or {}
+        candidates = [self._marked.get(name) for name in annotations[REPLACES].split(",")]
+        before = [None if each is None else each.price for each in candidates]
+        after = [self._launch_prices.get(_instance_id(each)) for each in replacements]
+        known = [each for each in (*before, *after) if each is not None]
+        if len(known) < len(before) + len(after):
+            return  # one of them has no price, or went for another reason
+        cost, saving = sum(known[len(before) :]), sum(known[: len(before)])
+        if cost > saving + SAME_PRICE:
+            names = ", ".join(each.metadata.name for each in replacements)
+            self._break(
+                CONSOLIDATION_SAVES,
+                f"{names} costs {cost:.6g} an hour and replaces what cost {saving:.6g}",
+            )
+
+    # Budgets of NodePools
+
+    def observe(self) -> None:
+        """Everything that was due at this moment has been done."""
+        begun, self._newly_marked = self._newly_marked, set()
+        for pool, reason in sorted(begun):
+            self._check_budgets(pool, reason)
+
+    def _check_budgets(self, pool: str, reason: str) -> None:
+        names = [
+            name
+            for name, marked in self._marked.items()
+            if marked.reason == reason and self._pools.get(name) == pool
+        ]
+        allowed = self._allowed(pool, reason)
+        if allowed is not None and len(names) > allowed:
+            self._break(
+                NODEPOOL_BUDGETS_RESPECTED,
+                f"NodePool {pool}: {', '.join(sorted(names))} are disrupted as {reason} at once, "
+                f"and its budgets allow {allowed}",
+            )
+
+    def _allowed(self, pool: str, reason: str) -> int | None:
+        """By what was true in the last minutes; None where no budget is in force."""
+        now = self._world.clock.now()
+        size = max((count for _, count in self._recent(self._sizes[pool])), default=0)
+        most: list[int] = []
+        for _, budgets in self._recent(self._budgets[pool]):
+            counts = [
+                _node_count(budget.nodes, size)
+                for budget in budgets
+                if (budget.reasons is None or reason in budget.reasons) and is_active(budget, now)
+            ]
+            if not counts:
+                return None
+            most.append(min(counts))
+        return max(most, default=None)
+
+    def _recent(self, history: deque[tuple[float, Any]]) -> deque[tuple[float, Any]]:
+        """What was true at some time of the last minutes: the last entry before them as well."""
+        since = self._world.now() - LAG
+        while len(history) > 1 and history[1][0] <= since:
+            history.popleft()
+        return history
+
+    def _set_member(self, claim: str, pool: str) -> None:
+        before = self._pools.get(claim, "")
+        if before == pool:
+            return
+        for name, change in ((before, -1), (pool, 1)):
+            if name:
+                sizes = self._recent(self._sizes[name])
+                sizes.append((self._world.now(), (sizes[-1][1] if sizes else 0) + change))
+        if pool:
+            self._pools[claim] = pool
+        else:
+            del self._pools[claim]
+
+    def _on_pool(self, event: EventType, pool: NodePool) -> None:
+        history = self._recent(self._budgets[pool.metadata.name])
+        budgets = translate_pool(pool).disruption.budgets
+        if event is not EventType.DELETED and (not history or history[-1][1] != budgets):
+            history.append((self._world.now(), budgets))
+
+    # Pods and nodes
+
+    def ending(self, pod: Pod) -> None:
+        """The controllers evict or delete the pod: its node must be on its way out for good."""
+        node = self._world.api.peek(Node, pod.spec.nodeName) if pod.spec.nodeName else None
+        if node is not None and node.metadata.deletionTimestamp is None:
+            self._break(
+                EVICTIONS_END_NODES,
+                f"{pod.metadata.namespace}/{pod.metadata.name} was evicted, and its node "
+                f"{pod.spec.nodeName} stays",
+            )
+
+    def _on_instance(self, instance: Instance, previous: str) -> None:
+        if not previous:
+            billed = self._recorder.instances.get(instance.id)
+            self._launch_prices[instance.id] = None if billed is None else billed.price
+        elif not instance.alive and instance.reason == USER_INITIATED_SHUTDOWN:
+            self._judge_drain(instance)
+        if not instance.alive:
+            self._launch_prices.pop(instance.id, None)
+
+    def _judge_drain(self, instance: Instance) -> None:
+        """We terminate the instance: the pods that it ran must have left."""
+        billed = self._recorder.instances.get(instance.id)
+        if billed is None or billed.was_noticed or billed.was_killed or not billed.is_answering:
+            return
+        claim = self._world.api.peek(NodeClaim, billed.claim) if billed.claim else None
+        if claim is None or claim.spec.terminationGracePeriod or not billed.node:
+            return
+        for key in self._recorder.pods.names_on(billed.node):
+            namespace, _, name = key.partition("/")
+            pod = self._world.api.peek(Pod, name, namespace)
+            if pod is not None and self._is_staying(pod):
+                self._break(
+                    NODES_ARE_DRAINED,
+                    f"{instance.id} of {billed.node} was terminated, and {key} ran on it",
+                )
+
+    def _is_staying(self, pod: Pod) -> bool:
+        """Whether a drain would have waited for it, and had the time to learn of it."""
+        if pod.metadata.deletionTimestamp is not None or is_daemon(pod):
+            return False
+        if any(_tolerates(each) for each in pod.spec.tolerations or ()):
+            return False
+        conditions = pod.status.conditions or ()
+        bound = next((each for each in conditions if each.type == "PodScheduled"), None)
+        if pod.status.phase != "Running" or bound is None or bound.lastTransitionTime is None:
+            return False
+        since = datetime.fromisoformat(bound.lastTransitionTime).timestamp()
+        return self._world.clock.now() - since > LAG
+
+    # Once the world is quiet
+
+    def judge_quiet(self) -> None:
+        claims = [*self._world.api.peek_all(NodeClaim)]
+        by_provider_id = {(claim.status or NodeClaimStatus()).providerID for claim in claims}
+        for claim in claims:
+            if claim.metadata.deletionTimestamp is None and _disruption_reason(claim):
+                name = claim.metadata.name
+                self._break(NO_TAINT_LEFT, f"NodeClaim {name} still has a DisruptionReason")
+        for node in self._world.api.peek_all(Node):
+            self._judge_node(node, by_provider_id)
+
+    def _judge_node(self, node: Node, claims: set[str]) -> None:
+        name = node.metadata.name
+        is_tainted = any(each.key == DISRUPTED_TAINT.key for each in node.spec.taints or ())
+        if is_tainted and node.metadata.deletionTimestamp is None:
+            self._break(NO_TAINT_LEFT, f"Node {name} still has the taint {DISRUPTED_TAINT.key}")
+        if NODEPOOL in (node.metadata.labels or {}) and node.spec.providerID not in claims:
+            self._break(NODE_HAS_CLAIM, f"no NodeClaim has the Node {name}")
+
+
+def _conditions(claim: NodeClaim) -> dict[str, str]:
+    return {each.type: each.status for each in (claim.status or NodeClaimStatus()).conditions or ()}
+
+
+def _disruption_reason(claim: NodeClaim) -> str:
+    for each in (claim.status or NodeClaimStatus()).conditions or ():
+        if each.type == DISRUPTION_REASON and each.status == "True":
+            return each.reason
+    return ""
+
+
+def _instance_id(claim: NodeClaim) -> str:
+    return (claim.status or NodeClaimStatus()).providerID.rpartition("/")[2]
+
+
+def _node_count(nodes: str, total: int) -> int:
+    number = nodes.removesuffix("%")
+    if not number.isdigit():
+        return 0
+    return ceil(int(number) * total / 100) if nodes.endswith("%") else int(number)
+
+
+def _tolerates(toleration: Any) -> bool:
+    return toleration.operator == "Exists" and toleration.key in (None, "", DISRUPTED_TAINT.key)

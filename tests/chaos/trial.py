@@ -1,0 +1,112 @@
+"""One run of a case, and what it breaks."""
+
+import logging
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import msgspec
+from tests.chaos.random_cases import ChaosCase
+
+from wainwright.model.simulation import LawResult, SimulationResult
+from wainwright.sim.fault_injection import InjectedFault
+from wainwright.sim.observed_state import ObservedState
+from wainwright.sim.simulation import Simulation, SimulationOptions
+
+SETTLES_WITHIN: Final = 6 * 3600.0
+"""Seconds after the last event and fault by which nothing may change any more."""
+FREE_LAUNCHES: Final = 20
+LAUNCHES_PER_POD: Final = 3
+CONVERGES: Final = "converges"
+LAUNCHES_BIND: Final = "launches-bind"
+CRASHES: Final = "runs-to-the-end"
+"""A simulation that ends with an error."""
+
+
+LONGEST_RUN: Final = 60
+"""Seconds of CPU after which a run is taken to be going round in a circle."""
+
+
+class EndlessRunError(SystemExit):
+    """Not an Exception: no controller may catch it, and asyncio passes it on."""
+
+
+class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
+    broken: tuple[LawResult, ...]
+    faults: tuple[InjectedFault, ...] = ()
+    result: SimulationResult | None = None
+
+    @property
+    def laws(self) -> frozenset[str]:
+        return frozenset(each.law for each in self.broken)
+
+
+class LaunchStreak:
+    """Launches after which no pod was bound: their number is bounded by the pods there are."""
+
+    def __init__(self) -> None:
+        self._simulation: Simulation | None = None
+        self._counted = self._bound = self._launched = 0
+        self.broken: LawResult | None = None
+
+    def follow(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+
+    def observe(self, state: ObservedState) -> None:
+        assert self._simulation is not None
+        recorder = self._simulation.recorder
+        launches, bound = recorder.launches, len(recorder.pods.waits)
+        if bound > self._bound:
+            self._bound, self._launched = bound, launches
+        pods = state.pending_pods + state.running_pods
+        limit = FREE_LAUNCHES + LAUNCHES_PER_POD * pods
+        if launches - self._launched > limit and self.broken is None:
+            message = f"{launches - self._launched} launches, and no pod was bound since the first"
+            self.broken = LawResult(law=LAUNCHES_BIND, held=False, at=state.at, message=message)
+
+
+def run_case(case: ChaosCase, *, keep_timeline: bool = False) -> TrialResult:
+    streak = LaunchStreak()
+    simulation = Simulation(
+        case.scenario(),
+        options=SimulationOptions(
+            until=case.faults.until + SETTLES_WITHIN, keep_timeline=keep_timeline
+        ),
+        observers=[streak],
+        faults=case.faults,
+    )
+    streak.follow(simulation)
+    assert simulation.injector is not None
+    try:
+        with _bounded():
+            result = simulation.run()
+    except (Exception, EndlessRunError) as error:
+        logging.getLogger(__name__).debug("seed %d", case.seed, exc_info=True)
+        broken = LawResult(law=CRASHES, held=False, message=f"{type(error).__name__}: {error}")
+        return TrialResult(broken=(broken,), faults=tuple(simulation.injector.happened))
+    finally:
+        simulation.close()
+    found = [each for each in result.laws if not each.held]
+    if streak.broken is not None:
+        found.append(streak.broken)
+    if not simulation.was_quiet:
+        message = f"still busy {SETTLES_WITHIN / 3600:g} hours after the last event and fault"
+        found.append(LawResult(law=CONVERGES, held=False, at=None, message=message))
+    return TrialResult(
+        broken=tuple(found), faults=tuple(simulation.injector.happened), result=result
+    )
+
+
+@contextmanager
+def _bounded() -> Iterator[None]:
+    def stop(*_: object) -> None:
+        raise EndlessRunError(f"no end after {LONGEST_RUN} s of CPU")
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST_RUN)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)

@@ -1,0 +1,22 @@
+"""No law is broken, whatever fails: `make chaos` runs more seeds."""
+
+import pytest
+from tests.chaos.random_cases import random_case
+from tests.chaos.reports import describe_failure
+from tests.chaos.trial import run_case
+
+SEEDS = 60
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_faults_at_every_call_break_no_law(seed: int) -> None:
+    trial = run_case(random_case(seed))
+
+    assert not trial.broken, describe_failure(seed, trial)
+
+
+def test_the_same_seed_is_the_same_run() -> None:
+    first, second = run_case(random_case(3)), run_case(random_case(3))
+
+    assert first.faults
+    assert first == second

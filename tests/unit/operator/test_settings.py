@@ -1,0 +1,94 @@
+import pytest
+
+from wainwright.errors import InvalidInputError
+from wainwright.model.plan import MinValuesPolicy, PreferencePolicy
+from wainwright.operator.settings import (
+    OperatorSettings,
+    read_settings,
+    settings_without_effect,
+)
+
+NAME = {"cluster_name": "shop"}
+
+
+def test_defaults_are_karpenters() -> None:
+    assert read_settings(NAME, {}) == OperatorSettings(cluster_name="shop")
+
+
+def test_a_flag_goes_before_the_variable_and_that_before_the_default() -> None:
+    environment = {"CLUSTER_NAME": "other", "METRICS_PORT": "9000", "BATCH_MAX_DURATION": "1m30s"}
+    found = read_settings({**NAME, "metrics_port": "9001"}, environment)
+    assert (found.cluster_name, found.metrics_port, found.batch_max_duration) == ("shop", 9001, 90)
+
+
+def test_an_empty_variable_is_not_set() -> None:
+    assert read_settings(NAME, {"METRICS_PORT": ""}).metrics_port == 8080
+
+
+def test_gates_that_are_not_named_keep_their_default() -> None:
+    found = read_settings(NAME, {"FEATURE_GATES": "StaticCapacity=true, NodeOverlay=false"})
+    gates = found.feature_gates
+    assert (gates["StaticCapacity"], gates["NodeOverlay"], gates["NodeRepair"]) == (
+        True,
+        False,
+        False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "expected"),
+    [
+        ("breaker_share", "30%", 0.3),
+        ("breaker_share", "0.3", 0.3),
+        ("breaker_window", "5m", 300.0),
+        ("disable_leader_election", "true", True),
+        ("disable_leader_election", "0", False),
+        ("preference_policy", "Ignore", PreferencePolicy.IGNORE),
+        ("min_values_policy", "BestEffort", MinValuesPolicy.BEST_EFFORT),
+        ("kube_client_qps", "12.5", 12.5),
+        ("vm_memory_overhead_percent", "0.1", 0.1),
+    ],
+)
+def test_values(field: str, text: str, expected: object) -> None:
+    assert getattr(read_settings({**NAME, field: text}, {}), field) == expected
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "expected"),
+    [
+        ("metrics_port", "70000", "a whole number from 0 to 65535"),
+        ("metrics_port", "8080.5", "a whole number"),
+        ("kube_client_qps", "many", "a number from 1"),
+        ("batch_idle_duration", "1 second", "a duration such as 10s"),
+        ("isolated_vpc", "yes", "true or false"),
+        ("min_values_policy", "Besteffort", "did you mean BestEffort?"),
+        ("log_level", "loud", "one of debug, info, warning, error"),
+        ("cluster_endpoint", "example.com", "an absolute URL"),
+        ("breaker_share", "130%", "a share such as 30% or 0.3"),
+        ("breaker_share", "most", "a share"),
+        ("feature_gates", "StaticCapacty=true", "did you mean StaticCapacity?"),
+        ("feature_gates", "StaticCapacity", "StaticCapacity=true or StaticCapacity=false"),
+        ("reserved_enis", "-1", "a whole number from 0"),
+    ],
+)
+def test_what_cannot_be_read_is_named_with_what_was_expected(
+    field: str, text: str, expected: str
+) -> None:
+    flag = f"--{field.replace('_', '-')}"
+    for source, flags, environment in (
+        (flag, {**NAME, field: text}, {}),
+        (field.upper(), NAME, {field.upper(): text}),
+    ):
+        with pytest.raises(InvalidInputError) as refused:
+            read_settings(flags, environment)
+        assert refused.value.message.startswith(f"{source}: found {text!r}, expected ")
+        assert expected in refused.value.message
+
+
+def test_the_name_of_the_cluster_is_required() -> None:
+    with pytest.raises(InvalidInputError, match="--cluster-name"):
+        read_settings({}, {})
+
+
+def test_settings_of_karpenter_that_change_nothing_are_known() -> None:
+    assert settings_without_effect({"MEMORY_LIMIT": "1", "HOME": "/"}) == ["MEMORY_LIMIT"]
