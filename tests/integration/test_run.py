@@ -2,6 +2,7 @@
 of a Deployment get nodes of the emulated EC2, and are bound to them by the real scheduler.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -142,6 +143,32 @@ def _skew(cluster: TestedCluster) -> int:
 def _is_settled(cluster: TestedCluster) -> bool:
     is_paired = len(cluster.names("NodeClaim")) == len(cluster.names("Node"))
     return is_paired and len(cluster.ready_pods("web")) == 3
+
+
+def test_a_dry_run_decides_and_writes_nothing(cluster: TestedCluster) -> None:
+    """Also beside a Karpenter at work, and without a lease of its own."""
+    cluster.apply("Deployment", deployment(60))
+    cluster.wait_for("pending pods", lambda: len(cluster.all("Pod")) >= 60)
+    before = (cluster.names("NodeClaim"), cluster.names("Node"), cluster.names("Event"))
+    ended = run_to_the_end(cluster.plane, *EMULATED, "--dry-run", "--once")
+    messages = [json.loads(line)["message"] for line in ended.stderr.splitlines()]
+    assert ended.returncode == 0
+    assert any(each.startswith("would launch for NodePool default: m5.") for each in messages)
+    after = (cluster.names("NodeClaim"), cluster.names("Node"))
+    assert after == before[:2]
+    ours = {each["source"].get("component") for each in cluster.all("Event")} & {"karpenter"}
+    assert cluster.names("Event") - before[2] == set() or not ours
+    cluster.apply("Deployment", deployment(3))
+
+
+def test_once_makes_one_pass_and_ends(cluster: TestedCluster) -> None:
+    cluster.apply("Deployment", deployment(30))
+    cluster.wait_for("pending pods", lambda: len(cluster.all("Pod")) >= 30)
+    before = cluster.names("NodeClaim")
+    ended = run_to_the_end(cluster.plane, *EMULATED, "--once")
+    assert ended.returncode == 0, ended.stderr
+    assert cluster.names("NodeClaim") - before
+    cluster.apply("Deployment", deployment(0))
 
 
 def test_it_does_not_start_beside_a_karpenter_at_work(cluster: TestedCluster) -> None:

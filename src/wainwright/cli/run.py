@@ -61,44 +61,35 @@ def setting_flags(command: Callable[..., Any]) -> Callable[..., Any]:
     show_default=True,
     help="Keep emulated nodes Ready and run their pods; false: another does.",
 )
+@click.option("--dry-run", is_flag=True, help="Decide and log; write nothing, take no lease.")
+@click.option("--once", is_flag=True, help="End when there is nothing to do at this moment.")
 @setting_flags
-def run(
-    provider: str,
-    kubeconfig: str,
-    context: str,
-    cloud: str | None,
-    emulator_boot: str,
-    emulator_kubelet: bool,
-    **flags: str | None,
-) -> int:
+def run(**given: Any) -> int:
     """Launch and remove nodes of the cluster as its pods need them, until stopped.
 
     Speaks to the cluster of the kubeconfig, or to the one around it where it runs in a pod.
     Settings have the names and environment variables that Karpenter has. With --provider emulator
     no cloud is needed: instances are emulated in this process, and become Nodes of the cluster.
     """
-    settings = read_settings(flags, os.environ)
-    boot = parse_duration(emulator_boot)
-    if boot is None:
-        raise UsageError(
-            f"--emulator-boot: found {emulator_boot!r}, expected a duration such as 2s"
-        )
-    with show_progress() as report:
-        manifests = read_manifests([], cloud=cloud, progress=report)
+    names = OperatorSettings.__struct_fields__
+    settings = read_settings({name: given[name] for name in names}, os.environ)
+    options = _options({name: value for name, value in given.items() if name not in names})
     set_up_logs(settings.log_level)
     for name in settings_without_effect(os.environ):
         printing.echo(f"note: {name} has no effect here", err=True)
-    options = RunOptions(
-        provider=provider,
-        kubeconfig=kubeconfig,
-        context=context,
-        cloud=manifests.cloud,
-        emulator_boot=boot,
-        emulator_kubelet=emulator_kubelet,
-    )
     try:
         asyncio.run(run_operator(settings, options))
     except CannotStartError as error:
         printing.echo(f"error: {error}", err=True)
         return CANNOT_START
     return 0
+
+
+def _options(given: dict[str, Any]) -> RunOptions:
+    boot = parse_duration(given.pop("emulator_boot"))
+    if boot is None:
+        raise UsageError("--emulator-boot: expected a duration such as 2s")
+    cloud = given.pop("cloud")
+    with show_progress() as report:
+        manifests = read_manifests([], cloud=cloud, progress=report)
+    return RunOptions(cloud=manifests.cloud, emulator_boot=boot, **given)

@@ -1,6 +1,8 @@
 """What every controller is given."""
 
+import asyncio
 from collections.abc import Callable
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -11,11 +13,36 @@ from wainwright.controllers.events import EventRecorder
 from wainwright.controllers.live_state import LiveState
 from wainwright.controllers.reports import NO_REPORTS, ControllerReports
 from wainwright.controllers.settings import ControllerSettings
+from wainwright.gc_pause import gc_paused
 from wainwright.metrics import MetricsRegistry
+
+Result = TypeVar("Result")
 
 
 def _nobody_rests() -> None:
     """Polls come in any case."""
+
+
+class Compute(Protocol):
+    """Runs a decision that may take seconds, and works on values alone."""
+
+    async def __call__(self, work: Callable[[], Result]) -> Result: ...
+
+
+async def compute_inline(work: Callable[[], Result]) -> Result:
+    """In simulations: they are repeatable because one thing happens after the other."""
+    with gc_paused():
+        return work()
+
+
+async def compute_in_thread(work: Callable[[], Result]) -> Result:
+    """On a real cluster: leases are renewed and probes answered meanwhile."""
+
+    def without_gc() -> Result:
+        with gc_paused():
+            return work()
+
+    return await asyncio.to_thread(without_gc)
 
 
 class ControllerContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,3 +56,4 @@ class ControllerContext(msgspec.Struct, frozen=True, kw_only=True):
     learnt: Callable[[], None] = _nobody_rests
     """To be called when something new is known that no object shows: prices, for example."""
     reports: ControllerReports = NO_REPORTS
+    compute: Compute = compute_inline

@@ -28,7 +28,7 @@ from wainwright.controllers.cloud.interruption import (
 from wainwright.controllers.cloud.tagging import InstanceTagging
 from wainwright.controllers.cloud.unused_cloud_resources import UnusedCloudResources
 from wainwright.controllers.cluster_cache import ClusterCache
-from wainwright.controllers.context import ControllerContext
+from wainwright.controllers.context import Compute, ControllerContext, compute_inline
 from wainwright.controllers.disruption.disruption_conditions import DisruptionConditions, PodEvents
 from wainwright.controllers.disruption.disruption_controller import Disruption
 from wainwright.controllers.disruption.disruption_queue import DisruptionQueue
@@ -91,6 +91,7 @@ class ControllerEnvironment(msgspec.Struct, frozen=True, kw_only=True):
     feed: ChangeFeed | None = None
     """Only in simulations."""
     reports: ControllerReports = NO_REPORTS
+    compute: Compute = compute_inline
 
 
 class ControllerManager:
@@ -111,11 +112,14 @@ class ControllerManager:
             metrics=metrics,
             settings=settings,
             reports=environment.reports,
+            compute=environment.compute,
         )
         self._seed = environment.seed
         self._declared = DeclaredObjectsTracker(self._cache, self._cloud)
         self._health = RegistrationHealth(self._cache, clock)
         self._interruption = InterruptionHandler(self._context)
+        self.has_started = False
+        """Whether the controllers are at work."""
         self.disruption: Disruption
         """Once it runs: it knows the verdict on every node."""
         self.runtime = ControllerRuntime(clock, metrics, seed=self._seed, feed=feed)
@@ -133,6 +137,7 @@ class ControllerManager:
             self._declared.apply()
             await self._cloud.refresh()
             self._add_controllers()
+            self.has_started = True
             reader = InterruptionQueueReader(self._context, self._interruption)
             background.append(asyncio.create_task(reader.run(), name=reader.name))
             await self.runtime.run()

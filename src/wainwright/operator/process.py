@@ -30,6 +30,7 @@ from wainwright.catalogue.instancetypes.node_class_settings import CatalogOption
 from wainwright.clock import Clock, SystemClock
 from wainwright.cloud import CloudProvider, LaunchLog
 from wainwright.cluster import Cluster
+from wainwright.controllers.context import compute_in_thread
 from wainwright.controllers.manager import ControllerEnvironment, ControllerManager
 from wainwright.controllers.settings import PauseSwitch
 from wainwright.errors import (
@@ -44,6 +45,7 @@ from wainwright.kube.kubeconfig import load_address
 from wainwright.kube.leader_election import LeaderCluster, LeaderElection, LeaseSettings
 from wainwright.metrics import MetricsRegistry
 from wainwright.model.plan import ClusterLimits
+from wainwright.operator.dry_run import DryRun
 from wainwright.operator.emulated_cloud import EmulatedCloud, EmulatedCloudOptions
 from wainwright.operator.endpoints import EVERYWHERE, LOOPBACK, EndpointOptions, serve_endpoints
 from wainwright.operator.settings import OperatorSettings
@@ -62,6 +64,8 @@ NO_LIMITS: Final = ClusterLimits()
 OUTSIDE_NAMESPACE: Final = "kube-system"
 """Of the lease and the settings, where the process runs outside a pod."""
 SETTINGS_NAME: Final = "wainwright-settings"
+IDLE_POLL: Final = 0.2
+IDLE_LOOKS: Final = 5
 PAUSE_POLL: Final = 0.8
 """Seconds: a pause acts within one."""
 CUSTOM_KINDS: Final = (NodePool, NodeClaim, EC2NodeClass, NodeOverlay, InstanceType)
@@ -79,6 +83,10 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     context: str = ""
     cloud: Cloud | None = None
     cluster_limits: ClusterLimits = NO_LIMITS
+    dry_run: bool = False
+    """Decide and log, and write nothing."""
+    once: bool = False
+    """End when there is nothing to do at this moment."""
     emulator_boot: float = 2.0
     emulator_kubelet: bool = True
 
@@ -139,22 +147,25 @@ class Operator:
         *,
         clock: Clock,
         namespace: str,
-        cluster_limits: ClusterLimits = NO_LIMITS,
+        options: RunOptions,
     ) -> None:
         self._cluster, self._connect_cloud, self._clock = cluster, connect_cloud, clock
-        self._settings, self._namespace = settings, namespace
+        self._settings, self._namespace, self._options = settings, namespace, options
         self._identity = f"{socket.gethostname()}_{token_hex(8)}"
         self.metrics = MetricsRegistry()
         self._pause = PauseSwitch()
         self._controller_settings = msgspec.structs.replace(
-            controller_settings(loop_settings(settings, cluster_limits)), switch=self._pause
+            controller_settings(loop_settings(settings, options)), switch=self._pause
         )
         self._stop = asyncio.Event()
         self._manager: ControllerManager | None = None
+        self._dry_run: DryRun | None = None
 
     @property
     def is_ready(self) -> bool:
         """A process that stands by is ready to take over."""
+        if self._dry_run is not None:
+            return self._dry_run.is_synced
         return self._manager is None or self._manager.is_synced
 
     def stop(self) -> None:
@@ -162,6 +173,9 @@ class Operator:
         self._stop.set()
 
     async def run(self) -> None:
+        if self._options.dry_run:
+            await self._until_stopped(self._only_decide())
+            return
         if self._settings.disable_leader_election:
             await self._until_stopped(self._lead(self._cluster))
             return
@@ -184,6 +198,24 @@ class Operator:
         if not task.cancelled() and (error := task.exception()) is not None:
             raise error
 
+    async def _only_decide(self) -> None:
+        cloud = await self._connect_cloud(self._cluster)
+        dry_run = self._dry_run = DryRun(
+            self._cluster,
+            lambda launch_log: self._make_cloud(cloud, launch_log),
+            self._clock,
+            self._controller_settings,
+        )
+        if not self._options.once:
+            await dry_run.run()
+            return
+        task = asyncio.create_task(dry_run.run(), name="dry run")
+        try:
+            while not task.done() and not dry_run.looks:
+                await self._clock.sleep(IDLE_POLL)
+        finally:
+            await _cancel(task)
+
     async def _lead(self, cluster: Cluster) -> None:
         """With a memory of its own: another process may have led meanwhile."""
         cloud = await self._connect_cloud(cluster)
@@ -193,12 +225,15 @@ class Operator:
             clock=self._clock,
             metrics=self.metrics,
             seed=self._identity,
+            compute=compute_in_thread,
         )
         manager = self._manager = ControllerManager(environment, self._controller_settings)
         beside = [
             asyncio.create_task(cloud.run(), name="cloud"),
             asyncio.create_task(self._follow_pause(), name="settings"),
         ]
+        if self._options.once:
+            beside.append(asyncio.create_task(self._until_idle(manager), name="once"))
         controllers = asyncio.create_task(manager.run(), name="controllers")
         try:
             await asyncio.wait({controllers, *beside}, return_when=asyncio.FIRST_COMPLETED)
@@ -208,6 +243,15 @@ class Operator:
         finally:
             self._manager = None
             await _cancel(controllers, *beside)
+
+    async def _until_idle(self, manager: ControllerManager) -> None:
+        """Returns when the controllers have had nothing to do for a moment."""
+        quiet = 0
+        while quiet < IDLE_LOOKS:
+            await self._clock.sleep(IDLE_POLL)
+            is_quiet = manager.is_synced and manager.has_started and manager.runtime.is_idle
+            quiet = quiet + 1 if is_quiet else 0
+        manager.runtime.stop()
 
     async def _follow_pause(self) -> None:
         """The ConfigMap that people pause everything with; asked for, as watching would read all
@@ -256,14 +300,16 @@ def _cluster_config(settings: OperatorSettings, region: str) -> ClusterConfig:
     )
 
 
-def loop_settings(settings: OperatorSettings, cluster_limits: ClusterLimits) -> SimulationSettings:
+def loop_settings(settings: OperatorSettings, options: RunOptions) -> SimulationSettings:
+    # A single pass does not wait for more pods.
+    idle, most = settings.batch_idle_duration, settings.batch_max_duration
     return SimulationSettings(
-        batch_idle_duration=settings.batch_idle_duration,
-        batch_max_duration=settings.batch_max_duration,
+        batch_idle_duration=0.0 if options.once else idle,
+        batch_max_duration=0.0 if options.once else most,
         feature_gates=settings.feature_gates,
         min_values_policy=settings.min_values_policy,
         preference_policy=settings.preference_policy,
-        cluster_limits=cluster_limits,
+        cluster_limits=options.cluster_limits,
         disruption_breaker=DisruptionBreaker(
             share=settings.breaker_share,
             nodes=settings.breaker_nodes,
@@ -280,7 +326,8 @@ async def run_operator(settings: OperatorSettings, options: RunOptions) -> None:
     async with KubeClient.connect(address, limit=limit) as cluster:
         version = await _check_cluster(cluster)
         clock = SystemClock()
-        await refuse_beside_karpenter(cluster, clock)
+        if not options.dry_run:
+            await refuse_beside_karpenter(cluster, clock)
         operator = Operator(
             cluster,
             cloud_connector(settings, options, version, clock),
@@ -288,7 +335,7 @@ async def run_operator(settings: OperatorSettings, options: RunOptions) -> None:
             clock=clock,
             namespace=settings.leader_election_namespace
             or (address.namespace if in_pod else OUTSIDE_NAMESPACE),
-            cluster_limits=options.cluster_limits,
+            options=options,
         )
         _stop_on_signals(operator.stop)
         endpoints = EndpointOptions(

@@ -40,7 +40,6 @@ from wainwright.controllers.settings import Pause
 from wainwright.core.explain.unschedulable import explain_plan
 from wainwright.core.plan import SolvedPlan, solve_plan
 from wainwright.errors import KubernetesError
-from wainwright.gc_pause import gc_paused
 from wainwright.messages.formatting import format_count, format_hourly
 from wainwright.messages.unschedulable import describe_pod_reason
 from wainwright.model.plan import PlannedNodeClaim
@@ -149,7 +148,7 @@ class Provisioner:
             return self._wait_for_binding(given.snapshot)
         if self._planned is not None and given.is_same(self._planned):
             return self._wait_for_change()
-        solved = self._solve(given)
+        solved = await self._context.compute(lambda: self._solve(given))
         created = await self._create_claims(solved, given.catalogs)
         await self._nominate(solved, created)
         await self._report_unplaced(solved)
@@ -184,8 +183,7 @@ class Provisioner:
 
     def _solve(self, given: "PlanInput") -> SolvedPlan:
         indexes = {name: catalog.index for name, catalog in given.catalogs.items()}
-        with gc_paused():
-            return solve_plan(given.snapshot, indexes, self._context.settings.plan_options)
+        return solve_plan(given.snapshot, indexes, self._context.settings.plan_options)
 
     # Claims
 
@@ -247,7 +245,8 @@ class Provisioner:
         if not solved.plan.unplaced:
             return
         await self._report_disagreements(solved)
-        for group in explain_plan(solved).unschedulable:
+        explained = await self._context.compute(lambda: explain_plan(solved))
+        for group in explained.unschedulable:
             message = f"Failed to schedule pod: {describe_pod_reason(group.reason)}"
             for key in group.pods:
                 pod = self._pod(key)

@@ -1,0 +1,96 @@
+"""`wain run --dry-run`: decides and logs, and writes nothing, also beside Karpenter.
+
+Each decision is logged once: a node that would be launched until its pods are bound or others are
+planned, a disruption command until it is another.
+"""
+
+import asyncio
+import logging
+from typing import Final
+
+from wainwright.clock import Clock
+from wainwright.cloud import NodePoolCatalog
+from wainwright.cluster import Cluster
+from wainwright.controllers.cluster_cache import ClusterCache
+from wainwright.controllers.context import compute_in_thread
+from wainwright.controllers.disruption.disruption_queue import describe_command
+from wainwright.controllers.live_state import LiveState
+from wainwright.controllers.manager import WATCHED_KINDS, CloudFactory
+from wainwright.controllers.nodeclaim.launch_log import NodeClaimLaunchLog
+from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
+from wainwright.controllers.provisioning.provisioner import describe_claim
+from wainwright.controllers.settings import ControllerSettings
+from wainwright.core.disruption.commands import Command, DisruptionInput
+from wainwright.core.disruption.disruption_pass import DisruptionPass
+from wainwright.core.plan import plan
+from wainwright.model.plan import Plan
+from wainwright.model.snapshot import Snapshot
+
+LOG: Final = logging.getLogger(__name__)
+REFRESH_SECONDS: Final = 12 * 3600.0
+
+
+class DryRun:
+    def __init__(
+        self, cluster: Cluster, make_cloud: CloudFactory, clock: Clock, settings: ControllerSettings
+    ) -> None:
+        self._clock, self._settings = clock, settings
+        self._cache = ClusterCache(cluster, clock, WATCHED_KINDS, "dry run")
+        self._cloud = make_cloud(NodeClaimLaunchLog(cluster, self._cache))
+        self._state = LiveState(self._cache, clock)
+        self._declared = DeclaredObjectsTracker(self._cache, self._cloud)
+        self._previous: DisruptionPass | None = None
+        self._launches: set[frozenset[str]] = set()
+        """Pods of the nodes that were logged."""
+        self._command = ""
+        self.is_synced = False
+        self.looks = 0
+        """How many times decisions were made."""
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        watches = asyncio.create_task(self._cache.run(), name="watches")
+        try:
+            await self._cache.wait_until_listed()
+            self._declared.apply()
+            refreshed = -REFRESH_SECONDS
+            while True:
+                if self._clock.now() - refreshed >= REFRESH_SECONDS:
+                    refreshed = self._clock.now()
+                    await self._cloud.refresh()
+                await self._look()
+                self.is_synced = True
+                self.looks += 1
+                await self._clock.sleep(self._settings.batch_max)
+        finally:
+            watches.cancel()
+            await asyncio.gather(watches, return_exceptions=True)
+
+    async def _look(self) -> None:
+        catalogs = await self._declared.catalogs()
+        snapshot = self._state.snapshot(catalogs.values())
+        planned, command = await compute_in_thread(lambda: self._decide(snapshot, catalogs))
+        self._log_launches(planned)
+        self._log_command(command)
+
+    def _decide(
+        self, snapshot: Snapshot, catalogs: dict[str, NodePoolCatalog]
+    ) -> tuple[Plan, Command | None]:
+        indexes = {name: catalog.index for name, catalog in catalogs.items()}
+        planned = plan(snapshot, indexes, self._settings.plan_options)
+        given = DisruptionInput(snapshot=snapshot, catalogs=indexes)
+        self._previous = DisruptionPass(given, self._settings.disruption_options, self._previous)
+        return planned, self._previous.find_command()
+
+    def _log_launches(self, planned: Plan) -> None:
+        launches = {frozenset(claim.pods): claim for claim in planned.claims}
+        for pods, claim in launches.items():
+            if pods not in self._launches:
+                LOG.info("would launch for NodePool %s: %s", claim.pool, describe_claim(claim))
+        self._launches = set(launches)
+
+    def _log_command(self, command: Command | None) -> None:
+        text = "" if command is None else f"{command.method.value}: {describe_command(command)}"
+        if text and text != self._command:
+            LOG.info("would disrupt by %s", text)
+        self._command = text
