@@ -203,6 +203,7 @@ def controller_settings(
         plan_options=plan_options(shared),
         disruption_options=disruption_options(shared),
         node_repair=gates["NodeRepair"],
+        managed_deletion_cost=gates["PodDeletionCostManagement"],
         capacity_buffer=gates["CapacityBuffer"],
     )
 
