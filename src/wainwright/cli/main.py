@@ -87,6 +87,7 @@ COMMANDS: Final = {
     "plan": "which nodes for which pods, at what price, and why not",
     "reservations": "capacity that is paid for: used, idle, and by whom it could be used",
     "simulate": "what becomes of pods, nodes and money as time passes",
+    "snapshot": "a running cluster as one file for the other commands",
     "validate": "would an API server accept these manifests?",
 }
 
