@@ -125,8 +125,6 @@ class ControllerManager:
         self._interruption = InterruptionHandler(self._context)
         self.has_started = False
         """Whether the controllers are at work."""
-        self.disruption: Disruption
-        """Once it runs: it knows the verdict on every node."""
         self.runtime = ControllerRuntime(clock, metrics, seed=self._seed, feed=feed)
 
     @property

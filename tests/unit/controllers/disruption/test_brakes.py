@@ -61,6 +61,7 @@ async def _empty_nodes(cluster: ControlledCluster, count: int) -> None:
 
 def _disruption(cluster: ControlledCluster) -> Disruption:
     assert cluster.manager is not None
+    assert cluster.manager.disruption is not None
     return cluster.manager.disruption
 
 
