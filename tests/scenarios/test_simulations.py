@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.support.manifest_tables import TESTS
 
-from wainwright.model.simulation import SimulationResult
+from wainwright.model.simulation import LaunchEntry, SimulationResult
 from wainwright.sim.scenario_reader import read_scenario
 from wainwright.sim.simulation import SimulationOptions, simulate
 
@@ -26,3 +26,13 @@ def failures(result: SimulationResult) -> list[str]:
 def test_what_is_expected_happens(file: Path) -> None:
     result = simulate(read_scenario(str(file)), options=WITHOUT_TIMELINE)
     assert failures(result) == []
+
+
+@pytest.mark.parametrize(("min_values", "types"), [(30, 30), (3, 15)])
+def test_spot_to_spot_asks_for_as_many_types_as_min_values_and_fifteen_at_least(
+    min_values: int, types: int
+) -> None:
+    file = FOLDER / "design-documents" / f"spot-to-spot-with-min-values-{min_values}.yaml"
+    result = simulate(read_scenario(str(file)))
+    launches = [each for each in result.timeline if isinstance(each, LaunchEntry)]
+    assert [each.types for each in launches][1:] == [types]

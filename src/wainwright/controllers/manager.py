@@ -33,6 +33,7 @@ from wainwright.controllers.disruption.disruption_conditions import DisruptionCo
 from wainwright.controllers.disruption.disruption_controller import Disruption
 from wainwright.controllers.disruption.disruption_queue import DisruptionQueue
 from wainwright.controllers.disruption.drift_detection import DriftDetection
+from wainwright.controllers.disruption.pod_deletion_costs import PodDeletionCosts
 from wainwright.controllers.events import EventRecorder
 from wainwright.controllers.live_state import SNAPSHOT_KINDS, LiveState
 from wainwright.controllers.node.node_repair import NodeRepair
@@ -173,6 +174,8 @@ class ControllerManager:
         self._add(queue)
         self.disruption = Disruption(context, declared, queue)
         self._add(self.disruption)
+        if context.settings.managed_deletion_cost:
+            self._add(PodDeletionCosts(context, self.disruption))
         if context.settings.static_capacity:
             self._add(StaticProvisioning(context, declared, creator), workers=10)
             self._add(StaticDeprovisioning(context), workers=10)

@@ -24,6 +24,7 @@ INTERRUPTED: Final = "interrupted"
 REASONS: Final[Mapping[str, str]] = {
     **{kind.value: INTERRUPTED for kind in InterruptionKind},
     InterruptionKind.UNHEALTHY.value: "unhealthy",
+    "Unhealthy": "unhealthy",
     "capacity_block_expiring": INTERRUPTED,
 }
 """Reasons of the controllers that are one here."""
@@ -69,7 +70,7 @@ class ClaimEndings:
         known = self._claims.get(claim.metadata.name)
         if reason:
             ending = self._ending(claim.metadata.name)
-            ending.reason, ending.is_stated = reason, True
+            ending.reason, ending.is_stated = REASONS.get(reason, reason), True
         elif known is not None and known.is_stated:
             known.reason, known.is_stated = "", False
 

@@ -97,6 +97,10 @@ class Disruption:
 
     # What is known of every node
 
+    @property
+    def last_look(self) -> DisruptionPass | None:
+        return self._previous
+
     def verdicts(self) -> list[NodeOutcome]:
         """Of every managed node that the last look saw, in the order of names: what becomes of it
         and why.

@@ -35,7 +35,6 @@ BLOCKED_CODES: Final = frozenset(
         BlockerCode.DO_NOT_DISRUPT_NODE,
         BlockerCode.DO_NOT_DISRUPT_POD,
         BlockerCode.PDB,
-        BlockerCode.RESERVATION,
     )
 )
 UNCONSOLIDATABLE_CODES: Final = frozenset(

@@ -268,6 +268,17 @@ class DisruptionPass:
             ),
         }
 
+    def disruptable(self) -> list[Candidate]:
+        """Nodes that nothing keeps from being disrupted, within the budgets of their NodePools."""
+        drifted = self._budgets.within(self._drifted(is_static=False), DisruptionReason.DRIFTED)
+        others = [
+            each
+            for each in self.candidates
+            if not each.blockers and not each.is_static and each.drift is None
+        ]
+        others.sort(key=lambda each: (-each.saving_ratio, each.name))
+        return drifted + self._budgets.within(others, DisruptionReason.UNDERUTILIZED)
+
     def allowed(self, pool: Pool) -> dict[DisruptionReason, int]:
         """How many more nodes of the NodePool its budgets allow, by reason."""
         return {reason: self._budgets.allowed(pool, reason) for reason in DisruptionReason}

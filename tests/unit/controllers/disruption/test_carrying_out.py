@@ -1,0 +1,358 @@
+"""Rows Q1 to Q6, P2, and what happens beside a command: several in flight, kills, provisioning."""
+
+from typing import Any
+
+import pytest
+from tests.support.controlled_cluster import (
+    ControlledCluster,
+    conditions,
+    node_pool,
+    pending_pod,
+    run_cluster,
+)
+
+from wainwright.api.karpenter.nodeclaim import NodeClaim
+from wainwright.api.karpenter.nodepool import NodePool
+from wainwright.api.kubernetes.cluster import Node
+from wainwright.api.kubernetes.workloads import Pod
+from wainwright.controllers.settings import ControllerSettings
+from wainwright.metrics import (
+    DISRUPTION_DECISIONS,
+    DISRUPTION_DECISIONS_BY_POOL,
+    DISRUPTION_ELIGIBLE_NODES,
+    DISRUPTION_FAILED_VALIDATIONS,
+    DISRUPTION_QUEUE_FAILURES,
+)
+from wainwright.translate.object_metadata import parse_timestamp
+
+DISRUPTED = "karpenter.sh/disrupted"
+TYPES = ["m5.large", "m5.xlarge"]
+ON_DEMAND = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
+
+
+def pool(labels: dict[str, str] | None = None, **disruption: Any) -> NodePool:
+    wanted = {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}], **disruption}
+    template = {"metadata": {"labels": labels or {}}, "spec": {"requirements": [ON_DEMAND]}}
+    return node_pool(template=template, disruption=wanted)
+
+
+async def drift(cluster: ControlledCluster, tier: str = "front") -> None:
+    """Another label for the nodes of the pool: all that are there have drifted."""
+    change = {"spec": {"template": {"metadata": {"labels": {"tier": tier}}}}}
+    await cluster.api.patch(NodePool, "web", change)
+
+
+async def started(cluster: ControlledCluster, *names: str, **disruption: Any) -> list[Node]:
+    """A node each, with a pod that leaves no room for another."""
+    await cluster.set_up(pool(consolidateAfter="Never", **disruption))
+    cluster.start()
+    await cluster.wait(5)
+    return [await cluster.add_node(name, cpu="1500m") for name in names]
+
+
+async def tainted(cluster: ControlledCluster) -> list[str]:
+    return [
+        node.metadata.name
+        for node in await cluster.nodes()
+        if any(taint.key == DISRUPTED for taint in node.spec.taints or ())
+    ]
+
+
+async def replacements(cluster: ControlledCluster) -> list[NodeClaim]:
+    """Claims that were made for a command."""
+    return [
+        claim
+        for claim in await cluster.claims()
+        if "wainwright.dev/replaces" in (claim.metadata.annotations or {})
+    ]
+
+
+def test_q3_with_one_of_two_replacements_ready_nothing_is_deleted() -> None:
+    """Both pods of the drifted node need a node each."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(pool(consolidateAfter="Never"))
+        cluster.start()
+        await cluster.wait(5)
+        await cluster.create(pending_pod("web-0", cpu="1500m"), pending_pod("web-1", cpu="1500m"))
+        await cluster.wait(20)
+        node = await cluster.join(await cluster.claim())
+        for name in ("web-0", "web-1"):
+            await cluster.bind(name, node.metadata.name)
+        cluster.account.change({"unavailable": [{"instanceType": "m5.xlarge"}]})
+        small = {
+            "key": "node.kubernetes.io/instance-type",
+            "operator": "In",
+            "values": ["m5.large"],
+        }
+        template = {"spec": {"requirements": [ON_DEMAND, small]}}
+        await cluster.api.patch(NodePool, "web", {"spec": {"template": template}})
+        await cluster.wait(30)
+        first, second = await replacements(cluster)
+        await cluster.join(first)
+        await cluster.wait(60)
+        assert all(not each.metadata.deletionTimestamp for each in await cluster.claims())
+        assert all(not each.metadata.deletionTimestamp for each in await cluster.pods())
+        assert len(await cluster.events("DisruptionLaunching")) == 2
+        waiting = await cluster.events("DisruptionWaitingReadiness")
+        assert {each.involvedObject.name for each in waiting} >= {second.metadata.name}
+        await cluster.join(second)
+        await cluster.wait(5)
+        assert all(each.metadata.deletionTimestamp for each in await cluster.pods())
+
+    run_cluster(story, instanceTypes=TYPES)
+
+
+def test_q3_two_commands_end_each_in_its_own_time() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await started(cluster, "web-0", "web-1")
+        await drift(cluster)
+        await cluster.wait(30)
+        first, second = await replacements(cluster)
+        await cluster.join(second)
+        await cluster.wait(10)
+        leaving = [each for each in await cluster.claims() if each.metadata.deletionTimestamp]
+        assert len(leaving) == 1
+        assert len(await tainted(cluster)) == 2
+        await cluster.join(first)
+        await cluster.wait(10)
+        leaving = [each for each in await cluster.claims() if each.metadata.deletionTimestamp]
+        assert len(leaving) == 2
+
+    run_cluster(story, instanceTypes=["m5.large"])
+
+
+def test_bud_5_commands_in_flight_use_the_budget() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await started(cluster, "web-0", "web-1", "web-2", budgets=[{"nodes": "2"}])
+        await drift(cluster)
+        await cluster.wait(120)
+        assert len(await tainted(cluster)) == 2
+        assert len(await replacements(cluster)) == 2
+
+    run_cluster(story, instanceTypes=["m5.large"])
+
+
+def test_q4_a_replacement_that_never_comes_up_is_counted() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await started(cluster, "web-0")
+        await drift(cluster)
+        await cluster.wait(20)
+        (claim,) = await replacements(cluster)
+        await cluster.api.delete(NodeClaim, claim.metadata.name)
+        await cluster.wait(5)
+        failures = cluster.metrics.value(DISRUPTION_QUEUE_FAILURES, consolidation_type="drift")
+        assert failures == 1
+
+    run_cluster(story, instanceTypes=["m5.large"])
+
+
+async def _sick(cluster: ControlledCluster, name: str) -> None:
+    stated = {"type": "KernelReady", "status": "False", "reason": "Panic"}
+    ready = {"type": "Ready", "status": "True"}
+    patch = {"status": {"conditions": [ready, stated]}}
+    await cluster.api.patch_status(Node, name, patch)
+
+
+REPLACE_FIRST = ControllerSettings(node_repair=True, replace_before_repair=True)
+
+
+def test_q6_a_bounded_drain_gets_its_deadline_when_the_replacement_is_ready() -> None:
+    """The claim bounds the drain, so that a protected pod does not keep the broken node."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        template = {
+            "spec": {"requirements": [ON_DEMAND], "terminationGracePeriod": "5m"},
+        }
+        await cluster.set_up(node_pool(template=template))
+        cluster.start()
+        await cluster.wait(5)
+        protected = {"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}}
+        node = await cluster.add_node("web-0", cpu="1500m", **protected)
+        await _sick(cluster, node.metadata.name)
+        await cluster.wait(1830)
+        (new,) = await replacements(cluster)
+        (old,) = [each for each in await cluster.claims() if each != new]
+        deadline = "karpenter.sh/nodeclaim-termination-timestamp"
+        assert deadline not in (old.metadata.annotations or {})
+        await cluster.join(new)
+        await cluster.wait(2)
+        old = await cluster.api.get(NodeClaim, old.metadata.name)
+        assert old.metadata.deletionTimestamp
+        stated = parse_timestamp((old.metadata.annotations or {})[deadline])
+        assert stated == pytest.approx(cluster.clock.now() + 300, abs=3)
+        assert cluster.disrupted("unhealthy", mode="forceful") == 1
+        assert conditions(old)["DisruptionReason"] == ("True", "Unhealthy")
+
+    run_cluster(story, instanceTypes=["m5.large"], settings=REPLACE_FIRST)
+
+
+def test_h5_many_unhealthy_nodes_stop_the_pool_and_three_objects_hear_of_it() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        nodes = await started(cluster, "web-0", "web-1", "web-2")
+        for node in nodes[:2]:
+            await _sick(cluster, node.metadata.name)
+        await cluster.wait(1900)
+        assert await replacements(cluster) == []
+        blocked = await cluster.events("NodeRepairBlocked")
+        assert {each.involvedObject.kind for each in blocked} == {"Node", "NodeClaim", "NodePool"}
+
+    run_cluster(story, instanceTypes=["m5.large"], settings=REPLACE_FIRST)
+
+
+def test_p2_pods_of_nodes_that_may_go_get_a_low_deletion_cost() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(pool())
+        cluster.start()
+        await cluster.wait(5)
+        await cluster.add_node("web-0", cpu="1500m")
+        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1"}
+        owned = {"metadata": {"ownerReferences": [{**owner, "controller": True}]}}
+        await cluster.api.patch(Pod, "web-0", owned, "default")
+        await cluster.add_node("lone", cpu="1500m")
+        await cluster.wait(130)
+        key = "controller.kubernetes.io/pod-deletion-cost"
+        stated = {
+            pod.metadata.name: (pod.metadata.annotations or {}).get(key)
+            for pod in await cluster.pods()
+        }
+        assert stated["lone"] is None, "only pods of ReplicaSets"
+        assert stated["web-0"] in ("-1", "-2")
+        paused = {"metadata": {"annotations": {"wainwright.dev/pause": "disruption"}}}
+        await cluster.api.patch(NodePool, "web", paused)
+        await cluster.wait(130)
+        pod = await cluster.api.get(Pod, "web-0", "default")
+        assert key not in (pod.metadata.annotations or {}), "it cannot be disrupted any more"
+
+    settings = ControllerSettings(managed_deletion_cost=True)
+    run_cluster(story, instanceTypes=["m5.large"], settings=settings)
+
+
+def test_con_24_nodes_say_why_they_are_kept_once_and_metrics_count_decisions() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(pool(), node_pool("never", disruption={"consolidateAfter": "Never"}))
+        cluster.start()
+        await cluster.wait(5)
+        await cluster.add_node(
+            "web-0", cpu="1500m", spec={"nodeSelector": {"karpenter.sh/nodepool": "web"}}
+        )
+        protected = {"karpenter.sh/do-not-disrupt": "true"}
+        selector = {"nodeSelector": {"karpenter.sh/nodepool": "web"}}
+        node = await cluster.add_node(
+            "web-1", cpu="1500m", spec=selector, metadata={"annotations": protected}
+        )
+        await cluster.wait(1200)
+        (blocked,) = [
+            each
+            for each in await cluster.events("DisruptionBlocked")
+            if each.involvedObject.kind == "Node"
+        ]
+        assert blocked.involvedObject.name == node.metadata.name
+        assert "default/web-1" in blocked.message
+        kept = await cluster.events("Unconsolidatable")
+        assert sorted(each.involvedObject.kind for each in kept) == ["Node", "NodeClaim"]
+        assert cluster.metrics.value(DISRUPTION_ELIGIBLE_NODES, reason="underutilized") == 1
+        await cluster.api.delete(Pod, "web-0", "default", grace_period=0)
+        await cluster.wait(60)
+        labels = {"decision": "delete", "reason": "empty", "consolidation_type": "emptiness"}
+        assert cluster.metrics.value(DISRUPTION_DECISIONS, **labels) == 1
+        assert cluster.metrics.value(DISRUPTION_DECISIONS_BY_POOL, nodepool="web", **labels) == 1
+
+    run_cluster(story, instanceTypes=["m5.large"])
+
+
+def test_con_15_a_pod_that_came_is_counted_as_a_failed_validation() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(pool())
+        cluster.start()
+        await cluster.wait(5)
+        node = await cluster.add_node("web-0", cpu="1500m")
+        await cluster.api.delete(Pod, "web-0", "default", grace_period=0)
+        await cluster.wait(12)
+        await cluster.create(pending_pod("web-1", cpu="1"))
+        await cluster.bind("web-1", node.metadata.name)
+        await cluster.wait(30)
+        assert await tainted(cluster) == []
+        failed = cluster.metrics.value(
+            DISRUPTION_FAILED_VALIDATIONS, consolidation_type="emptiness", reason="candidates"
+        )
+        assert failed == 1
+
+    run_cluster(story, instanceTypes=["m5.large"])
+
+
+def test_drf_7_several_drifted_nodes_the_earliest_first_also_where_consolidation_is_off() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        nodes = await started(cluster, "web-0", "web-1", budgets=[{"nodes": "1"}])
+        first = nodes[1].metadata.name.removeprefix("node-")
+        await cluster.set_condition(first, "Drifted")
+        await cluster.wait(5)
+        await drift(cluster)
+        await cluster.wait(30)
+        assert len(await tainted(cluster)) == 1
+
+    run_cluster(story, instanceTypes=["m5.large"])
+
+
+def test_drf_6_the_condition_goes_when_the_drift_is_over() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await started(cluster, "web-0", budgets=[{"nodes": "0"}])
+        await drift(cluster)
+        await cluster.wait(5)
+        assert conditions(await cluster.claim())["Drifted"] == ("True", "NodePoolDrifted")
+        await cluster.api.patch(
+            NodePool, "web", {"spec": {"template": {"metadata": {"labels": {"tier": None}}}}}
+        )
+        await cluster.wait(5)
+        assert "Drifted" not in conditions(await cluster.claim())
+
+    run_cluster(story, instanceTypes=["m5.large"])
+
+
+@pytest.mark.parametrize("after", [0.0, 0.5, 1.0, 3.0, 20.0, 45.0])
+def test_q5_a_process_that_is_killed_at_any_moment_leaves_no_taint(after: float) -> None:
+    """Nor a replacement: meanwhile somebody has closed the budget."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        await started(cluster, "web-0")
+        await drift(cluster)
+        while not await tainted(cluster):
+            await cluster.wait(0.5)
+        await cluster.wait(after)
+        await cluster.kill()
+        closed = {"spec": {"disruption": {"budgets": [{"nodes": "0"}]}}}
+        await cluster.api.patch(NodePool, "web", closed)
+        cluster.start()
+        await cluster.wait(30)
+        assert await tainted(cluster) == []
+        assert all("DisruptionReason" not in conditions(each) for each in await cluster.claims())
+        await cluster.wait(60)
+        assert await replacements(cluster) == []
+        assert len(cluster.instances()) == 1
+
+    run_cluster(story, instanceTypes=["m5.large"])
+
+
+def test_a_look_for_savings_never_delays_provisioning() -> None:
+    """While a command waits for its validation and its replacement, pods get nodes as quickly as
+    in a cluster in which there is nothing to disrupt."""
+
+    def seconds_to_claim(disturb: bool) -> float:
+        waited: list[float] = []
+
+        async def story(cluster: ControlledCluster) -> None:
+            await started(cluster, "web-0")
+            if disturb:
+                await drift(cluster)
+            await cluster.wait(12)
+            known = len(await cluster.claims())
+            began = cluster.clock.now()
+            await cluster.create_pod("late", cpu="1500m")
+            while len(await cluster.claims()) == known:
+                await cluster.wait(0.1)
+            waited.append(cluster.clock.now() - began)
+
+        run_cluster(story, instanceTypes=["m5.large"])
+        return waited[0]
+
+    assert seconds_to_claim(disturb=True) == pytest.approx(seconds_to_claim(disturb=False), abs=0.2)
