@@ -165,7 +165,7 @@ def test_q5_a_restart_leaves_no_taint_and_no_second_replacement() -> None:
     run_cluster(story)
 
 
-def test_the_pods_of_a_node_to_be_replaced_get_one_node_and_not_two() -> None:
+def test_con_19_the_pods_of_a_node_to_be_replaced_get_one_node_and_not_two() -> None:
     async def story(cluster: ControlledCluster) -> None:
         node = await _half_empty_node(cluster)
         await cluster.wait(26)
@@ -178,7 +178,7 @@ def test_the_pods_of_a_node_to_be_replaced_get_one_node_and_not_two() -> None:
     run_cluster(story)
 
 
-def test_a_nominated_node_is_not_removed_although_it_is_empty() -> None:
+def test_con_19_a_nominated_node_is_not_removed_although_it_is_empty() -> None:
     async def story(cluster: ControlledCluster) -> None:
         await cluster.set_up(_two_sizes())
         cluster.start()
