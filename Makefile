@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 export GOTOOLCHAIN = auto
 export PYTHONHASHSEED ?= random
 
-.PHONY: demo demo-plan test test-all check format bench bench-karpenter oracle oracle-disruption disruption-clusters karpenter-crds mutants faults fuzz two-processes simulated-worlds chaos chaos-proof crds awscli lock clean
+.PHONY: demo demo-plan test test-all check format bench bench-karpenter oracle oracle-disruption disruption-clusters karpenter-crds mutants faults fuzz two-processes stability simulated-worlds chaos chaos-proof crds awscli lock clean
 
 ## demo: a sale day simulated: reservations fill up, spot takes over, EC2 takes it back, and the night after
 demo: $(VENV)/.run
@@ -83,6 +83,10 @@ faults: $(VENV)/.dev
 ## two-processes: 2,000 schedules of two processes that launch the same claims; ten minutes: SEEDS=100
 two-processes: $(VENV)/.dev
 	TWO_PROCESS_SEEDS=$(or $(SEEDS),2000) $(BIN)/python -m pytest tests/properties/test_two_processes.py $(ARGS)
+
+## stability: 200 random clusters that are left alone must come to rest within an hour; ten minutes: CLUSTERS=1000
+stability: $(VENV)/.dev
+	RESTING_CLUSTERS=$(or $(CLUSTERS),200) $(BIN)/python -m pytest tests/properties/test_stability.py $(ARGS)
 
 ## simulated-worlds: 200 random scenarios with faults, restarts and outages, held to the laws; four minutes: WORLDS=1000
 simulated-worlds: $(VENV)/.dev

@@ -55,6 +55,11 @@ PAGES = (
         rows={"L": 29, "T": 13, "E": 2, "G": 3, "LIF-": 8, "TRM-": 10},
         reasons=(),
     ),
+    Page(
+        name="disruption-rows.md",
+        rows={"Q": 6, "H": 11, "P": 3},
+        reasons=("not supported",),
+    ),
 )
 LINE = re.compile(r"^\| ([A-Z0-9]{3}-\d+|[A-Z]\d+) \| (.+?) \| (.+) \|$")
 

@@ -29,7 +29,7 @@ def test_what_is_expected_happens(file: Path) -> None:
 
 
 @pytest.mark.parametrize(("min_values", "types"), [(30, 30), (3, 15)])
-def test_spot_to_spot_asks_for_as_many_types_as_min_values_and_fifteen_at_least(
+def test_spot_to_spot_requests_as_many_types_as_min_values_and_fifteen_at_least(
     min_values: int, types: int
 ) -> None:
     file = FOLDER / "design-documents" / f"spot-to-spot-with-min-values-{min_values}.yaml"

@@ -216,6 +216,12 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     interruptions: int = 0
     disruptions: dict[str, int] = {}
     """Machines by reason."""
+    commands: int = 0
+    """Of disruption that were carried out."""
+    savingsPerHour: float = 0.0
+    """What these commands promised, added up."""
+    moves: int = 0
+    """Evictions from the nodes of these commands."""
     pendingSeconds: PendingSeconds = PendingSeconds()
     apiCalls: dict[str, int] = {}
     """Calls of the AWS side by operation."""

@@ -220,6 +220,7 @@ def total_rows(result: SimulationResult) -> list[tuple[str, str]]:
         ("pods", _pods(result)),
         ("waiting", _waiting(totals)),
         ("disrupted", _counted(totals.disruptions)),
+        ("saved", _saved(totals)),
         ("AWS calls", _calls(totals)),
     ]
     return [(name, text) for name, text in rows if text]
@@ -274,6 +275,17 @@ def _waiting(totals: Totals) -> str:
 
 def _counted(counts: dict[str, int]) -> str:
     return ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
+
+
+def _saved(totals: Totals) -> str:
+    """What the commands of disruption came to, and what they disturbed for it."""
+    if not totals.commands:
+        return ""
+    commands = format_count(totals.commands, "command")
+    return (
+        f"{format_hourly(totals.savingsPerHour)} by {commands} of disruption, which moved "
+        f"{format_count(totals.moves, 'pod')}"
+    )
 
 
 def _calls(totals: Totals) -> str:

@@ -81,7 +81,11 @@ class Recorder:
         self.last_change = 0.0
         """When something last happened: an object that is no Event or Lease, or the cloud."""
         self._priced_specs: dict[tuple[type[WireStruct], str], Any] = {}
-        self._counts = {"launches": 0, "terminations": 0, "evictions": 0, "interruptions": 0}
+        counted = ("launches", "terminations", "evictions", "interruptions", "commands", "moves")
+        self._counts = dict.fromkeys(counted, 0)
+        self._savings = 0.0
+        self._disrupted_nodes: set[str] = set()
+        """Names of nodes that commands of disruption took."""
         self._handlers: Mapping[type[WireStruct], Callable[[EventType, Any], None]] = {
             Pod: self._on_pod,
             Node: self._on_node,
@@ -184,6 +188,12 @@ class Recorder:
         savings_per_hour: float | None,
     ) -> None:
         """A command of disruption; candidates and replacements are names of claims."""
+        self._counts["commands"] += 1
+        self._savings += savings_per_hour or 0.0
+        claims = (self._world.api.peek(NodeClaim, name) for name in candidates)
+        self._disrupted_nodes |= {
+            each.status.nodeName for each in claims if each is not None and each.status is not None
+        }
         self.timeline.disrupt(
             self._moment(), reason, method, candidates, replacements, savings_per_hour
         )
@@ -218,6 +228,9 @@ class Recorder:
             evictions=self._counts["evictions"],
             interruptions=self._counts["interruptions"],
             disruptions=dict(sorted(self.endings.by_reason.items())),
+            commands=self._counts["commands"],
+            savingsPerHour=round(self._savings, 9),
+            moves=self._counts["moves"],
             pendingSeconds=_pending_seconds([*self.pods.waits, *self.pods.unfinished_waits(at)]),
             apiCalls=dict(sorted(self._calls.counts.items())),
             reservations=self._reservation_use.finish(at),
@@ -335,6 +348,7 @@ class Recorder:
     def _on_pod(self, event: EventType, pod: Pod) -> None:
         if self.timeline.pod_changed(self._at, event, pod):
             self._counts["evictions"] += 1
+            self._counts["moves"] += pod.spec.nodeName in self._disrupted_nodes
         if is_daemon(pod):
             return
         if event is EventType.DELETED:

@@ -1,8 +1,10 @@
 """Rows Q1 to Q6, P2, and what happens beside a command: several in flight, kills, provisioning."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from tests.support.claim_stories import ObservedCluster
 from tests.support.controlled_cluster import (
     ControlledCluster,
     conditions,
@@ -16,6 +18,7 @@ from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.controllers.settings import ControllerSettings
+from wainwright.errors import KubernetesError
 from wainwright.metrics import (
     DISRUPTION_DECISIONS,
     DISRUPTION_DECISIONS_BY_POOL,
@@ -356,3 +359,75 @@ def test_a_look_for_savings_never_delays_provisioning() -> None:
         return waited[0]
 
     assert seconds_to_claim(disturb=True) == pytest.approx(seconds_to_claim(disturb=False), abs=0.2)
+
+
+def _step(verb: str, kind: str, details: Mapping[str, Any]) -> str:
+    """The calls that carry a command out, as one word each."""
+    patch = details.get("patch") or {}
+    taints = (patch.get("spec") or {}).get("taints") or []
+    stated = (patch.get("status") or {}).get("conditions") or []
+    if (verb, kind) == ("patch", "Node") and any(each["key"] == DISRUPTED for each in taints):
+        return "taint"
+    if verb == "patch_status" and any(each["type"] == "DisruptionReason" for each in stated):
+        return "reason"
+    if kind == "NodeClaim" and verb in ("create", "delete"):
+        return verb
+    return ""
+
+
+def test_q1_taint_and_reason_then_replacements_then_deletion() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        steps: list[str] = []
+
+        def before(verb: str, kind: str, details: Mapping[str, Any]) -> None:
+            steps.append(_step(verb, kind, details))
+
+        cluster.port = ObservedCluster(cluster.api, before)
+        await started(cluster, "web-0")
+        steps.clear()
+        await drift(cluster)
+        await cluster.wait(30)
+        (claim,) = await replacements(cluster)
+        await cluster.join(claim)
+        await cluster.wait(5)
+        assert list(dict.fromkeys(filter(None, steps))) == ["taint", "reason", "create", "delete"]
+
+    run_cluster(story, instanceTypes=["m5.large"])
+
+
+@pytest.mark.parametrize("with_pods", [True, False])
+def test_q2_where_a_taint_fails_a_replacement_is_given_up_and_a_deletion_goes_on(
+    with_pods: bool,
+) -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        nodes = await started(cluster, "web-0", "web-1")
+        refused = nodes[0].metadata.name
+
+        def before(verb: str, kind: str, details: Mapping[str, Any]) -> None:
+            if _step(verb, kind, details) == "taint" and details["name"] == refused:
+                raise KubernetesError("the node is locked")
+
+        await cluster.kill()
+        cluster.port = ObservedCluster(cluster.api, before)
+        cluster.start()
+        if not with_pods:
+            for name in ("web-0", "web-1"):
+                await cluster.api.delete(Pod, name, "default", grace_period=0)
+        await drift(cluster)
+        await cluster.wait(25)
+        staying = [
+            each.metadata.name
+            for each in await cluster.claims()
+            if not each.metadata.deletionTimestamp
+        ]
+        if with_pods:
+            replaced = [
+                (each.metadata.annotations or {})["wainwright.dev/replaces"]
+                for each in await replacements(cluster)
+            ]
+            assert refused.removeprefix("node-") not in replaced
+        else:
+            assert [f"node-{each}" for each in staying] == [refused]
+        assert refused not in await tainted(cluster)
+
+    run_cluster(story, instanceTypes=["m5.large"])
