@@ -3,6 +3,7 @@ answers, each put into a copy of the package to see whether a test fails.
 
     python scripts/planted_faults.py                      all of tests/data/planted_faults.yaml
     python scripts/planted_faults.py recovery-3 fleet-1    only these
+    python scripts/planted_faults.py --list tests/data/planted_lifecycle_faults.yaml
 
 The list is data: where the fault is (file and qualified name of the function), the text before and
 after, and what is wrong then. Half of it was drawn with the operators of `mutants.py` by the seed
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
@@ -53,6 +55,8 @@ class PlantedFault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Its qualified name; empty for the whole module."""
     before: str
     after: str
+    tests: list[str] = []
+    """The most likely to notice; those of the module where none are named."""
     equivalent: str = ""
     """Why no test can notice it; such a fault counts as unnoticed."""
 
@@ -106,15 +110,15 @@ def verdict(fault: PlantedFault | None) -> tuple[str, str]:
                 return DOES_NOT_APPLY, ""
             ast.parse(changed)
             file.write_text(changed, encoding="utf-8")
-        return _run_tests(folder)
+        return _run_tests(folder, TESTS if fault is None else fault.tests or TESTS)
 
 
-def _run_tests(folder: str) -> tuple[str, str]:
+def _run_tests(folder: str, tests: Iterable[str]) -> tuple[str, str]:
     flags = ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", "--tb=no", "-rfE"]
     environment = {**os.environ, "PYTHONPATH": folder, "PYTHONHASHSEED": "0"}
     environment |= {"PYTHONPYCACHEPREFIX": f"{folder}/pycache", "TWO_PROCESS_SEEDS": "30"}
     limited = ["bash", "-c", f'ulimit -t {CPU_SECONDS}; exec "$@"', "limited"]
-    command = [*limited, sys.executable, "-m", "pytest", *flags, *TESTS]
+    command = [*limited, sys.executable, "-m", "pytest", *flags, *tests]
     try:
         ended = subprocess.run(
             command,
@@ -151,9 +155,10 @@ def main() -> None:
     options = arguments()
     listed = read_list(options.list)
     faults = [each for each in listed.faults if not options.ids or each.id in options.ids]
-    status, test = verdict(None)
-    if status is not UNNOTICED:
-        sys.exit(f"a test fails without any fault: {test}")
+    if not all(each.tests for each in faults):
+        status, test = verdict(None)
+        if status is not UNNOTICED:
+            sys.exit(f"a test fails without any fault: {test}")
     with ThreadPoolExecutor(options.jobs) as pool:
         verdicts = []
         for fault, (status, test) in zip(faults, pool.map(verdict, faults), strict=True):

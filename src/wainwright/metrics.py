@@ -397,6 +397,56 @@ NODEPOOL_LIMIT: Final = Metric(
     kind=MetricKind.GAUGE,
     labels=("nodepool", "resource_type"),
 )
+NODEPOOL_COST: Final = Metric(
+    name="karpenter_nodepools_cost_total",
+    help="What the nodes of a NodePool cost at the prices in force, in USD per hour.",
+    kind=MetricKind.GAUGE,
+    labels=("nodepool",),
+)
+
+
+class ConditionMetricsOfKind(msgspec.Struct, frozen=True):
+    """What is told of the conditions of one kind of object."""
+
+    count: Metric
+    transitions: Metric
+    transition_seconds: Metric
+    termination_seconds: Metric
+
+
+def condition_metrics(kind: str) -> ConditionMetricsOfKind:
+    """Named as operators in general have them: operator_nodeclaim_status_condition_count."""
+    prefix = f"operator_{kind.lower()}"
+    return ConditionMetricsOfKind(
+        count=Metric(
+            name=f"{prefix}_status_condition_count",
+            help=f"1 for each condition of each {kind}, with its status and reason.",
+            kind=MetricKind.GAUGE,
+            labels=("namespace", "name", "type", "status", "reason"),
+        ),
+        transitions=Metric(
+            name=f"{prefix}_status_condition_transitions_total",
+            help=f"Changes of the status of conditions of a {kind}.",
+            kind=MetricKind.COUNTER,
+            labels=("type", "status", "reason"),
+        ),
+        transition_seconds=Metric(
+            name=f"{prefix}_status_condition_transition_seconds",
+            help=f"How long a condition of a {kind} had the status before it got this one.",
+            kind=MetricKind.HISTOGRAM,
+            labels=("type", "status"),
+            buckets=TERMINATION_BUCKETS,
+        ),
+        termination_seconds=Metric(
+            name=f"{prefix}_termination_duration_seconds",
+            help=f"From the deletion of a {kind} until it was gone.",
+            kind=MetricKind.HISTOGRAM,
+            labels=(),
+            buckets=TERMINATION_BUCKETS,
+        ),
+    )
+
+
 STATE_NODES: Final = Metric(
     name="karpenter_cluster_state_node_count",
     help="Nodes that decisions are made on, with NodeClaims whose node has not joined.",

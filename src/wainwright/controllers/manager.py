@@ -28,6 +28,7 @@ from wainwright.controllers.cloud.interruption import (
 from wainwright.controllers.cloud.tagging import InstanceTagging
 from wainwright.controllers.cloud.unused_cloud_resources import UnusedCloudResources
 from wainwright.controllers.cluster_cache import ClusterCache
+from wainwright.controllers.condition_metrics import ConditionMetrics
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.disruption.disruption_conditions import DisruptionConditions, PodEvents
 from wainwright.controllers.disruption.disruption_controller import Disruption
@@ -94,6 +95,9 @@ class ControllerEnvironment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ControllerManager:
+    disruption: Disruption | None = None
+    """Once it runs."""
+
     def __init__(self, environment: ControllerEnvironment, settings: ControllerSettings) -> None:
         cluster, clock, metrics = environment.cluster, environment.clock, environment.metrics
         kinds = (*WATCHED_KINDS, *(BUFFER_KINDS if settings.capacity_buffer else ()))
@@ -154,7 +158,8 @@ class ControllerManager:
         self._add(NodePoolConditions(context, self._health), workers=10)
         self._add(NodePoolHash(context), workers=10)
         self._add(NodePoolCounter(context), workers=10)
-        self._add(StateMetrics(context))
+        self._add(StateMetrics(context, declared))
+        ConditionMetrics(context).watch()
         self._add(OverrideStatus(self._for(OverrideStatus.name), declared))
 
     def _add_provisioning(self) -> None:

@@ -1,23 +1,41 @@
-"""Metrics of the state that decisions are made on: how much is known, and whether it is in sync."""
+"""Metrics of the state that decisions are made on: how much is known, whether it is in sync, and
+what the nodes of each NodePool cost.
+"""
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.controllers.cluster_cache import Change
 from wainwright.controllers.context import ControllerContext
+from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
 from wainwright.controllers.nodepool.nodepool_counter import PoolUsage
-from wainwright.controllers.runtime import DONE, WHOLE_CLUSTER, Again, Key, Result, WorkQueue
-from wainwright.metrics import STATE_NODES, STATE_SYNCED, STATE_UNSYNCED_SECONDS
+from wainwright.controllers.runtime import WHOLE_CLUSTER, Again, Key, Poll, Result, WorkQueue
+from wainwright.core.disruption.candidates import find_offering
+from wainwright.metrics import (
+    NODEPOOL_COST,
+    STATE_NODES,
+    STATE_SYNCED,
+    STATE_UNSYNCED_SECONDS,
+)
+from wainwright.model.instance_type import Offering
+from wainwright.model.instance_type_index import InstanceTypeIndex
+from wainwright.model.labels import INSTANCE_TYPE
 
 UNSYNCED_POLL: Final = 1.0  # seconds
+COST_PERIOD: Final = 60.0
 
 
 class StateMetrics:
     name = "state.metrics"
 
-    def __init__(self, context: ControllerContext) -> None:
+    def __init__(self, context: ControllerContext, declared: DeclaredObjectsTracker) -> None:
         self._context, self._cache, self._state = context, context.cache, context.state
+        self._declared = declared
+        self._priced: frozenset[str] = frozenset()
+        """The NodePools that have a cost."""
+        self._indexes: dict[str, tuple[InstanceTypeIndex, Mapping[str, Sequence[Offering]]]] = {}
         self._usage = PoolUsage(context.state)
         self._unsynced_since: float | None = None
 
@@ -45,7 +63,35 @@ class StateMetrics:
         metrics.set(STATE_NODES, self._usage.nodes)
         metrics.set(STATE_SYNCED, int(is_synced))
         metrics.set(STATE_UNSYNCED_SECONDS, now - since)
-        return DONE if is_synced else Again(UNSYNCED_POLL)
+        if not is_synced:
+            return Again(UNSYNCED_POLL)
+        await self._measure_cost()
+        return Poll(COST_PERIOD)
+
+    async def _measure_cost(self) -> None:
+        """At the prices in force now, overlays and InstanceTypes included."""
+        catalogs, metrics = await self._declared.catalogs(), self._context.metrics
+        costs = dict.fromkeys(catalogs, 0.0)
+        for node in self._state.snapshot(catalogs.values()).nodes:
+            pool = node.pool or ""
+            if node.managed and pool in costs:
+                of_types = self._offerings(pool, catalogs[pool].index)
+                offering = find_offering(node, of_types.get(node.labels.get(INSTANCE_TYPE, ""), ()))
+                costs[pool] += 0.0 if offering is None else offering.price
+        for pool, cost in costs.items():
+            metrics.set(NODEPOOL_COST, cost, nodepool=pool)
+        for pool in self._priced.difference(costs):
+            metrics.remove(NODEPOOL_COST, nodepool=pool)
+            self._indexes.pop(pool, None)
+        self._priced = frozenset(costs)
+
+    def _offerings(self, pool: str, index: InstanceTypeIndex) -> Mapping[str, Sequence[Offering]]:
+        """By instance type; put together once for each version of the catalog."""
+        known = self._indexes.get(pool)
+        if known is None or known[0] is not index:
+            known = index, {each.name: each.offerings for each in index.types}
+            self._indexes[pool] = known
+        return known[1]
 
     def _look(self, queue: WorkQueue) -> None:
         value = self._context.metrics.value

@@ -116,7 +116,8 @@ class AwsControllers:
         """
         queues = [each.queue for each in self._manager.runtime if each.name not in NOT_DUE]
         due = min((each.next_due for each in queues if each.next_due is not None), default=None)
-        return due if due is not None else self._manager.disruption.next_release
+        disruption = self._manager.disruption
+        return due if due is not None or disruption is None else disruption.next_release
 
     async def run(self) -> None:
         await self._manager.run()
