@@ -447,6 +447,22 @@ def condition_metrics(kind: str) -> ConditionMetricsOfKind:
     )
 
 
+SCHEDULER_QUEUE: Final = Metric(
+    name="karpenter_scheduler_queue_depth",
+    help="Pods that the last plan was made for.",
+    kind=MetricKind.GAUGE,
+)
+SCHEDULER_UNSCHEDULABLE: Final = Metric(
+    name="karpenter_scheduler_unschedulable_pods_count",
+    help="Pods that the last plan found no place for.",
+    kind=MetricKind.GAUGE,
+)
+SCHEDULING_SECONDS: Final = Metric(
+    name="karpenter_scheduler_scheduling_duration_seconds",
+    help="How long plans for pending pods took.",
+    kind=MetricKind.HISTOGRAM,
+    buckets=DURATION_BUCKETS,
+)
 STATE_NODES: Final = Metric(
     name="karpenter_cluster_state_node_count",
     help="Nodes that decisions are made on, with NodeClaims whose node has not joined.",

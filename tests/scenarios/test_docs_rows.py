@@ -41,7 +41,7 @@ PAGES = (
             "NPL-": 4,
             "OVL-": 4,
             "STC-": 3,
-            "STA-": 3,
+            "STA-": 4,
         },
         reasons=("not supported", "waits for the control loop"),
     ),

@@ -1,9 +1,14 @@
 """Metrics: what is counted, what is refused, and the text that Prometheus reads."""
 
+import re
+from pathlib import Path
+
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wainwright import metrics
 from wainwright.metrics import Metric, MetricKind, MetricsRegistry
 
 CALLS = Metric(
@@ -85,3 +90,12 @@ def test_the_exposition_is_prometheus_text_format() -> None:
         'seconds_sum{method="a"} 7.55\n'
         'seconds_count{method="a"} 3\n'
     )
+
+
+def test_the_documentation_lists_every_metric() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
+    there = text.partition("## Not there")[0]
+    declared = {each.name for each in vars(metrics).values() if isinstance(each, Metric)}
+    of_conditions = msgspec.structs.astuple(metrics.condition_metrics("KIND"))
+    declared |= {each.name.replace("_kind_", "_KIND_") for each in of_conditions}
+    assert set(re.findall(r"`(\w+)`", there)) == declared

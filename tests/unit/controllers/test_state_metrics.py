@@ -6,8 +6,12 @@ from tests.support.controlled_cluster import ControlledCluster, node_pool, run_c
 from wainwright.api.catalog_documents import NodeOverlay
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
+from wainwright.api.kubernetes.workloads import Pod
 from wainwright.metrics import (
     NODEPOOL_COST,
+    SCHEDULER_QUEUE,
+    SCHEDULER_UNSCHEDULABLE,
+    SCHEDULING_SECONDS,
     STATE_NODES,
     STATE_SYNCED,
     STATE_UNSYNCED_SECONDS,
@@ -111,5 +115,24 @@ def test_conditions_are_counted_with_their_transitions_until_their_object_is_gon
         assert await cluster.claims() == []
         assert "operator_nodeclaim_status_condition_count{" not in cluster.metrics.exposition()
         assert cluster.metrics.distribution(of_claims.termination_seconds).count == 1
+
+    run_cluster(story)
+
+
+def test_pods_without_a_place_are_counted_until_they_have_one() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up()
+        cluster.start()
+        await cluster.wait(5)
+        await cluster.create_pod("large", cpu="900")
+        await cluster.create_pod("small")
+        await cluster.wait(20)
+        metrics = cluster.metrics
+        assert (metrics.value(SCHEDULER_QUEUE), metrics.value(SCHEDULER_UNSCHEDULABLE)) == (1, 1)
+        assert metrics.distribution(SCHEDULING_SECONDS).count >= 1
+        await cluster.api.delete(Pod, "large", "default", grace_period=0)
+        await cluster.create_pod("other")
+        await cluster.wait(30)
+        assert metrics.value(SCHEDULER_UNSCHEDULABLE) == 0
 
     run_cluster(story)

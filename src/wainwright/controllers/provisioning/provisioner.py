@@ -43,6 +43,7 @@ from wainwright.errors import KubernetesError
 from wainwright.gc_pause import gc_paused
 from wainwright.messages.formatting import format_count, format_hourly
 from wainwright.messages.unschedulable import describe_pod_reason
+from wainwright.metrics import SCHEDULER_QUEUE, SCHEDULER_UNSCHEDULABLE, SCHEDULING_SECONDS
 from wainwright.model.plan import PlannedNodeClaim
 from wainwright.model.snapshot import Snapshot
 from wainwright.translate.pods import PodRole, pod_role
@@ -144,8 +145,10 @@ class Provisioner:
 
     async def _provision(self) -> Result:
         given = await self._input()
+        self._context.metrics.set(SCHEDULER_QUEUE, len(given.snapshot.pods))
         if not given.has_pods:
             self._planned = None
+            self._context.metrics.set(SCHEDULER_UNSCHEDULABLE, 0)
             return self._wait_for_binding(given.snapshot)
         if self._planned is not None and given.is_same(self._planned):
             return self._wait_for_change()
@@ -184,8 +187,13 @@ class Provisioner:
 
     def _solve(self, given: "PlanInput") -> SolvedPlan:
         indexes = {name: catalog.index for name, catalog in given.catalogs.items()}
+        clock, metrics = self._context.clock, self._context.metrics
+        began = clock.now()
         with gc_paused():
-            return solve_plan(given.snapshot, indexes, self._context.settings.plan_options)
+            solved = solve_plan(given.snapshot, indexes, self._context.settings.plan_options)
+        metrics.observe(SCHEDULING_SECONDS, clock.now() - began)
+        metrics.set(SCHEDULER_UNSCHEDULABLE, len(solved.plan.unplaced))
+        return solved
 
     # Claims
 
