@@ -95,9 +95,6 @@ class ControllerEnvironment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ControllerManager:
-    disruption: Disruption | None = None
-    """Once it runs."""
-
     def __init__(self, environment: ControllerEnvironment, settings: ControllerSettings) -> None:
         cluster, clock, metrics = environment.cluster, environment.clock, environment.metrics
         kinds = (*WATCHED_KINDS, *(BUFFER_KINDS if settings.capacity_buffer else ()))

@@ -5,11 +5,14 @@ components of Kubernetes.
 from random import Random
 from typing import Final
 
+import msgspec
+
 from wainwright.aws.api.middleware import with_middleware
 from wainwright.aws.cluster_config import ClusterConfig
 from wainwright.aws.provider import AwsCloudProvider, ProviderEnvironment, ProviderOptions
 from wainwright.cloud import CloudProvider, LaunchLog
 from wainwright.controllers.cloud.cloud_upkeep import CloudRefresh
+from wainwright.controllers.disruption.disruption_controller import Disruption
 from wainwright.controllers.manager import ControllerEnvironment, ControllerManager
 from wainwright.controllers.nodeclaim.expiration import Expiration
 from wainwright.controllers.settings import BreakerSettings, ControllerSettings, Pause
@@ -18,7 +21,7 @@ from wainwright.core.disruption.replacement import ReplacementRules
 from wainwright.metrics import MetricsRegistry
 from wainwright.model.plan import PlanOptions
 from wainwright.sim.components import ClusterComponents
-from wainwright.sim.kubelet import KubeletOptions
+from wainwright.sim.kubelet import EBS_DRIVER, KubeletOptions
 from wainwright.sim.scenario import DurationRange, NodeRepairMode, Scenario, SimulationSettings
 from wainwright.sim.simulated_process import RunningController, SimulatedProcess
 from wainwright.sim.world import World
@@ -71,12 +74,18 @@ def disruption_options(settings: SimulationSettings) -> DisruptionOptions:
     )
 
 
-def controller_settings(settings: SimulationSettings) -> ControllerSettings:
+def controller_settings(
+    settings: SimulationSettings, volumes: int | None = None
+) -> ControllerSettings:
+    """`volumes`: how many can be attached to each node."""
+    plan = plan_options(settings)
+    if volumes is not None:
+        plan = msgspec.structs.replace(plan, attach_limits=((EBS_DRIVER, volumes),))
     gates, breaker = settings.feature_gates, settings.disruption_breaker
     return ControllerSettings(
         batch_idle=settings.batch_idle_duration,
         batch_max=settings.batch_max_duration,
-        plan_options=plan_options(settings),
+        plan_options=plan,
         disruption_options=disruption_options(settings),
         node_repair=gates["NodeRepair"],
         replace_before_repair=settings.node_repair is NodeRepairMode.REPLACE_FIRST,
@@ -106,7 +115,9 @@ class AwsControllers:
             feed=process.feed,
             reports=process.reports,
         )
-        self._manager = ControllerManager(environment, controller_settings(process.settings))
+        self._manager = ControllerManager(
+            environment, controller_settings(process.settings, process.volumes)
+        )
 
     @property
     def next_due(self) -> float | None:
@@ -116,7 +127,7 @@ class AwsControllers:
         """
         queues = [each.queue for each in self._manager.runtime if each.name not in NOT_DUE]
         due = min((each.next_due for each in queues if each.next_due is not None), default=None)
-        disruption = self._manager.disruption
+        disruption: Disruption | None = getattr(self._manager, "disruption", None)  # once it runs
         return due if due is not None or disruption is None else disruption.next_release
 
     async def run(self) -> None:

@@ -190,7 +190,8 @@ class Provisioner:
         clock, metrics = self._context.clock, self._context.metrics
         began = clock.now()
         with gc_paused():
-            solved = solve_plan(given.snapshot, indexes, self._context.settings.plan_options)
+            options = self._state.with_attach_limits(self._context.settings.plan_options)
+            solved = solve_plan(given.snapshot, indexes, options)
         metrics.observe(SCHEDULING_SECONDS, clock.now() - began)
         metrics.set(SCHEDULER_UNSCHEDULABLE, len(solved.plan.unplaced))
         return solved
