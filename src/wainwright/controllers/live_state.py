@@ -42,12 +42,13 @@ from wainwright.clock import Clock
 from wainwright.cloud import NodePoolCatalog
 from wainwright.controllers.cluster_cache import Change, ClusterCache
 from wainwright.controllers.conditions import LAUNCHED, UNKNOWN
+from wainwright.model.plan import PlanOptions
 from wainwright.model.pod import Pod as ModelPod
 from wainwright.model.snapshot import Node as ModelNode
 from wainwright.model.snapshot import Snapshot
 from wainwright.translate.cluster_state import ClusterState
 from wainwright.translate.topology import DefaultConstraints
-from wainwright.translate.volumes import claim_name, relevant_volumes
+from wainwright.translate.volumes import attach_limits, claim_name, relevant_volumes
 
 SNAPSHOT_KINDS: Final[tuple[type[WireStruct], ...]] = (
     Pod,
@@ -108,6 +109,9 @@ class LiveState:
         for kind in kinds:
             cache.subscribe(kind, self._apply)
         cache.subscribe(NodeClaim, self._track_launch)
+        self._attach_limits: dict[str, int] | None = None
+        """What CSINodes say; None where it has to be found anew."""
+        cache.subscribe(CSINode, self._forget_attach_limits)
 
     def _apply(self, change: Change[WireStruct]) -> None:
         if change.after is None:
@@ -135,6 +139,23 @@ class LiveState:
             self._unresolved.pop(change.name, None)
         if claim is None or _provider_id(claim):
             self._planned_pods.pop(change.name, None)
+
+    def with_attach_limits(self, options: PlanOptions) -> PlanOptions:
+        """The options of a plan: a new node is taken to attach no more volumes than the nodes that
+        have reported their limits, of each CSI driver the lowest."""
+        if self._attach_limits is None:
+            self._attach_limits = {}
+            for limits in attach_limits(self._cache.all(CSINode)).values():
+                for driver, limit in limits.items():
+                    lowest = min(limit, self._attach_limits.get(driver, limit))
+                    self._attach_limits[driver] = lowest
+        if not self._attach_limits:
+            return options
+        known = {**dict(options.attach_limits), **self._attach_limits}
+        return msgspec.structs.replace(options, attach_limits=tuple(sorted(known.items())))
+
+    def _forget_attach_limits(self, _: Change[CSINode]) -> None:
+        self._attach_limits = None
 
     @property
     def is_synced(self) -> bool:

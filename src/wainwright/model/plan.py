@@ -77,6 +77,9 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
     cluster_limits: ClusterLimits = ClusterLimits()
     static_capacity: bool = False
     """The feature gate: with it the nodes that static NodePools lack are planned."""
+    attach_limits: tuple[tuple[str, int], ...] = ()
+    """CSI drivers, and how many volumes a node that has not reported its own limit is taken to
+    attach; a driver that is not listed has no limit."""
 
 
 DEFAULT_PLAN_OPTIONS: Final = PlanOptions()

@@ -5,6 +5,8 @@ components of Kubernetes.
 from random import Random
 from typing import Final
 
+import msgspec
+
 from wainwright.aws.api.middleware import with_middleware
 from wainwright.aws.cluster_config import ClusterConfig
 from wainwright.aws.provider import AwsCloudProvider, ProviderEnvironment, ProviderOptions
@@ -18,7 +20,7 @@ from wainwright.core.disruption.replacement import ReplacementRules
 from wainwright.metrics import MetricsRegistry
 from wainwright.model.plan import PlanOptions
 from wainwright.sim.components import ClusterComponents
-from wainwright.sim.kubelet import KubeletOptions
+from wainwright.sim.kubelet import EBS_DRIVER, KubeletOptions
 from wainwright.sim.scenario import DurationRange, NodeRepairMode, Scenario, SimulationSettings
 from wainwright.sim.simulated_process import RunningController, SimulatedProcess
 from wainwright.sim.world import World
@@ -71,12 +73,18 @@ def disruption_options(settings: SimulationSettings) -> DisruptionOptions:
     )
 
 
-def controller_settings(settings: SimulationSettings) -> ControllerSettings:
+def controller_settings(
+    settings: SimulationSettings, volumes: int | None = None
+) -> ControllerSettings:
+    """`volumes`: how many can be attached to each node."""
+    plan = plan_options(settings)
+    if volumes is not None:
+        plan = msgspec.structs.replace(plan, attach_limits=((EBS_DRIVER, volumes),))
     gates, breaker = settings.feature_gates, settings.disruption_breaker
     return ControllerSettings(
         batch_idle=settings.batch_idle_duration,
         batch_max=settings.batch_max_duration,
-        plan_options=plan_options(settings),
+        plan_options=plan,
         disruption_options=disruption_options(settings),
         node_repair=gates["NodeRepair"],
         replace_before_repair=settings.node_repair is NodeRepairMode.REPLACE_FIRST,
@@ -106,7 +114,9 @@ class AwsControllers:
             feed=process.feed,
             reports=process.reports,
         )
-        self._manager = ControllerManager(environment, controller_settings(process.settings))
+        self._manager = ControllerManager(
+            environment, controller_settings(process.settings, process.volumes)
+        )
 
     @property
     def next_due(self) -> float | None:

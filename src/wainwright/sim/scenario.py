@@ -65,7 +65,7 @@ class InstanceBehaviour(msgspec.Struct, frozen=True, kw_only=True):
     less: Mapping[str, str] = {}
     """Quantities that every instance offers less than the catalogue says, by resource."""
     volumes: int | None = None
-    """How many volumes can be attached to an instance; None: as many as its type has."""
+    """How many volumes can be attached to an instance; None: any number."""
 
 
 class PodBehaviour(msgspec.Struct, frozen=True, kw_only=True):

@@ -104,6 +104,8 @@ class SimulatedProcess(msgspec.Struct, frozen=True, kw_only=True):
     queue: str
     """The interruption queue."""
     settings: SimulationSettings
+    volumes: int | None = None
+    """How many can be attached to each node; None: as many as anybody likes."""
     identity: str
     """From the seed, and another one for each start."""
     reports: ControllerReports

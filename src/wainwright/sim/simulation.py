@@ -197,6 +197,7 @@ class Simulation:
                 region=world.region,
                 queue=world.account.account.queue,
                 settings=self._scenario.settings,
+                volumes=self._scenario.instances.volumes,
                 identity=f"{self.seed} process {number}",
                 reports=self.recorder,
                 feed=world.changes,

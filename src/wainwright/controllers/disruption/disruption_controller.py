@@ -187,6 +187,9 @@ class Disruption:
             paused=frozenset(pool.name for pool in pools if pauses(pool, Pause.DISRUPTION)),
             repair_policies=self._repair_policies,
         )
+        plan = self._state.with_attach_limits(options.plan)
+        if plan is not options.plan:
+            options = msgspec.structs.replace(options, plan=plan)
         self._room = self._room_in_window(sum(node.managed for node in snapshot.nodes))
         if 0 < self._room < options.max_nodes:
             options = msgspec.structs.replace(options, max_nodes=int(self._room))

@@ -43,7 +43,7 @@ from wainwright.errors import KubernetesError
 from wainwright.messages.formatting import format_count, format_hourly
 from wainwright.messages.unschedulable import describe_pod_reason
 from wainwright.metrics import SCHEDULER_QUEUE, SCHEDULER_UNSCHEDULABLE, SCHEDULING_SECONDS
-from wainwright.model.plan import PlannedNodeClaim
+from wainwright.model.plan import PlannedNodeClaim, PlanOptions
 from wainwright.model.snapshot import Snapshot
 from wainwright.translate.pods import PodRole, pod_role
 
@@ -151,7 +151,8 @@ class Provisioner:
             return self._wait_for_binding(given.snapshot)
         if self._planned is not None and given.is_same(self._planned):
             return self._wait_for_change()
-        solved = await self._context.compute(lambda: self._solve(given))
+        options = self._state.with_attach_limits(self._context.settings.plan_options)
+        solved = await self._context.compute(lambda: self._solve(given, options))
         created = await self._create_claims(solved, given.catalogs)
         await self._nominate(solved, created)
         await self._report_unplaced(solved)
@@ -184,11 +185,11 @@ class Provisioner:
         moments = (self._context.cloud.next_catalog_change(), self._backoff.next_release(now))
         return Poll(UNPLACED_POLL, min((each for each in moments if each), default=None))
 
-    def _solve(self, given: "PlanInput") -> SolvedPlan:
+    def _solve(self, given: "PlanInput", options: PlanOptions) -> SolvedPlan:
         indexes = {name: catalog.index for name, catalog in given.catalogs.items()}
         clock, metrics = self._context.clock, self._context.metrics
         began = clock.now()
-        solved = solve_plan(given.snapshot, indexes, self._context.settings.plan_options)
+        solved = solve_plan(given.snapshot, indexes, options)
         metrics.observe(SCHEDULING_SECONDS, clock.now() - began)
         metrics.set(SCHEDULER_UNSCHEDULABLE, len(solved.plan.unplaced))
         return solved

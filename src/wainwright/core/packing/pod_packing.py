@@ -60,9 +60,12 @@ class PackingTarget(NamedTuple):
 
 
 def packing_target(pod_class: PodClass, pool_selector: NodePoolSelector) -> PackingTarget | None:
-    """None for pods with topology constraints, with reserved capacity to use, or without a pool."""
+    """None for pods with topology constraints, host ports or volumes that are limited, with
+    reserved capacity to use, or without a pool."""
     level = pod_class.levels[0] if pod_class.levels else None
-    if level is None or level.topology_constraints is not None or level.given_up or pod_class.ports:
+    if level is None or level.topology_constraints is not None or level.given_up:
+        return None
+    if pod_class.ports or level.alternatives[0].attachments:
         return None
     for pod_reqs in level.alternatives:
         candidate = pool_selector.select(level, pod_reqs)

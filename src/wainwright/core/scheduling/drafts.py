@@ -4,19 +4,22 @@ Sets are subtracted as `a ^ (a & b)`: `a & ~b` would create a negative integer a
 takes longer for sets of thousands of bits.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from wainwright.core.launch.launch_choice import LaunchChoice, LaunchOptions
 from wainwright.core.scheduling.capacity_index import CapacityIndex, IndexEntry
 from wainwright.core.scheduling.compiled_requirements import CompiledRequirements
 from wainwright.core.scheduling.constraints.host_ports import HostPortUsage
 from wainwright.core.scheduling.constraints.min_values import Witnesses
+from wainwright.core.scheduling.constraints.volume_limits import DraftVolumes
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
 from wainwright.core.scheduling.pod_classes import NewNodeOption, PodRequirements
 from wainwright.model.bitset import BitSet, iter_bits, largest_amount_position
 from wainwright.model.offering_groups import OfferingGroupSet
 from wainwright.model.pod import Pod
 
+NO_LIMITS: Final[Mapping[str, int]] = {}
 LEVELS_PER_CANDIDATE = 6  # checking this many levels takes as long as comparing one candidate
 
 
@@ -131,7 +134,10 @@ class DraftTable:
     """All drafts of a plan, with the indexes that find the draft for a pod."""
 
     def __init__(
-        self, templates: Sequence[NodeClaimTemplate], capacity_index: CapacityIndex
+        self,
+        templates: Sequence[NodeClaimTemplate],
+        capacity_index: CapacityIndex,
+        attach_limits: Mapping[str, int] = NO_LIMITS,
     ) -> None:
         self.drafts: list[Draft] = []
         self.by_template: list[BitSet] = [0] * len(templates)
@@ -147,12 +153,13 @@ class DraftTable:
         self._by_pod_count: list[BitSet] = [0]
         self.capacity_index = capacity_index
         self._ports = HostPortUsage()
+        self._volumes = DraftVolumes(attach_limits)
 
     def new_table(self, templates: Sequence[NodeClaimTemplate]) -> "DraftTable":
         """An empty table for a fork. The capacity index is shared: it must be one without sizes,
         which nothing is ever entered into.
         """
-        return DraftTable(templates, self.capacity_index)
+        return DraftTable(templates, self.capacity_index, self._volumes.limits)
 
     def candidates(self, pod_reqs: PodRequirements, among: BitSet) -> BitSet:
         """The drafts that no index rules out; whether one fits is known only after trying it."""
@@ -169,6 +176,8 @@ class DraftTable:
             candidates ^= candidates & too_full[position]
         if candidates and scheduling.ports:
             candidates ^= candidates & self._ports.with_conflict(scheduling.ports)
+        if candidates and pod_reqs.attachments:
+            candidates ^= candidates & self._volumes.too_full(pod_reqs.attachments)
         return candidates
 
     def free_resources(self, draft: Draft) -> list[int]:
@@ -226,6 +235,8 @@ class DraftTable:
         draft.pods.append(pod)
         if pod_reqs.scheduling.ports:
             self._ports.add(draft.bit, pod_reqs.scheduling.ports)
+        if pod_reqs.attachments:
+            self._volumes.attach(draft.bit, pod_reqs.attachments)
         if not draft.pinned_type:
             self._raise_pod_count(draft)
         if narrowed and not draft.pinned_type:

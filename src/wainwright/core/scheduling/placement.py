@@ -524,6 +524,7 @@ class PodPlacement:
             self._evaluate_pools(scheduling)
         narrowed = PodRequirements(scheduling, pod_reqs.amounts, pod_reqs.columns)
         narrowed.too_full_drafts = pod_reqs.too_full_drafts
+        narrowed.attachments = pod_reqs.attachments
         return narrowed
 
 

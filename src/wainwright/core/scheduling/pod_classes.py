@@ -156,6 +156,7 @@ class PodRequirements:
 
     __slots__ = (
         "amounts",
+        "attachments",
         "columns",
         "full_nodes",
         "inflight_full_round",
@@ -173,6 +174,8 @@ class PodRequirements:
         self.scheduling = scheduling
         self.amounts = amounts
         self.columns = columns
+        self.attachments: tuple[VolumeAttachment, ...] = ()
+        """Those of its class, where new nodes have limits."""
         self.rejected_by: BitSet = 0
         """Drafts that cannot take such a pod; drafts only get fuller, so it stays true."""
         self.full_nodes: BitSet = 0
@@ -303,7 +306,7 @@ class ClassificationContext(msgspec.Struct, frozen=True, kw_only=True):
     has_soft_taints: bool = False
     """Whether any pool or node has a PreferNoSchedule taint."""
     has_attach_limits: bool = False
-    """Whether any node limits its volume attachments."""
+    """Whether any node, or every new one, limits its volume attachments."""
 
 
 _Level: TypeAlias = tuple[
@@ -471,6 +474,9 @@ class PodClasses:
         ]
         pod_class = PodClass(len(self.all), tuple(levels))
         pod_class.attachments, pod_class.counted_by = template.attachments, template.counted_by
+        if template.attachments and self._context.options.attach_limits:
+            for pod_reqs in pod_class.alternatives:
+                pod_reqs.attachments = template.attachments
         return pod_class
 
     def _levels(

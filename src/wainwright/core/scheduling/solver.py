@@ -146,7 +146,9 @@ class CompiledCluster:
         pool_selector = NodePoolSelector(
             templates, NewNodeEvaluator(options.min_values_policy, reservation_manager)
         )
-        table = DraftTable(templates, capacity_index)
+        attach_limits = dict(options.attach_limits)
+        nodes.volumes.assume(nodes.nodes, attach_limits)
+        table = DraftTable(templates, capacity_index, attach_limits)
         topology = (
             Topology(registry, templates, nodes, table, reservation_manager)
             if registry.groups
@@ -204,7 +206,8 @@ def classification_context(
     return ClassificationContext(
         options=options,
         has_soft_taints=any(map(_has_prefer_no_schedule, taints)),
-        has_attach_limits=any(node.attach_limits for node in nodes.nodes),
+        has_attach_limits=bool(options.attach_limits)
+        or any(node.attach_limits for node in nodes.nodes),
     )
 
 

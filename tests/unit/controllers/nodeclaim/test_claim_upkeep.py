@@ -2,6 +2,8 @@
 ANC-6; and what becomes of claims whose reservation was full.
 """
 
+from collections.abc import Awaitable, Callable
+
 import pytest
 from tests.support.aws_account import discovered_node_class
 from tests.support.claim_stories import (
@@ -24,7 +26,8 @@ from wainwright.api.catalog_documents import CloudReservation
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.cluster import Node
-from wainwright.metrics import PODS_DISRUPTION_INITIATED
+from wainwright.emulator.context import Params, Response
+from wainwright.metrics import PODS_DISRUPTION_INITIATED, RECONCILE_ERRORS
 
 DAEMON = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "1"}
 
@@ -174,6 +177,44 @@ def test_lif_5_a_ready_node_keeps_a_claim_whose_instance_is_not_listed(
         await cluster.set_ready(node.metadata.name, ready)
         await cluster.wait(250)
         assert (await cluster.claims() == []) is is_gone
+
+    run_cluster(story)
+
+
+class _SlowListing:
+    """Lets something happen while EC2 is asked for all instances."""
+
+    def __init__(self, cluster: ControlledCluster, happen: Callable[[], Awaitable[None]]) -> None:
+        self._account, self._happen = cluster.account, happen
+
+    async def call(self, service: str, operation: str, params: Params) -> Response:
+        answer = await self._account.call(service, operation, params)
+        if operation == "DescribeInstances":
+            await self._happen()
+        return answer
+
+
+def test_g3_a_claim_that_goes_while_the_cloud_is_asked_is_no_error() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        is_lost = False
+
+        async def remove_claim() -> None:
+            if is_lost and await cluster.claims():
+                without = {"metadata": {"finalizers": None}}
+                await cluster.api.patch(NodeClaim, claim.metadata.name, without)
+                await cluster.api.delete(NodeClaim, claim.metadata.name)
+                await cluster.wait(0.1)
+
+        cluster.seam = _SlowListing(cluster, remove_claim)
+        await begin(cluster)
+        claim, node = await initialized(cluster)
+        cluster.account.services.instances.terminate(cluster.instances())
+        await _lose_node(cluster, node.metadata.name)
+        is_lost = True
+        await cluster.wait(300)
+        assert await cluster.claims() == []
+        errors = cluster.metrics.value(RECONCILE_ERRORS, controller="nodeclaim.garbagecollection")
+        assert errors == 0
 
     run_cluster(story)
 

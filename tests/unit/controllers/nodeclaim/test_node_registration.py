@@ -61,6 +61,24 @@ def test_l17_no_node_is_unknown_and_several_are_false() -> None:
     run_cluster(story)
 
 
+def test_l17_hooks_are_not_asked_about_one_of_several_nodes() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        hook = _Hook("network", HookResult(passed=True))
+        alone = await _start_with(cluster, hook)
+        claim = await launched(cluster)
+        for name in ("a", "b"):
+            await cluster.join(claim, metadata={"name": name})
+        asked = hook.asked  # about the first, as long as it was the only one
+        await cluster.api.patch(
+            NodeClaim, claim.metadata.name, {"metadata": {"labels": {"x": "y"}}}
+        )
+        await cluster.wait(5)
+        assert hook.asked == asked
+        await alone.stop()
+
+    run_cluster(story)
+
+
 def test_lif_3_a_node_gets_what_its_claim_says() -> None:
     async def story(cluster: ControlledCluster) -> None:
         await begin(cluster)

@@ -157,3 +157,27 @@ def test_vol_1_pods_whose_volumes_a_node_cannot_attach_get_another_node() -> Non
         assert sum(f"node/{node.metadata.name}" in each for each in events) == 3
 
     run_cluster(story, instanceTypes=TYPES)
+
+
+def test_vol_1_new_nodes_are_planned_for_no_more_volumes_than_others_can_attach() -> None:
+    """What the CSI driver reports of one node is expected of the next ones, which have room for
+    all pods: two of them are launched at once."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        await start(cluster, "m5.large")
+        await cluster.create(*volume_objects(9), pending_pod(cpu="100m"))
+        await cluster.wait(15)
+        node = await cluster.join(await cluster.claim())
+        await cluster.bind("web-0", node.metadata.name)
+        limits = {"name": DRIVER, "nodeID": "i-1", "allocatable": {"count": 3}}
+        csi_node = {"metadata": {"name": node.metadata.name}, "spec": {"drivers": [limits]}}
+        await cluster.create(msgspec.convert(csi_node, CSINode, strict=False))
+        await cluster.create(*map(with_volume, range(8)))
+        await cluster.wait(15)
+        assert len(await cluster.claims()) == 3
+        # One of them has room for a third volume, though nothing has joined or reported anything.
+        await cluster.create(with_volume(8))
+        await cluster.wait(15)
+        assert len(await cluster.claims()) == 3
+
+    run_cluster(story, instanceTypes=TYPES)

@@ -1,7 +1,11 @@
 """Placement: volumes, attachments, taints, and reservations of pods with topology constraints."""
 
+from collections.abc import Iterable
+
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.support.model_builders import (
     affinity_term,
     existing_node,
@@ -17,6 +21,7 @@ from tests.support.model_builders import (
 )
 
 from wainwright.model.labels import CAPACITY_TYPE, HOSTNAME, RESERVED, ZONE
+from wainwright.model.plan import PackingPolicy, Plan, PlanOptions
 from wainwright.model.pod import Pod, PodConstraints, PreferredNodeTerm, VolumeAttachment
 from wainwright.model.snapshot import Node, Pool
 from wainwright.model.taints import (
@@ -112,6 +117,63 @@ def test_a_new_node_has_no_attach_limit() -> None:
         pods_with_volumes(1, *[f"vol-{n}" for n in range(30)]), nodes=[node_with_attach_limit(1)]
     )
     assert len(result.claims) == 1
+
+
+def named(pods: Iterable[Pod]) -> list[Pod]:
+    return [msgspec.structs.replace(pod, name=f"web-{n}") for n, pod in enumerate(pods)]
+
+
+def volumes_of(plan: Plan, pods: Iterable[Pod]) -> list[set[str]]:
+    by_key = {pod.key: pod for pod in pods}
+    return [
+        {each.volume for key in claim.pods for each in by_key[key].constraints.attachments}
+        for claim in plan.claims
+    ]
+
+
+LIMITED = PlanOptions(attach_limits=(("ebs", 3),))
+
+
+@pytest.mark.parametrize("packing", PackingPolicy)
+def test_new_nodes_are_planned_for_as_many_volumes_as_they_are_taken_to_attach(
+    packing: PackingPolicy,
+) -> None:
+    pods = named(pod for n in range(8) for pod in pods_with_volumes(1, f"vol-{n}"))
+    options = msgspec.structs.replace(LIMITED, packing=packing)
+    result = plan_pods(pods, options=options)
+    assert sorted(map(len, volumes_of(result, pods))) == [2, 3, 3]
+    assert result.unscheduled == 0
+
+
+def test_a_volume_that_pods_share_is_attached_once() -> None:
+    pods = named([*pods_with_volumes(20, "shared"), *pods_with_volumes(1, "one", "two")])
+    assert len(plan_pods(pods, options=LIMITED).claims) == 1
+
+
+def test_volumes_of_other_drivers_are_not_limited() -> None:
+    pods = named(pod for n in range(8) for pod in pods_with_volumes(1, f"v-{n}", driver="nfs"))
+    assert len(plan_pods(pods, options=LIMITED).claims) == 1
+
+
+def test_a_node_that_has_not_reported_its_limit_is_taken_to_have_one() -> None:
+    pods = named(pod for n in range(4) for pod in pods_with_volumes(1, f"vol-{n}"))
+    starting = msgspec.structs.replace(existing_node("n", "zone-a"), initialized=False)
+    started = existing_node("n", "zone-a")
+    assert plan_pods(pods, pools=(), nodes=[starting], options=LIMITED).scheduled == 3
+    assert plan_pods(pods, pools=(), nodes=[started], options=LIMITED).scheduled == 4
+
+
+VOLUMES = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=3, unique=True)
+
+
+@given(st.lists(VOLUMES, min_size=1, max_size=12))
+def test_no_new_node_exceeds_the_limit_and_no_pod_is_kept_waiting_for_it(
+    wanted: list[list[str]],
+) -> None:
+    pods = named(pod for volumes in wanted for pod in pods_with_volumes(1, *volumes))
+    result = plan_pods(pods, options=LIMITED)
+    assert result.unscheduled == 0
+    assert all(len(volumes) <= 3 for volumes in volumes_of(result, pods))
 
 
 def test_volume_topology_is_never_relaxed() -> None:
