@@ -155,6 +155,10 @@ class OwnerReference(WireStruct, frozen=True, kw_only=True):
     blockOwnerDeletion: bool | None = None
 
 
+SNAPSHOT_ANNOTATION: Final = "wainwright.dev/snapshot"
+"""On a List that was taken from a cluster: nobody wrote its lines."""
+
+
 class ObjectMeta(WireStruct, frozen=True, kw_only=True):
     """Metadata of every object; only the fields that are used here."""
 

@@ -117,7 +117,7 @@ class CatalogArguments(ReadingArguments, frozen=True, kw_only=True):
 
     @property
     def paths(self) -> list[str]:
-        paths = [*self.files, *self.more]
+        paths = self.named_inputs
         if [*paths, *self.flag_files].count("-") > 1:
             raise UsageError("standard input can be read only once", hint="name - once")
         return paths

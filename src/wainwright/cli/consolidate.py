@@ -13,7 +13,7 @@ import msgspec
 
 from wainwright.cli import printing
 from wainwright.cli.catalog_input import gate_values
-from wainwright.cli.options import PLAN_OPTIONS, add_options, file_arguments
+from wainwright.cli.options import PLAN_OPTIONS, add_options, cluster_options, file_arguments
 from wainwright.cli.plan_run import PlanArguments, Timings, prepare_run, write_saved_input
 from wainwright.cli.printing import print_notes, print_problems
 from wainwright.core.disruption.cluster_bound import cluster_lower_bound
@@ -120,6 +120,7 @@ def disruption_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command()
 @file_arguments
+@cluster_options
 @disruption_options
 @click.option(
     "--steps",

@@ -31,7 +31,7 @@ from wainwright.cli.consolidate import (
     decide,
     disruption_options,
 )
-from wainwright.cli.options import PLAN_OPTIONS, add_options, file_arguments
+from wainwright.cli.options import PLAN_OPTIONS, add_options, cluster_options, file_arguments
 from wainwright.cli.plan_run import PlanArguments, Timings, run_plan
 from wainwright.cli.printing import align_columns, print_problems, print_table
 from wainwright.errors import UsageError
@@ -45,6 +45,7 @@ from wainwright.report.pod_explanation import explain_with_suggestions
 @click.command("pod")
 @click.argument("name")
 @file_arguments
+@cluster_options
 @add_options(PLAN_OPTIONS)
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
 def explain_pod(name: str, output: str, **flags: Any) -> int:
@@ -70,6 +71,7 @@ def explain_pod(name: str, output: str, **flags: Any) -> int:
 @click.command("node")
 @click.argument("name")
 @file_arguments
+@cluster_options
 @disruption_options
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
 def explain_node(name: str, output: str, **flags: Any) -> int:

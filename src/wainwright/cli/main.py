@@ -115,6 +115,7 @@ COMMANDS: Final = {
     "reservations": "capacity that is paid for: used, idle, and by whom it could be used",
     "run": "the controllers: launch and remove nodes of a cluster as its pods need them",
     "simulate": "what becomes of pods, nodes and money as time passes",
+    "snapshot": "a running cluster as one file for the other commands",
     "validate": "would an API server accept these manifests?",
 }
 

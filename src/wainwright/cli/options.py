@@ -182,6 +182,22 @@ def file_arguments(command: FilesCommand) -> FilesCommand:
     )(command)
 
 
+CLUSTER_OPTIONS: Final = (
+    click.option(
+        "--from-cluster", is_flag=True, help="Read the cluster that kubectl speaks to; only read."
+    ),
+    click.option("--context", metavar="NAME", default="", help="Of the kubeconfig; its current."),
+    click.option("--kubeconfig", metavar="FILE", default="", help="In place of KUBECONFIG's."),
+)
+
+
+def cluster_options(command: FilesCommand) -> FilesCommand:
+    """Adds --from-cluster, and which cluster that is."""
+    for option in reversed(CLUSTER_OPTIONS):
+        command = option(command)
+    return command
+
+
 class ReadingArguments(msgspec.Struct, frozen=True, kw_only=True):
     """The files of a command and how they are read, as click passes them."""
 
@@ -190,6 +206,21 @@ class ReadingArguments(msgspec.Struct, frozen=True, kw_only=True):
     render: bool = False
     verbose: bool = False
     quiet: bool = False
+    from_cluster: bool = False
+    context: str = ""
+    kubeconfig: str = ""
+
+    @property
+    def named_inputs(self) -> list[str]:
+        """The cluster, if it was asked for, and the files."""
+        files = [*self.files, *self.more]
+        if not self.from_cluster:
+            if self.context or self.kubeconfig:
+                raise UsageError("--context and --kubeconfig need --from-cluster", "add it")
+            return files
+        from wainwright.cli.cluster_input import cluster_text
+
+        return [cluster_text(self.kubeconfig, self.context), *files]
 
     @property
     def read_options(self) -> ReadOptions:
@@ -198,10 +229,11 @@ class ReadingArguments(msgspec.Struct, frozen=True, kw_only=True):
 
 def collect_files(arguments: ReadingArguments) -> list[str]:
     """Every file that was named; raises UsageError where there is none."""
-    everything = [*arguments.files, *arguments.more]
+    everything = arguments.named_inputs
     if not everything:
         raise UsageError(
-            "no files were named", hint="name a file or a folder, or - for standard input"
+            "no files were named",
+            hint="name a file or a folder, or - for standard input, or add --from-cluster",
         )
     if everything.count("-") > 1:
         raise UsageError("standard input can be read only once", hint="name - once")

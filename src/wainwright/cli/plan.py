@@ -9,7 +9,7 @@ import msgspec
 
 from wainwright.cli import printing
 from wainwright.cli.catalog_input import parse_time
-from wainwright.cli.options import PLAN_OPTIONS, add_options, file_arguments
+from wainwright.cli.options import PLAN_OPTIONS, add_options, cluster_options, file_arguments
 from wainwright.cli.plan_run import PlanArguments, Timings, run_plan, write_saved_input
 from wainwright.cli.printing import print_notes, print_problems
 from wainwright.errors import UsageError
@@ -114,6 +114,7 @@ OUTPUTS: Final = click.Choice(["table", "json", "yaml", "markdown", "nodeclaims"
 
 @click.command()
 @file_arguments
+@cluster_options
 @add_options(PLAN_OPTIONS)
 @click.option("-o", "--output", type=OUTPUTS, default="table", help="How to print the plan.")
 @click.option("--diff", is_flag=True, help="Two folders, OLD and NEW: what changes.")

@@ -6,7 +6,13 @@ import click
 import msgspec
 
 from wainwright.cli import printing
-from wainwright.cli.options import ReadingArguments, collect_files, file_arguments, show_progress
+from wainwright.cli.options import (
+    ReadingArguments,
+    cluster_options,
+    collect_files,
+    file_arguments,
+    show_progress,
+)
 from wainwright.cli.printing import pluralize, show_report
 from wainwright.manifests.manifest_validation import ValidatedManifests, validate_manifests
 
@@ -15,6 +21,7 @@ OUTPUTS = click.Choice(["text", "json"])
 
 @click.command()
 @file_arguments
+@cluster_options
 @click.option("-o", "--output", type=OUTPUTS, default="text", help="How to print the report.")
 @click.option("--strict", is_flag=True, help="Duplicate keys and objects are errors.")
 def validate(output: str, strict: bool, **flags: Any) -> int:

@@ -8,11 +8,12 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import msgspec
 
 from wainwright.api.field_error import FieldError, FieldPath, format_field_path
+from wainwright.api.wire import SNAPSHOT_ANNOTATION
 from wainwright.gc_pause import gc_paused
 from wainwright.manifests import json_reader, yaml_reader
 from wainwright.manifests.folder_scan import (
@@ -67,8 +68,21 @@ class UnreadableFile(msgspec.Struct, frozen=True):
     kind: FileKind | None = None
 
 
+class NamedText(str):
+    """An argument beside files that is none: its value is the name, and its text is here."""
+
+    text: str
+
+    def __new__(cls, name: str, text: str) -> Self:
+        created = super().__new__(cls, name)
+        created.text = text
+        return created
+
+
 def read_source(argument: str) -> SourceFile | UnreadableFile:
-    """The file that the argument names, or standard input."""
+    """The file that the argument names, or standard input, or a text that came otherwise."""
+    if isinstance(argument, NamedText):
+        return SourceFile(argument, argument.text)
     if argument == STDIN:
         return _decode_source("standard input", sys.stdin.buffer.read())
     return _read_file(argument)
@@ -140,6 +154,14 @@ class SourceDocument:
         _, line_map = next(yaml_reader.parse_yaml(text, with_lines=True))
         assert line_map is not None  # with_lines is set
         return line_map
+
+    @property
+    def is_snapshot(self) -> bool:
+        """Whether it was taken from a cluster, so that its lines are nobody's."""
+        value = self.parsed.value
+        metadata = value.get("metadata") if isinstance(value, dict) else None
+        annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+        return isinstance(annotations, dict) and SNAPSHOT_ANNOTATION in annotations
 
     def line(self, path: FieldPath) -> int:
         offset = 0 if self.is_json else self.parsed.line - 1
@@ -438,12 +460,28 @@ def _unreadable_problem(source: SourceFile, error: UnreadableDocument, document:
 
 
 def locate_error(document: ManifestDocument, field_error: FieldError) -> Problem:
-    """A field error with the file and line of its value."""
+    """A field error with the file and line of its value; in a snapshot, with the object's name."""
+    if document.source.is_snapshot:
+        return _problem_of_object(document, field_error)
     return Problem(
         file=document.file,
         line=document.line(field_error.path),
         document=document.source.number,
         path=format_field_path((*document.base, *field_error.path)),
+        found=field_error.found,
+        expected=field_error.expected,
+        message=field_error.message,
+        hint=field_error.hint,
+    )
+
+
+def _problem_of_object(document: ManifestDocument, field_error: FieldError) -> Problem:
+    value = document.value if isinstance(document.value, dict) else {}
+    metadata = value.get("metadata") or {}
+    names = [str(metadata[key]) for key in ("namespace", "name") if metadata.get(key)]
+    return Problem(
+        file=f"{value.get('kind', 'object')} {'/'.join(names)}",
+        path=format_field_path(field_error.path),
         found=field_error.found,
         expected=field_error.expected,
         message=field_error.message,

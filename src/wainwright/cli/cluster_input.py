@@ -1,0 +1,44 @@
+"""A running cluster as the input of a command: --from-cluster, --context, --kubeconfig."""
+
+import asyncio
+from functools import cache
+
+import click
+
+from wainwright.errors import ServerUnavailableError
+from wainwright.kube.api_server_access import ApiServerAddress
+from wainwright.kube.client import KubeClient
+from wainwright.kube.kubeconfig import load_address
+from wainwright.kube.snapshot import ClusterSnapshot, describe_missing, take_snapshot
+from wainwright.manifests.documents import NamedText
+
+
+def read_snapshot(kubeconfig: str, context: str) -> ClusterSnapshot:
+    """The cluster as it is now; it is only read. What is missing is noted on standard error."""
+    address = load_address(kubeconfig=kubeconfig, context=context)
+    try:
+        snapshot = asyncio.run(_take(address))
+    except ServerUnavailableError as error:
+        where = f"context {address.context!r}" if address.context else "this pod"
+        error.hint = error.hint or f"is the API server of {where} up and reachable from here?"
+        raise
+    missing = describe_missing(snapshot.missing_kinds)
+    if missing:
+        hint = "plan with NodePools of your own by naming a file beside --from-cluster"
+        click.echo(f"note: {missing}; {hint}", err=True)
+    if snapshot.unreadable:
+        count = f"{snapshot.unreadable:,} objects of the cluster"
+        click.echo(f"note: {count} could not be read and were left out", err=True)
+    return snapshot
+
+
+async def _take(address: ApiServerAddress) -> ClusterSnapshot:
+    async with KubeClient.connect(address) as client:
+        return await take_snapshot(client)
+
+
+@cache
+def cluster_text(kubeconfig: str, context: str) -> NamedText:
+    """The snapshot as an argument beside files; read once in a run."""
+    snapshot = read_snapshot(kubeconfig, context)
+    return NamedText("the cluster", snapshot.to_json().decode())

@@ -1,0 +1,35 @@
+"""`wain snapshot`: what scheduling and disruption depend on, of a running cluster, as one file."""
+
+import sys
+
+import click
+
+from wainwright.cli.cluster_input import read_snapshot
+from wainwright.kube.redaction import redact
+from wainwright.kube.snapshot import snapshot_rules
+from wainwright.manifests.yaml_writer import dump_yaml
+
+
+@click.command()
+@click.option("--context", metavar="NAME", default="", help="Of the kubeconfig; its current.")
+@click.option("--kubeconfig", metavar="FILE", default="", help="In place of KUBECONFIG's.")
+@click.option(
+    "--redact",
+    "is_redacted",
+    is_flag=True,
+    help="Replace names and label values by words; equal ones stay equal.",
+)
+@click.option("--rbac", is_flag=True, help="Print the ClusterRole that it needs, and nothing else.")
+def snapshot(context: str, kubeconfig: str, is_redacted: bool, rbac: bool) -> int:
+    """Print the cluster as one List, which every offline command reads: wain plan cluster.json.
+
+    It only lists. Pods come without environment, commands, images and the contents of volumes. Two
+    snapshots of an unchanged cluster are the same bytes.
+    """
+    if rbac:
+        for manifest in snapshot_rules():
+            click.echo(dump_yaml(manifest), nl=False)
+        return 0
+    taken = read_snapshot(kubeconfig, context)
+    sys.stdout.write((redact(taken) if is_redacted else taken).to_json().decode())
+    return 0

@@ -1,0 +1,178 @@
+"""A snapshot without names: names and label values become words, equal ones the same word.
+
+Words are numbered in the order of what they stand for, so that whatever is decided by the order of
+names is decided alike. Kept are keys of labels, resources, and values that mean something to
+scheduling by themselves: instance types, zones, capacity types, architectures.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from wainwright.kube.snapshot import ClusterSnapshot, Manifest
+
+NAME_FIELDS: Final = frozenset(
+    {
+        *("name", "generateName", "namespace", "nodeName", "nominatedNodeName", "claimName"),
+        *("volumeName", "storageClassName", "priorityClassName", "runtimeClassName"),
+        *("schedulerName", "serviceName", "role", "instanceProfile", "resourceClaimName"),
+        *("resourceClaimTemplateName", "volumeHandle"),
+    }
+)
+NAME_LIST_FIELDS: Final = frozenset({"namespaces"})
+LABEL_MAPS: Final = frozenset({"labels", "matchLabels", "nodeSelector", "selector", "tags"})
+DROPPED_FIELDS: Final = frozenset({"message", "userData", "context", "finalizers"})
+"""Free text, and what only the real cluster needs."""
+KEPT_NAMES: Final = frozenset(
+    {
+        *("", "default", "kube-system", "kube-public", "kube-node-lease", "default-scheduler"),
+        *("system-cluster-critical", "system-node-critical"),
+    }
+)
+KEPT_LABEL_PREFIXES: Final = (
+    "beta.kubernetes.io/",
+    "failure-domain.beta.kubernetes.io/",
+    "karpenter.k8s.aws/",
+    "karpenter.sh/",
+    "node-role.kubernetes.io/",
+    "node.kubernetes.io/",
+    "topology.",
+    "kubernetes.io/arch",
+    "kubernetes.io/os",
+    "eks.amazonaws.com/capacityType",
+    "eks.amazonaws.com/instance-",
+    "eks.amazonaws.com/compute-type",
+)
+NAMING_LABELS: Final = frozenset(
+    {"karpenter.sh/nodepool", "karpenter.k8s.aws/ec2nodeclass", "karpenter.k8s.aws/cluster"}
+)
+"""Labels of those domains whose values are names."""
+NAMING_ANNOTATIONS: Final = frozenset(
+    {"volume.kubernetes.io/selected-node", "karpenter.k8s.aws/instance-profile-name"}
+)
+NUMERIC_OPERATORS: Final = ("Gt", "Lt", "Gte", "Lte")
+ACCOUNT: Final = re.compile(r"^[0-9]{12}$")
+INSTANCE: Final = re.compile(r"^(aws:///[^/]*/)?i-[0-9a-f]+$")
+ARN: Final = re.compile(r"^arn:")
+
+Rename = Callable[[str], str]
+
+
+def redact(snapshot: ClusterSnapshot) -> ClusterSnapshot:
+    """The same cluster under other names; items stay in their order."""
+    numeric = set(_compared_keys(snapshot.items))
+    found: set[str] = set()
+    for item in snapshot.items:
+        _Redaction(numeric, _collecting(found)).item(item)
+    words = {text: f"r{number:06d}" for number, text in enumerate(sorted(found))}
+    renaming = _Redaction(numeric, words.__getitem__)
+    return msgspec.structs.replace(snapshot, items=[renaming.item(each) for each in snapshot.items])
+
+
+def _collecting(found: set[str]) -> Rename:
+    def collect(text: str) -> str:
+        found.add(text)
+        return text
+
+    return collect
+
+
+def _compared_keys(value: Any) -> Iterator[str]:
+    """Keys whose values are compared as numbers: words would not do."""
+    if isinstance(value, dict):
+        if value.get("operator") in NUMERIC_OPERATORS and "key" in value:
+            yield value["key"]
+        value = list(value.values())
+    if isinstance(value, list):
+        for each in value:
+            yield from _compared_keys(each)
+
+
+class _Redaction:
+    """Walks manifests and renames what stands where names and label values stand."""
+
+    def __init__(self, numeric: set[str], rename: Rename) -> None:
+        self._numeric, self._rename = numeric, rename
+
+    def item(self, manifest: Manifest) -> Manifest:
+        return {key: self._field(key, value) for key, value in manifest.items()}
+
+    def _mapping(self, value: Manifest) -> Manifest:
+        if "key" in value and ("values" in value or "value" in value):
+            return self._requirement(value)
+        return {
+            key: self._field(key, item) for key, item in value.items() if key not in DROPPED_FIELDS
+        }
+
+    def _field(self, key: str, value: Any) -> Any:
+        if key in LABEL_MAPS and _is_text_map(value):
+            return {name: self._label(name, text) for name, text in value.items()}
+        if key == "annotations" and isinstance(value, dict):
+            return {name: self._annotation(name, text) for name, text in value.items()}
+        if isinstance(value, dict):
+            return self._mapping(value)
+        if isinstance(value, list):
+            return [self._element(key, each) for each in value]
+        return self._text(key, value) if isinstance(value, str) else value
+
+    def _element(self, key: str, value: Any) -> Any:
+        if isinstance(value, dict):
+            return self._mapping(value)
+        if isinstance(value, str):
+            return self._name(value) if key in NAME_LIST_FIELDS else self._text(key, value)
+        return value
+
+    def _text(self, key: str, value: str) -> str:
+        if key in NAME_FIELDS:
+            return self._name(value)
+        if ACCOUNT.match(value):
+            return f"{int(self._number(value)):012d}"
+        if INSTANCE.match(value):
+            prefix, _, _ = value.rpartition("i-")
+            return f"{prefix}i-{int(self._number(value[len(prefix) :])):017x}"
+        if ARN.match(value):
+            return self._arn(value)
+        return value
+
+    def _number(self, value: str) -> str:
+        word = self._rename(value)
+        return word[1:] if word != value else "0"
+
+    def _arn(self, value: str) -> str:
+        parts = value.split(":")
+        kind, slash, name = parts[-1].partition("/")
+        account = self._text("", parts[4]) if len(parts) > 4 else ""
+        return ":".join((*parts[:4], account, f"{kind}{slash}{self._name(name)}"))
+
+    def _name(self, value: str) -> str:
+        if value in KEPT_NAMES or value.startswith("system:"):
+            return value
+        prefixed = value.endswith("-")  # a generateName
+        return f"{self._rename(value)}-" if prefixed else self._rename(value)
+
+    def _label(self, key: str, value: str) -> str:
+        is_kept = key.startswith(KEPT_LABEL_PREFIXES) and key not in NAMING_LABELS
+        if is_kept or key in self._numeric or value in ("", "*", "true", "false"):
+            return value
+        return self._name(value)
+
+    def _annotation(self, key: str, value: str) -> str:
+        return self._name(value) if key in NAMING_ANNOTATIONS else value
+
+    def _requirement(self, value: Manifest) -> Manifest:
+        """A requirement, a taint or a toleration."""
+        changed = self._plain(value)
+        if isinstance(value.get("values"), list):
+            changed["values"] = [self._label(value["key"], each) for each in value["values"]]
+        if isinstance(value.get("value"), str):
+            changed["value"] = self._label(value["key"], value["value"])
+        return changed
+
+    def _plain(self, value: Manifest) -> Manifest:
+        return {key: item for key, item in value.items() if key not in DROPPED_FIELDS}
+
+
+def _is_text_map(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())

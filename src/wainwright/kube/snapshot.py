@@ -1,0 +1,194 @@
+"""What scheduling and disruption depend on, of a whole cluster, as one List that offline commands
+read. It only lists. Objects have the fields of our wire structs and no others: pods come without
+environment, commands, images and what volumes contain.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from wainwright.api.api_resources import ApiResource, resource_of
+from wainwright.api.catalog_documents import InstanceType, NodeOverlay
+from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
+from wainwright.api.karpenter.nodeclaim import NodeClaim
+from wainwright.api.karpenter.nodepool import NodePool
+from wainwright.api.kubernetes.cluster import (
+    Namespace,
+    Node,
+    PodDisruptionBudget,
+    PriorityClass,
+    RuntimeClass,
+)
+from wainwright.api.kubernetes.storage import (
+    CSINode,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from wainwright.api.kubernetes.workloads import (
+    DaemonSet,
+    Deployment,
+    Job,
+    Pod,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
+from wainwright.api.wire import SNAPSHOT_ANNOTATION, WireStruct, to_manifest
+from wainwright.cluster import Cluster
+from wainwright.errors import ObjectNotFoundError, RequestForbiddenError
+
+Manifest = dict[str, Any]
+
+KARPENTER_KINDS: Final[tuple[type[WireStruct], ...]] = (NodePool, NodeClaim, EC2NodeClass)
+OPTIONAL_KINDS: Final[tuple[type[WireStruct], ...]] = (NodeOverlay, InstanceType)
+"""CRDs that a cluster with Karpenter need not have."""
+CORE_KINDS: Final[tuple[type[WireStruct], ...]] = (
+    Node,
+    Pod,
+    Namespace,
+    PodDisruptionBudget,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    CSINode,
+    PriorityClass,
+    RuntimeClass,
+    Deployment,
+    ReplicaSet,
+    StatefulSet,
+    DaemonSet,
+    Job,
+    ReplicationController,
+)
+SNAPSHOT_KINDS: Final = (*KARPENTER_KINDS, *OPTIONAL_KINDS, *CORE_KINDS)
+CHANGING_METADATA: Final = ("resourceVersion", "managedFields")
+"""Changes with every heartbeat of a node, and means nothing outside the cluster."""
+KEPT_ANNOTATION_DOMAINS: Final = ("karpenter.sh", "karpenter.k8s.aws", "wainwright.dev")
+KEPT_ANNOTATION_SUFFIXES: Final = ("kubernetes.io", "k8s.io")
+LAST_APPLIED_DOMAIN: Final = "kubectl.kubernetes.io"
+"""Its annotation has the whole manifest, with all that a snapshot leaves out."""
+
+
+class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """The objects in the order of kind, namespace and name, and what could not be had."""
+
+    items: list[Manifest]
+    missing_kinds: tuple[ApiResource, ...] = ()
+    """Of Karpenter, and not served by this cluster."""
+    unreadable: int = 0
+
+    def to_json(self) -> bytes:
+        """The same bytes for the same cluster."""
+        document = {
+            "apiVersion": "v1",
+            "kind": "List",
+            "metadata": {"annotations": {SNAPSHOT_ANNOTATION: "v1"}},
+            "items": self.items,
+        }
+        encoded = msgspec.json.encode(document, order="sorted")
+        return msgspec.json.format(encoded, indent=1) + b"\n"
+
+
+async def take_snapshot(cluster: Cluster) -> ClusterSnapshot:
+    """Lists every kind once; RequestForbiddenError names all that may not be listed."""
+    found = await asyncio.gather(*(_list(cluster, kind) for kind in SNAPSHOT_KINDS))
+    refused = [each for each in found if isinstance(each, RequestForbiddenError)]
+    if refused:
+        raise _combined(refused)
+    lists = [each for each in found if isinstance(each, _Listed)]
+    items = [manifest for each in lists for manifest in map(snapshot_manifest, each.objects)]
+    return ClusterSnapshot(
+        items=sorted(items, key=_order),
+        missing_kinds=tuple(
+            resource_of(each.kind)
+            for each in lists
+            if each.objects is NOT_SERVED and each.kind in KARPENTER_KINDS
+        ),
+        unreadable=sum(each.unreadable for each in lists),
+    )
+
+
+NOT_SERVED: Final[tuple[WireStruct, ...]] = ()
+
+
+class _Listed(msgspec.Struct, frozen=True):
+    kind: type[WireStruct]
+    objects: Sequence[WireStruct]
+    unreadable: int = 0
+
+
+async def _list(cluster: Cluster, kind: type[WireStruct]) -> _Listed | RequestForbiddenError:
+    try:
+        listed = await cluster.list(kind)
+    except ObjectNotFoundError:
+        return _Listed(kind, NOT_SERVED)
+    except RequestForbiddenError as error:
+        return error
+    return _Listed(kind, listed.items, len(listed.unreadable))
+
+
+def _combined(refused: Sequence[RequestForbiddenError]) -> RequestForbiddenError:
+    """One line for each; a refusal of the credentials is the same for all of them."""
+    messages = list(dict.fromkeys(each.message for each in refused))
+    combined = RequestForbiddenError("\n  ".join(messages), refused[0].status)
+    combined.hint = (
+        "the server does not accept the credentials of this context: log in again"
+        if refused[0].status == 401
+        else "`wain snapshot --rbac | kubectl apply -f -` makes a role that may; bind it"
+    )
+    return combined
+
+
+def snapshot_manifest(obj: WireStruct) -> Manifest:
+    """The object without what changes all the time, and without annotations of others."""
+    manifest = to_manifest(obj)
+    metadata: Manifest = {
+        key: value
+        for key, value in manifest.get("metadata", {}).items()
+        if key not in CHANGING_METADATA
+    }
+    annotations = metadata.pop("annotations", None) or {}
+    kept = {key: value for key, value in annotations.items() if _is_kept(key)}
+    manifest["metadata"] = {**metadata, **({"annotations": kept} if kept else {})}
+    for condition in manifest.get("status", {}).get("conditions") or ():
+        condition.pop("lastHeartbeatTime", None)
+    return manifest
+
+
+def _is_kept(annotation: str) -> bool:
+    domain = annotation.rpartition("/")[0]
+    if domain == LAST_APPLIED_DOMAIN:
+        return False
+    return domain.endswith((*KEPT_ANNOTATION_DOMAINS, *KEPT_ANNOTATION_SUFFIXES))
+
+
+def _order(manifest: Manifest) -> tuple[str, str, str]:
+    metadata = manifest["metadata"]
+    return manifest["kind"], metadata.get("namespace", ""), metadata.get("name", "")
+
+
+def snapshot_rules(name: str = "wainwright-snapshot") -> list[Manifest]:
+    """A ClusterRole with all that a snapshot needs, and nothing else."""
+    by_group: dict[str, list[str]] = {}
+    for resource in map(resource_of, SNAPSHOT_KINDS):
+        by_group.setdefault(resource.group.partition("/")[0], []).append(resource.plural)
+    rules = [
+        {"apiGroups": [group], "resources": sorted(plurals), "verbs": ["get", "list"]}
+        for group, plurals in sorted(by_group.items())
+    ]
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": name},
+        "rules": rules,
+    }
+    return [role]
+
+
+def describe_missing(missing: Iterable[ApiResource]) -> str:
+    """A sentence on kinds that the cluster does not serve; empty where there are none."""
+    names = ", ".join(each.qualified_plural for each in missing)
+    return f"the cluster serves no {names}: the CRDs are not installed" if names else ""

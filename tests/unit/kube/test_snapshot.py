@@ -1,0 +1,312 @@
+"""A snapshot holds what offline commands need, and neither secrets nor, redacted, names."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from wainwright.api.api_resources import served_resources
+from wainwright.api.catalog_documents import Cloud
+from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
+from wainwright.api.karpenter.nodeclaim import NodeClaim
+from wainwright.api.karpenter.nodepool import NodePool
+from wainwright.api.kubernetes.cluster import Node
+from wainwright.api.kubernetes.workloads import Pod
+from wainwright.cli.main import wain
+from wainwright.clock import EPOCH
+from wainwright.errors import ObjectNotFoundError, RequestForbiddenError
+from wainwright.kube.redaction import redact
+from wainwright.kube.snapshot import (
+    ClusterSnapshot,
+    describe_missing,
+    snapshot_manifest,
+    take_snapshot,
+)
+from wainwright.manifests.cluster_manifests import read_manifests
+from wainwright.manifests.yaml_writer import dump_yaml
+from wainwright.sim.api_server import InMemoryApiServer
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+NOW = ("--now", "2026-01-31T12:00:00Z")
+
+
+class StoppedClock:
+    """Before the time that commands are given, so that nothing is younger than it."""
+
+    def now(self) -> float:
+        return EPOCH
+
+    async def sleep(self, seconds: float) -> None:
+        raise NotImplementedError
+
+
+def snapshot_of(server: InMemoryApiServer) -> ClusterSnapshot:
+    return asyncio.run(take_snapshot(server))
+
+
+def example_cluster(name: str) -> InMemoryApiServer:
+    """The objects of an example in an API server; what only offline commands read stays out."""
+    server = InMemoryApiServer(StoppedClock())
+    objects = read_manifests([str(EXAMPLES / name)]).objects
+    server.load(each for each in objects if type(each) in served_resources())
+    return server
+
+
+def written(folder: Path, snapshot: ClusterSnapshot, example: str) -> list[str]:
+    """The snapshot as a file, and the Cloud of the example beside it."""
+    file = folder / "cluster.json"
+    file.write_bytes(snapshot.to_json())
+    cloud = next(iter(read_manifests([str(EXAMPLES / example)]).all(Cloud)), None)
+    if cloud is None:
+        return [str(file)]
+    (folder / "cloud.yaml").write_text(dump_yaml(msgspec.to_builtins(cloud)))
+    return [str(file), str(folder / "cloud.yaml")]
+
+
+def answer(*arguments: str) -> dict[str, Any]:
+    result = CliRunner().invoke(wain, [*arguments, *NOW, "-o", "json", "-q"], standalone_mode=False)
+    assert result.exception is None, (result.exception, result.output)
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def without_names(value: Any) -> Any:
+    """The numbers of an answer, in its order."""
+    if isinstance(value, dict):
+        return [without_names(item) for item in value.values()]
+    if isinstance(value, list):
+        return [without_names(item) for item in value]
+    return value if isinstance(value, int | float) else None
+
+
+@pytest.mark.parametrize("example", ["reserved-then-spot", "weights-default-architecture"])
+def test_a_plan_from_a_snapshot_is_that_of_the_manifests(tmp_path: Path, example: str) -> None:
+    snapshot = snapshot_of(example_cluster(example))
+    expected = answer("plan", str(EXAMPLES / example))
+    assert answer("plan", *written(tmp_path, snapshot, example)) == expected
+
+
+def test_consolidation_from_a_snapshot_is_that_of_the_manifests(tmp_path: Path) -> None:
+    snapshot = snapshot_of(example_cluster("consolidate"))
+    expected = answer("consolidate", str(EXAMPLES / "consolidate"))
+    assert answer("consolidate", *written(tmp_path, snapshot, "consolidate")) == expected
+    redacted = answer("consolidate", *written(tmp_path, redact(snapshot), "consolidate"))
+    assert without_names(redacted) == without_names(expected)
+
+
+def test_two_snapshots_are_the_same_bytes_in_the_order_of_kind_and_name() -> None:
+    server = example_cluster("consolidate")
+    first, second = snapshot_of(server), snapshot_of(server)
+    assert first.to_json() == second.to_json()
+    names = [
+        (each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"])
+        for each in first.items
+    ]
+    assert names == sorted(names)
+
+
+def test_a_heartbeat_changes_nothing() -> None:
+    condition = {"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}
+    node = {
+        "metadata": {"name": "a", "resourceVersion": "5"},
+        "status": {"conditions": [condition]},
+    }
+    manifest = snapshot_manifest(msgspec.convert(node, Node))
+    assert "resourceVersion" not in manifest["metadata"]
+    assert "lastHeartbeatTime" not in json.dumps(manifest)
+
+
+def test_pods_have_no_environment_commands_or_manifest_in_an_annotation() -> None:
+    pod = {
+        "metadata": {
+            "name": "a",
+            "namespace": "default",
+            "annotations": {
+                "kubectl.kubernetes.io/last-applied-configuration": "secret",
+                "vault.example.com/token": "secret",
+                "karpenter.sh/do-not-disrupt": "true",
+            },
+        },
+        "spec": {
+            "containers": [
+                {
+                    "name": "app",
+                    "image": "registry/secret",
+                    "command": ["secret"],
+                    "args": ["secret"],
+                    "env": [{"name": "PASSWORD", "value": "secret"}],
+                    "resources": {"requests": {"cpu": "1"}},
+                }
+            ],
+            "volumes": [{"name": "data", "configMap": {"name": "secret"}}],
+        },
+    }
+    text = json.dumps(snapshot_manifest(msgspec.convert(pod, Pod)))
+    assert "secret" not in text
+    assert "karpenter.sh/do-not-disrupt" in text
+    assert '"cpu": "1"' in text
+
+
+class PartialServer(InMemoryApiServer):
+    """A server that does not serve or allow some kinds."""
+
+    failures: Mapping[Any, Exception]
+
+    async def list(self, kind: type[Any], namespace: str = "") -> Any:
+        if kind in self.failures:
+            raise self.failures[kind]
+        return await super().list(kind, namespace)
+
+
+def partial(failures: Mapping[Any, Exception]) -> PartialServer:
+    server = PartialServer(StoppedClock())
+    server.failures = failures
+    return server
+
+
+def test_a_cluster_without_karpenter_has_a_snapshot_that_says_so() -> None:
+    missing = {kind: ObjectNotFoundError("404") for kind in (NodePool, NodeClaim, EC2NodeClass)}
+    snapshot = snapshot_of(partial(missing))
+    assert describe_missing(snapshot.missing_kinds) == (
+        "the cluster serves no nodepools.karpenter.sh, nodeclaims.karpenter.sh, "
+        "ec2nodeclasses.karpenter.k8s.aws: the CRDs are not installed"
+    )
+
+
+def test_everything_that_may_not_be_listed_is_named() -> None:
+    refused = {
+        kind: RequestForbiddenError(f'User "a" cannot list resource "{kind.__name__}"')
+        for kind in (Pod, Node)
+    }
+    with pytest.raises(RequestForbiddenError) as caught:
+        snapshot_of(partial(refused))
+    assert '"Pod"' in caught.value.message
+    assert '"Node"' in caught.value.message
+    assert "--rbac" in caught.value.hint
+
+
+# Redaction
+
+SECRETS = (
+    *("payments", "acme-pool", "acme-class", "node-of-acme", "gold", "team-blue"),
+    *("123456789012", "0123456789abcdef0"),
+)
+
+
+def secret_cluster() -> InMemoryApiServer:
+    """Names that say something, in each place where a name may stand."""
+    metadata = {"name": "payments-0", "namespace": "payments", "labels": {"tier": "gold"}}
+    spec = {
+        "nodeName": "node-of-acme",
+        "nodeSelector": {"team": "team-blue", "kubernetes.io/arch": "arm64"},
+        "tolerations": [{"key": "team", "operator": "Equal", "value": "team-blue"}],
+        "containers": [{"name": "payments-app"}],
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": "topology.kubernetes.io/zone",
+                "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": {
+                    "matchExpressions": [{"key": "tier", "operator": "In", "values": ["gold"]}]
+                },
+            }
+        ],
+    }
+    pod = {"metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
+    node = {
+        "metadata": {
+            "name": "node-of-acme",
+            "labels": {
+                "team": "team-blue",
+                "karpenter.sh/nodepool": "acme-pool",
+                "kubernetes.io/hostname": "node-of-acme",
+                "node.kubernetes.io/instance-type": "m5.large",
+            },
+        },
+        "spec": {
+            "providerID": "aws:///us-west-2a/i-0123456789abcdef0",
+            "taints": [{"key": "team", "value": "team-blue", "effect": "NoSchedule"}],
+        },
+        "status": {"conditions": [{"type": "Ready", "status": "True", "message": "of payments"}]},
+    }
+    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "acme-class"}
+    requirements = [
+        {"key": "team", "operator": "In", "values": ["team-blue"]},
+        {"key": "karpenter.k8s.aws/instance-cpu", "operator": "Gt", "values": ["4"]},
+    ]
+    pool = {
+        "metadata": {"name": "acme-pool"},
+        "spec": {"template": {"spec": {"nodeClassRef": reference, "requirements": requirements}}},
+    }
+    node_class = {
+        "metadata": {"name": "acme-class"},
+        "spec": {
+            "role": "payments-role",
+            "userData": "payments",
+            "subnetSelectorTerms": [{"tags": {"Name": "payments"}}],
+            "securityGroupSelectorTerms": [{"id": "sg-1"}],
+            "amiSelectorTerms": [{"alias": "al2023@latest"}],
+            "capacityReservationSelectorTerms": [
+                {"ownerID": "123456789012", "instanceMatchCriteria": "open"}
+            ],
+        },
+    }
+    server = InMemoryApiServer(StoppedClock())
+    pairs = ((pod, Pod), (node, Node), (pool, NodePool), (node_class, EC2NodeClass))
+    server.load(msgspec.convert(value, kind) for value, kind in pairs)
+    return server
+
+
+def test_no_name_is_left_and_equal_ones_are_equal() -> None:
+    items = redact(snapshot_of(secret_cluster())).items
+    text = json.dumps(items)
+    assert not [secret for secret in SECRETS if secret in text]
+    by_kind = {each["kind"]: each for each in items if each["kind"] != "Namespace"}
+    pod, node, pool = by_kind["Pod"], by_kind["Node"], by_kind["NodePool"]
+    assert pod["spec"]["nodeName"] == node["metadata"]["name"]
+    assert node["metadata"]["labels"]["kubernetes.io/hostname"] == node["metadata"]["name"]
+    assert (
+        node["metadata"]["labels"]["karpenter.sh/nodepool"]
+        == by_kind["NodePool"]["metadata"]["name"]
+    )
+    team = pod["spec"]["nodeSelector"]["team"]
+    assert team == node["metadata"]["labels"]["team"] == node["spec"]["taints"][0]["value"]
+    assert team == pod["spec"]["tolerations"][0]["value"]
+    template = pool["spec"]["template"]["spec"]
+    assert template["requirements"][0]["values"] == [team]
+    assert template["nodeClassRef"]["name"] == by_kind["EC2NodeClass"]["metadata"]["name"]
+    expression = pod["spec"]["topologySpreadConstraints"][0]["labelSelector"]["matchExpressions"][0]
+    assert expression["values"] == [pod["metadata"]["labels"]["tier"]]
+
+
+def test_what_scheduling_knows_by_itself_is_kept() -> None:
+    text = json.dumps(redact(snapshot_of(secret_cluster())).items)
+    for kept in ("m5.large", "arm64", "aws:///us-west-2a/i-", "al2023@latest", '["4"]', "default"):
+        assert kept in text
+
+
+def test_a_redacted_snapshot_is_the_same_each_time_and_valid(tmp_path: Path) -> None:
+    snapshot = snapshot_of(secret_cluster())
+    assert redact(snapshot).to_json() == redact(snapshot).to_json()
+    file = tmp_path / "cluster.json"
+    file.write_bytes(redact(snapshot).to_json())
+    read = read_manifests([str(file)])
+    assert {type(each).__name__ for each in read.objects} >= {"Pod", "Node", "NodePool"}
+
+
+def test_a_problem_in_a_snapshot_names_the_object_and_no_line(tmp_path: Path) -> None:
+    broken = json.loads(snapshot_of(secret_cluster()).to_json())
+    for each in broken["items"]:
+        if each["kind"] == "NodePool":
+            each["spec"]["weight"] = 1000
+    (tmp_path / "cluster.json").write_text(json.dumps(broken))
+    result = CliRunner().invoke(
+        wain, ["validate", str(tmp_path / "cluster.json")], standalone_mode=False
+    )
+    assert "NodePool acme-pool" in result.output
+    assert "cluster.json:" not in result.output
