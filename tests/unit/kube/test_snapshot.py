@@ -310,3 +310,27 @@ def test_a_problem_in_a_snapshot_names_the_object_and_no_line(tmp_path: Path) ->
     )
     assert "NodePool acme-pool" in result.output
     assert "cluster.json:" not in result.output
+
+
+def test_a_snapshot_is_simulated_and_a_redacted_one_alike(tmp_path: Path) -> None:
+    """A real cluster can be the start of a Scenario."""
+    snapshot = snapshot_of(example_cluster("consolidate"))
+    totals = []
+    for name, taken in (("plain", snapshot), ("redacted", redact(snapshot))):
+        folder = tmp_path / name
+        folder.mkdir()
+        files = [Path(file).name for file in written(folder, taken, "consolidate")]
+        scenario = {
+            "apiVersion": "wainwright.dev/v1alpha1",
+            "kind": "Scenario",
+            "metadata": {"name": "real"},
+            "spec": {"start": "2026-01-15T12:00:00Z", "duration": "5m", "manifests": files},
+        }
+        (folder / "scenario.yaml").write_text(dump_yaml(scenario))
+        result = CliRunner().invoke(
+            wain, ["simulate", str(folder / "scenario.yaml"), "-o", "json"], standalone_mode=False
+        )
+        assert result.exception is None, (result.exception, result.output)
+        totals.append(json.loads(result.stdout)["totals"])
+    assert totals[0]["cost"] > 0
+    assert totals[0]["cost"] == totals[1]["cost"]
