@@ -159,7 +159,7 @@ def _with_account_reservations(
     those that nothing newer is known of.
     """
     described = manifests.account_reservations
-    if not described and manifests.cloud is None:
+    if described is None and manifests.cloud is None:
         described = reservations_of_class_status(manifests.objects)
     if not described:
         return capacity
@@ -231,7 +231,7 @@ def _check_static_replicas(snapshot: Snapshot, settings: PlanSettings) -> None:
 def _reservations_without_counts(
     manifests: ClusterManifests, settings: PlanSettings
 ) -> list[InputRemark]:
-    is_stated = manifests.cloud is not None or manifests.account_reservations
+    is_stated = manifests.cloud is not None or manifests.account_reservations is not None
     if is_stated or not settings.gates.capacity_reservations:
         return []
     ids = tuple(each.id for each in reservations_of_class_status(manifests.objects))

@@ -223,9 +223,11 @@ class ClusterManifests:
         return next(iter(self.all(Cloud)), None)
 
     @property
-    def account_reservations(self) -> list[CloudReservation]:
-        """What `aws ec2 describe-capacity-reservations` has printed."""
+    def account_reservations(self) -> list[CloudReservation] | None:
+        """What `aws ec2 describe-capacity-reservations` has printed; None where it has not."""
         answers = self.all(CapacityReservations)
+        if not answers:
+            return None
         return [each for answer in answers for each in answer.spec.capacityReservations]
 
     @property

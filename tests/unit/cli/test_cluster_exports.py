@@ -274,7 +274,9 @@ def test_a_reservation_that_has_ended_is_not_used(tmp_path: Path) -> None:
 def test_an_account_without_reservations_is_an_answer_too(tmp_path: Path) -> None:
     file = tmp_path / "reservations.json"
     file.write_text('{"CapacityReservations": []}')
-    assert capacity_types(plan(kubectl_output(tmp_path), str(file))) == ["on-demand"]
+    planned = plan(kubectl_output(tmp_path), str(file))
+    assert capacity_types(planned) == ["on-demand"]
+    assert planned["summary"]["reservations"] == []
 
 
 def test_a_field_that_is_missing_is_named(tmp_path: Path) -> None:
