@@ -5,8 +5,10 @@ names is decided alike. Kept are keys of labels, resources, and values that mean
 scheduling by themselves: instance types, zones, capacity types, architectures.
 """
 
+import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import sha256
 from typing import Any, Final
 
 import msgspec
@@ -69,8 +71,28 @@ def redact(snapshot: ClusterSnapshot) -> ClusterSnapshot:
     for item in snapshot.items:
         collecting.item(item)
     words = {text: f"r{number:06d}" for number, text in enumerate(sorted(found))}
+    words |= _pool_words(snapshot.items, words)
     renaming = _Redaction(numeric, composed, words.__getitem__)
     return msgspec.structs.replace(snapshot, items=[renaming.item(each) for each in snapshot.items])
+
+
+def _pool_words(items: Sequence[Manifest], words: Mapping[str, str]) -> dict[str, str]:
+    """Words for NodePools whose hashes are in the order of those of the names: at equal weight the
+    hash decides which pool goes first.
+    """
+    pools = [each["metadata"]["name"] for each in items if each["kind"] == "NodePool"]
+    named = sorted((name for name in pools if name in words), key=_name_hash)
+    return {name: _word_in(words[name], at, len(named)) for at, name in enumerate(named)}
+
+
+def _word_in(word: str, position: int, count: int) -> str:
+    """The word with a number behind it that puts its hash into this part of all hashes."""
+    candidates = (f"{word}-{number}" for number in itertools.count())
+    return next(each for each in candidates if _name_hash(each) * count >> 256 == position)
+
+
+def _name_hash(name: str) -> int:
+    return int(sha256(name.encode()).hexdigest(), 16)
 
 
 def _collecting(found: set[str]) -> Rename:
