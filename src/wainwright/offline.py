@@ -23,6 +23,7 @@ from wainwright.catalogue.class_catalog import (
 from wainwright.catalogue.diagnostics import ObjectDiagnostic
 from wainwright.catalogue.instancetypes.node_class_settings import CatalogOptions as Rules
 from wainwright.catalogue.offerings.capacity_reservations import SelectedReservation
+from wainwright.catalogue.offerings.capacity_state import CapacityState
 from wainwright.catalogue.region_catalog import (
     CatalogInputs,
     CatalogScope,
@@ -54,6 +55,7 @@ from wainwright.model.plan import (
 )
 from wainwright.model.pod import Pod
 from wainwright.model.snapshot import ReservationState, Snapshot
+from wainwright.translate.class_reservations import reservations_of_class_status
 from wainwright.translate.cluster_state import translate_snapshot
 from wainwright.translate.region_inference import infer_region
 from wainwright.translate.workload_expansion import POD_LIMIT
@@ -141,11 +143,32 @@ def catalog_inputs(
     )
     return msgspec.structs.replace(
         inputs,
+        capacity=_with_account_reservations(inputs.capacity, manifests),
         instance_types=tuple(manifests.instance_types),
         overlays=tuple(manifests.overlays),
         scopes=(*pool_scopes, *(scope for scope in scopes if scope not in pool_scopes)),
         gates=settings.gates,
         options=settings.rules,
+    )
+
+
+def _with_account_reservations(
+    capacity: CapacityState, manifests: ClusterManifests
+) -> CapacityState:
+    """With reservations that EC2 has described, or else those in the status of classes; of a Cloud
+    those that nothing newer is known of.
+    """
+    described = manifests.account_reservations
+    if described is None and manifests.cloud is None:
+        described = reservations_of_class_status(manifests.objects)
+    if not described:
+        return capacity
+    newer = {each.id for each in described}
+    stated = [each for each in capacity.reservations if each.id not in newer]
+    return msgspec.structs.replace(
+        capacity,
+        reservations=(*stated, *described),
+        from_account=capacity.from_account or manifests.cloud is None,
     )
 
 
@@ -175,6 +198,7 @@ def prepare_input(manifests: ClusterManifests, settings: PlanSettings) -> Prepar
         *translated.remarks,
         *blocked_evictions(evictions.blocked),
         *_ignored_static_pools(translated.snapshot, settings.options),
+        *_reservations_without_counts(manifests, settings),
     )
     diagnostics = dict.fromkeys(
         diagnostic for catalog in catalogs.values() for diagnostic in catalog.diagnostics
@@ -202,6 +226,18 @@ def _check_static_replicas(snapshot: Snapshot, settings: PlanSettings) -> None:
                 f"{settings.pod_limit:,} are planned",
                 hint="is the number mistyped? --pod-limit raises the limit",
             )
+
+
+def _reservations_without_counts(
+    manifests: ClusterManifests, settings: PlanSettings
+) -> list[InputRemark]:
+    is_stated = manifests.cloud is not None or manifests.account_reservations is not None
+    if is_stated or not settings.gates.capacity_reservations:
+        return []
+    ids = tuple(each.id for each in reservations_of_class_status(manifests.objects))
+    if not ids:
+        return []
+    return [InputRemark(kind=RemarkKind.RESERVATIONS_WITHOUT_COUNTS, workloads=ids)]
 
 
 def _ignored_static_pools(snapshot: Snapshot, options: PlanOptions) -> list[InputRemark]:

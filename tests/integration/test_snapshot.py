@@ -1,6 +1,8 @@
 """`wain snapshot` and --from-cluster on a real API server, with no more rights than they print."""
 
 import json
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -173,5 +175,25 @@ def test_with_the_role_it_prints_every_command_reads_the_cluster(
     assert "node-1" not in redacted
     (tmp_path / "redacted.json").write_text(redacted)
     shown = json.loads(output("plan", str(tmp_path / "redacted.json"), *now))
-    assert shown["price"] == planned["price"] if "price" in planned else True
-    assert len(shown["nodeClaims"]) == 1
+    assert shown["summary"]["pricePerHour"] == planned["summary"]["pricePerHour"] > 0
+
+
+def test_the_documented_line_for_kubectl_is_enough(cluster: ControlPlane, tmp_path: Path) -> None:
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        pytest.skip("there is no kubectl on the PATH")
+    page = (Path(__file__).parents[2] / "docs" / "from-a-cluster.md").read_text()
+    [line] = [each.strip() for each in page.splitlines() if each.startswith("    kubectl get")]
+    arguments = line.partition(" > ")[0].split()[1:]
+    printed = subprocess.run(
+        [kubectl, "--kubeconfig", str(cluster.kubeconfig), *arguments],
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+    file = tmp_path / "cluster.yaml"
+    file.write_bytes(printed.stdout)
+    now = ("--now", "2030-01-01T00:00:00Z", "-o", "json", "-q")
+    [claim] = json.loads(output("plan", str(file), *now))["nodeClaims"]
+    assert claim["nodePool"] == "web"
+    assert "all good" in output("validate", str(file))

@@ -293,6 +293,21 @@ class Cloud(WireStruct, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
 
 
+class CapacityReservationsSpec(WireStruct, frozen=True, kw_only=True):
+    """Capacity reservations of an account."""
+
+    capacityReservations: Annotated[list[CloudReservation], field_meta("Reserved capacity.")]
+
+
+class CapacityReservations(WireStruct, frozen=True, kw_only=True):
+    """What an account has reserved: `aws ec2 describe-capacity-reservations`, as it is read."""
+
+    spec: CapacityReservationsSpec
+    apiVersion: str = "wainwright.dev/v1alpha1"
+    kind: str = "CapacityReservations"
+    metadata: ObjectMeta = ObjectMeta()
+
+
 class CatalogRequirement(WireStruct, frozen=True, kw_only=True):
     """The values that a label of the type can take."""
 

@@ -9,7 +9,13 @@ from typing import Any, Final
 
 import msgspec
 
-from wainwright.api.catalog_documents import Catalog, Cloud, InstanceType, NodeOverlay
+from wainwright.api.catalog_documents import (
+    CapacityReservations,
+    Catalog,
+    Cloud,
+    InstanceType,
+    NodeOverlay,
+)
 from wainwright.api.field_error import did_you_mean
 from wainwright.api.karpenter.auto_mode import NodeClass
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
@@ -194,6 +200,12 @@ def _all_kinds() -> list[KnownKind]:
     offline: list[KindEntry] = [
         ("wainwright.dev/v1alpha1", "Cloud", KindFamily.OFFLINE, Cloud),
         ("wainwright.dev/v1alpha1", "Catalog", KindFamily.OFFLINE, Catalog),
+        (
+            "wainwright.dev/v1alpha1",
+            "CapacityReservations",
+            KindFamily.OFFLINE,
+            CapacityReservations,
+        ),
         ("wainwright.dev/v1alpha1", "PodTemplatePaths", KindFamily.OFFLINE, PodTemplatePaths),
     ]
     auto_mode: list[KindEntry] = [

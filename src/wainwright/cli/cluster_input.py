@@ -19,8 +19,7 @@ def read_snapshot(kubeconfig: str, context: str) -> ClusterSnapshot:
     try:
         snapshot = asyncio.run(_take(address))
     except ServerUnavailableError as error:
-        where = f"context {address.context!r}" if address.context else "this pod"
-        error.hint = error.hint or f"is the API server of {where} up and reachable from here?"
+        error.hint = error.hint or _hint(error, address)
         raise
     missing = describe_missing(snapshot.missing_kinds)
     if missing:
@@ -30,6 +29,13 @@ def read_snapshot(kubeconfig: str, context: str) -> ClusterSnapshot:
         count = f"{snapshot.unreadable:,} objects of the cluster"
         click.echo(f"note: {count} could not be read and were left out", err=True)
     return snapshot
+
+
+def _hint(error: ServerUnavailableError, address: ApiServerAddress) -> str:
+    where = f"context {address.context!r}" if address.context else "this pod"
+    if "certificate" in error.message.lower():
+        return f"does {where} have the authority of this server, and the name in its certificate?"
+    return f"is the API server of {where} up and reachable from here?"
 
 
 async def _take(address: ApiServerAddress) -> ClusterSnapshot:

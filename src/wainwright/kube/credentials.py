@@ -77,12 +77,11 @@ class CredentialSource:
             return
         status = await _run_plugin(plugin, self._address)
         self._current = Credential(
-            authorization=f"Bearer {status.token}" if status.token else "",
+            authorization=f"Bearer {status.token.strip()}" if status.token else "",
             certificate=status.certificate.encode(),
             key=status.key.encode(),
         )
-        ends = datetime.fromisoformat(status.expires).timestamp() if status.expires else None
-        self._valid_until = float("inf") if ends is None else ends - EXPIRY_MARGIN
+        self._valid_until = _expiry(plugin, status) - EXPIRY_MARGIN
 
     def _read(self) -> Credential:
         try:
@@ -107,6 +106,19 @@ class CredentialSource:
             pair = f"{self._address.username}:{self._address.password}"
             return f"Basic {base64.b64encode(pair.encode()).decode()}"
         return ""
+
+
+def _expiry(plugin: ExecPlugin, status: _ExecStatus) -> float:
+    """Without one the credential is good until it is refused."""
+    if not status.expires:
+        return float("inf")
+    try:
+        return datetime.fromisoformat(status.expires).timestamp()
+    except ValueError as error:
+        raise CredentialsError(
+            f"the exec plugin {plugin.command!r} printed expirationTimestamp {status.expires!r}, "
+            "expected a time such as 2026-01-31T08:00:00Z"
+        ) from error
 
 
 async def _run_plugin(plugin: ExecPlugin, address: ApiServerAddress) -> _ExecStatus:

@@ -301,7 +301,8 @@ def in_cluster_address(
     environment: Mapping[str, str], folder: str = SERVICE_ACCOUNT
 ) -> ApiServerAddress:
     """The cluster that this pod runs in; its token and authority are files that are replaced."""
-    host, port = environment["KUBERNETES_SERVICE_HOST"], environment["KUBERNETES_SERVICE_PORT"]
+    host = environment["KUBERNETES_SERVICE_HOST"]
+    port = environment.get("KUBERNETES_SERVICE_PORT", "443")
     token_file, authority = f"{folder}/token", f"{folder}/ca.crt"
     if not Path(token_file).exists():
         raise InvalidInputError(

@@ -5,8 +5,10 @@ names is decided alike. Kept are keys of labels, resources, and values that mean
 scheduling by themselves: instance types, zones, capacity types, architectures.
 """
 
+import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import sha256
 from typing import Any, Final
 
 import msgspec
@@ -18,7 +20,8 @@ NAME_FIELDS: Final = frozenset(
         *("name", "generateName", "namespace", "nodeName", "nominatedNodeName", "claimName"),
         *("volumeName", "storageClassName", "priorityClassName", "runtimeClassName"),
         *("schedulerName", "serviceName", "role", "instanceProfile", "resourceClaimName"),
-        *("resourceClaimTemplateName", "volumeHandle"),
+        *("resourceClaimTemplateName", "volumeHandle", "server", "path", "shareName"),
+        *("secretName", "volumeID", "pdName", "diskName", "diskURI", "volumePath"),
     }
 )
 NAME_LIST_FIELDS: Final = frozenset({"namespaces"})
@@ -62,13 +65,34 @@ Rename = Callable[[str], str]
 
 def redact(snapshot: ClusterSnapshot) -> ClusterSnapshot:
     """The same cluster under other names; items stay in their order."""
-    numeric = set(_compared_keys(snapshot.items))
+    numeric, composed = set(_compared_keys(snapshot.items)), _composed_names(snapshot.items)
     found: set[str] = set()
+    collecting = _Redaction(numeric, composed, _collecting(found))
     for item in snapshot.items:
-        _Redaction(numeric, _collecting(found)).item(item)
+        collecting.item(item)
     words = {text: f"r{number:06d}" for number, text in enumerate(sorted(found))}
-    renaming = _Redaction(numeric, words.__getitem__)
+    words |= _pool_words(snapshot.items, words)
+    renaming = _Redaction(numeric, composed, words.__getitem__)
     return msgspec.structs.replace(snapshot, items=[renaming.item(each) for each in snapshot.items])
+
+
+def _pool_words(items: Sequence[Manifest], words: Mapping[str, str]) -> dict[str, str]:
+    """Words for NodePools whose hashes are in the order of those of the names: at equal weight the
+    hash decides which pool goes first.
+    """
+    pools = [each["metadata"]["name"] for each in items if each["kind"] == "NodePool"]
+    named = sorted((name for name in pools if name in words), key=_name_hash)
+    return {name: _word_in(words[name], at, len(named)) for at, name in enumerate(named)}
+
+
+def _word_in(word: str, position: int, count: int) -> str:
+    """The word with a number behind it that puts its hash into this part of all hashes."""
+    candidates = (f"{word}-{number}" for number in itertools.count())
+    return next(each for each in candidates if _name_hash(each) * count >> 256 == position)
+
+
+def _name_hash(name: str) -> int:
+    return int(sha256(name.encode()).hexdigest(), 16)
 
 
 def _collecting(found: set[str]) -> Rename:
@@ -90,11 +114,45 @@ def _compared_keys(value: Any) -> Iterator[str]:
             yield from _compared_keys(each)
 
 
+def _composed_names(items: Sequence[Manifest]) -> dict[str, tuple[str, ...]]:
+    """Names that controllers make of other names, by their parts; a number is marked by `#`. They
+    are those of pods and claims of StatefulSets, and of claims of ephemeral volumes.
+    """
+    prefixes = dict(_stateful_prefixes(items))
+    composed: dict[str, tuple[str, ...]] = {}
+    for item in items:
+        name = item["metadata"].get("name", "")
+        prefix, _, number = name.rpartition("-")
+        parts = prefixes.get((item["kind"], prefix))
+        if parts is not None and number.isdigit():
+            composed[name] = (*parts, f"#{number}")
+        if item["kind"] == "Pod":
+            for volume in item.get("spec", {}).get("volumes") or ():
+                if "ephemeral" in volume:
+                    composed[f"{name}-{volume['name']}"] = (name, volume["name"])
+    return composed
+
+
+def _stateful_prefixes(
+    items: Sequence[Manifest],
+) -> Iterator[tuple[tuple[str, str], tuple[str, ...]]]:
+    """Kind and name, up to the number, of what StatefulSets create, and the parts of the name."""
+    for item in items:
+        if item["kind"] == "StatefulSet":
+            name = item["metadata"]["name"]
+            yield ("Pod", name), (name,)
+            for template in item.get("spec", {}).get("volumeClaimTemplates") or ():
+                volume = template.get("metadata", {}).get("name", "")
+                yield ("PersistentVolumeClaim", f"{volume}-{name}"), (volume, name)
+
+
 class _Redaction:
     """Walks manifests and renames what stands where names and label values stand."""
 
-    def __init__(self, numeric: set[str], rename: Rename) -> None:
-        self._numeric, self._rename = numeric, rename
+    def __init__(
+        self, numeric: set[str], composed: Mapping[str, tuple[str, ...]], rename: Rename
+    ) -> None:
+        self._numeric, self._composed, self._rename = numeric, composed, rename
 
     def item(self, manifest: Manifest) -> Manifest:
         return {key: self._field(key, value) for key, value in manifest.items()}
@@ -149,6 +207,9 @@ class _Redaction:
     def _name(self, value: str) -> str:
         if value in KEPT_NAMES or value.startswith("system:"):
             return value
+        if value in self._composed:
+            parts = self._composed[value]
+            return "-".join(each[1:] if each[0] == "#" else self._name(each) for each in parts)
         prefixed = value.endswith("-")  # a generateName
         return f"{self._rename(value)}-" if prefixed else self._rename(value)
 

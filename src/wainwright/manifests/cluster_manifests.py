@@ -10,7 +10,14 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from wainwright.api.catalog_documents import Catalog, Cloud, InstanceType, NodeOverlay
+from wainwright.api.catalog_documents import (
+    CapacityReservations,
+    Catalog,
+    Cloud,
+    CloudReservation,
+    InstanceType,
+    NodeOverlay,
+)
 from wainwright.api.field_error import FieldError, FieldPath
 from wainwright.api.karpenter.auto_mode import NodeClass
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
@@ -214,6 +221,14 @@ class ClusterManifests:
     @property
     def cloud(self) -> Cloud | None:
         return next(iter(self.all(Cloud)), None)
+
+    @property
+    def account_reservations(self) -> list[CloudReservation] | None:
+        """What `aws ec2 describe-capacity-reservations` has printed; None where it has not."""
+        answers = self.all(CapacityReservations)
+        if not answers:
+            return None
+        return [each for answer in answers for each in answer.spec.capacityReservations]
 
     @property
     def catalog(self) -> Catalog | None:

@@ -16,6 +16,7 @@ from wainwright.api.field_error import FieldError, FieldPath, format_field_path
 from wainwright.api.wire import SNAPSHOT_ANNOTATION
 from wainwright.gc_pause import gc_paused
 from wainwright.manifests import json_reader, yaml_reader
+from wainwright.manifests.aws_answers import is_reservations_answer, reservations_manifest
 from wainwright.manifests.folder_scan import (
     FileKind,
     FolderScan,
@@ -212,6 +213,9 @@ def _is_really_json(text: str) -> bool:
 def document_objects(source: SourceDocument) -> Iterator[ManifestDocument]:
     """The objects of a document: itself, or the items of a List, with their kind filled in."""
     value = source.parsed.value
+    if is_reservations_answer(value):
+        yield ManifestDocument(source, reservations_manifest(value))
+        return
     if not isinstance(value, dict) or not _is_list(value):
         yield ManifestDocument(source, value)
         return

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from wainwright.manifests.aws_answers import RESERVATIONS_KEY, is_reservations_answer
 from wainwright.manifests.kustomizations import (
     KUSTOMIZATION_FILES,
     Kustomization,
@@ -209,7 +210,8 @@ def _is_ignored(folder: str) -> bool:
 
 def may_be_manifest(text: str) -> bool:
     """Whether the words are there at all; most other files need not be parsed."""
-    return sum(key in text for key in HEADER_KEYS) >= MIN_HEADER_KEYS
+    found = sum(key in text for key in HEADER_KEYS)
+    return found >= MIN_HEADER_KEYS or RESERVATIONS_KEY in text
 
 
 def classify_other(text: str) -> FileKind:
@@ -246,6 +248,8 @@ def find_template(text: str, error: UnreadableDocument) -> str:
 
 
 def _is_manifest(value: Any) -> bool:
+    if is_reservations_answer(value):
+        return True
     return (
         isinstance(value, dict)
         and sum(bool(value.get(key)) for key in HEADER_KEYS) >= MIN_HEADER_KEYS

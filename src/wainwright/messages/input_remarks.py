@@ -62,6 +62,9 @@ _WORKLOAD_REMARKS: Final = {
     RemarkKind.AUTOSCALER_WITHOUT_WORKLOAD: "autoscalers whose workload is not in the input",
     RemarkKind.STATIC_POOLS_IGNORED: "static NodePools are left out while the feature gate "
     "StaticCapacity is off (--feature-gate StaticCapacity=true)",
+    RemarkKind.RESERVATIONS_WITHOUT_COUNTS: "the status of a class does not say how much of its "
+    "capacity reservations is free, so that nothing is beyond what nodes of the input use; name "
+    "the output of `aws ec2 describe-capacity-reservations` as well",
 }
 
 
@@ -90,6 +93,7 @@ _REGION_SOURCES: Final = {
     RegionSource.NODE: "{} is in {}",
     RegionSource.PROVIDER_ID: "the provider id of {} names {}",
     RegionSource.CLASS_STATUS: "the status of {} names {}",
+    RegionSource.RESERVATION: "{} lies in {}",
     RegionSource.NODE_POOL: "{} requires {}",
     RegionSource.POD: "{} selects {}",
     RegionSource.VOLUME: "{} names {}",

@@ -24,6 +24,7 @@ class RemarkKind(Enum):
     FEWER_THAN_MINIMUM = 12
     AUTOSCALER_WITHOUT_WORKLOAD = 13
     STATIC_POOLS_IGNORED = 14
+    RESERVATIONS_WITHOUT_COUNTS = 15
 
 
 class InputRemark(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +38,8 @@ class InputRemark(msgspec.Struct, frozen=True, kw_only=True):
     pool: str = ""
     """The NodePool of a node that its NodeClaim stands for."""
     workloads: tuple[str, ...] = ()
-    """Workloads or autoscalers with the number in question, or NodePools, sorted."""
+    """Workloads or autoscalers with the number in question, NodePools, or capacity reservations;
+    sorted."""
 
 
 class RegionSource(Enum):
@@ -49,6 +51,7 @@ class RegionSource(Enum):
     NODE = "node"
     PROVIDER_ID = "provider id"
     CLASS_STATUS = "class status"
+    RESERVATION = "capacity reservation"
     NODE_POOL = "NodePool"
     POD = "pod"
     VOLUME = "volume"

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
+from wainwright.api.catalog_documents import CapacityReservations
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass, EC2NodeClassStatus
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
@@ -83,6 +84,13 @@ def _class_status(objects: Sequence[WireStruct]) -> Iterator[Evidence]:
                 yield _subject(item), reservation.availabilityZone
 
 
+def _reservations(objects: Sequence[WireStruct]) -> Iterator[Evidence]:
+    for item in objects:
+        if isinstance(item, CapacityReservations):
+            for each in item.spec.capacityReservations:
+                yield f"capacity reservation {each.id}", each.availabilityZone
+
+
 def _node_pools(objects: Sequence[WireStruct]) -> Iterator[Evidence]:
     for item in objects:
         if isinstance(item, NodePool):
@@ -139,6 +147,7 @@ EVIDENCE: Final[dict[RegionSource, Callable[[Sequence[WireStruct]], Iterator[Evi
     RegionSource.NODE: _node_labels,
     RegionSource.PROVIDER_ID: _provider_ids,
     RegionSource.CLASS_STATUS: _class_status,
+    RegionSource.RESERVATION: _reservations,
     RegionSource.NODE_POOL: _node_pools,
     RegionSource.POD: _pods,
     RegionSource.VOLUME: _volumes,

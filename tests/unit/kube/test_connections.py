@@ -198,6 +198,7 @@ def test_a_plugin_is_run_again_before_its_token_ends(tmp_path: Path) -> None:
         ("no JSON", "printed no ExecCredential"),
         (credential(V1BETA1, token="a"), f"printed '{V1BETA1}', the kubeconfig states '{V1}'"),
         (credential(), "neither a token nor a certificate"),
+        (credential(token="a", expirationTimestamp="soon"), "expirationTimestamp 'soon'"),
     ],
 )
 def test_a_plugin_that_answers_badly_is_named(tmp_path: Path, answer: Any, expected: str) -> None:

@@ -9,17 +9,20 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import CliRunner
+from tests.support.core_kinds import core_kind_rows
 
-from wainwright.api.api_resources import served_resources
+from wainwright.api.api_resources import resource_of, served_resources
 from wainwright.api.catalog_documents import Cloud
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.cluster import Node
+from wainwright.api.kubernetes.object_reader import KUBERNETES_KINDS, ObjectReader
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.cli.main import wain
 from wainwright.clock import EPOCH
 from wainwright.errors import ObjectNotFoundError, RequestForbiddenError
+from wainwright.kube.object_decoding import decode_as
 from wainwright.kube.redaction import redact
 from wainwright.kube.snapshot import (
     ClusterSnapshot,
@@ -28,6 +31,7 @@ from wainwright.kube.snapshot import (
     take_snapshot,
 )
 from wainwright.manifests.cluster_manifests import read_manifests
+from wainwright.manifests.manifest_validation import examine_object
 from wainwright.manifests.yaml_writer import dump_yaml
 from wainwright.sim.api_server import InMemoryApiServer
 
@@ -310,3 +314,50 @@ def test_a_problem_in_a_snapshot_names_the_object_and_no_line(tmp_path: Path) ->
     )
     assert "NodePool acme-pool" in result.output
     assert "cluster.json:" not in result.output
+
+
+def test_a_snapshot_is_simulated_and_a_redacted_one_alike(tmp_path: Path) -> None:
+    """A real cluster can be the start of a Scenario."""
+    snapshot = snapshot_of(example_cluster("consolidate"))
+    totals = []
+    for name, taken in (("plain", snapshot), ("redacted", redact(snapshot))):
+        folder = tmp_path / name
+        folder.mkdir()
+        files = [Path(file).name for file in written(folder, taken, "consolidate")]
+        scenario = {
+            "apiVersion": "wainwright.dev/v1alpha1",
+            "kind": "Scenario",
+            "metadata": {"name": "real"},
+            "spec": {"start": "2026-01-15T12:00:00Z", "duration": "5m", "manifests": files},
+        }
+        (folder / "scenario.yaml").write_text(dump_yaml(scenario))
+        result = CliRunner().invoke(
+            wain, ["simulate", str(folder / "scenario.yaml"), "-o", "json"], standalone_mode=False
+        )
+        assert result.exception is None, (result.exception, result.output)
+        totals.append(json.loads(result.stdout)["totals"])
+    assert totals[0]["cost"] > 0
+    assert totals[0]["cost"] == totals[1]["cost"]
+
+
+def errors_in(value: dict[str, Any]) -> list[str]:
+    findings = examine_object(value, ObjectReader())
+    return [str(each.message) for each in findings.field_errors if not each.warning]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(row.object, id=row.name)
+        for row in core_kind_rows()
+        if row.verdict == "accepted" and not errors_in(row.object)
+    ],
+)
+def test_what_an_api_server_has_accepted_is_valid_in_a_snapshot(value: dict[str, Any]) -> None:
+    """Also where a field that must be there is of no use to decisions."""
+    kind = KUBERNETES_KINDS[value["apiVersion"], value["kind"]]
+    decoded = decode_as(resource_of(kind), kind, msgspec.json.encode(value))
+    manifest = json.loads(ClusterSnapshot(items=[snapshot_manifest(decoded)]).to_json())["items"][0]
+    assert errors_in(manifest) == []
+    redacted = redact(ClusterSnapshot(items=[manifest])).items[0]
+    assert errors_in(redacted) == []
