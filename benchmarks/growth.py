@@ -4,11 +4,13 @@ memory of the command in a process of its own, and the factor per doubling: abou
 
 import io
 import json
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -308,18 +310,13 @@ def print_growth(name: str, sizes: tuple[int, ...]) -> None:
         f"{size:>6,}: {cpu:6.2f} s {memory:5.0f} MB"
         for size, (cpu, memory) in zip(sizes, figures, strict=True)
     ]
-    factors = [
-        f"×{after[0] / max(before[0], 0.01):.1f}"
-        for before, after in zip(figures, figures[1:], strict=False)
-    ]
+    factors = [f"×{after[0] / max(before[0], 0.01):.1f}" for before, after in pairwise(figures)]
     cpu, memory = figures[-1]
     verdict = "" if cpu < LIMIT_SECONDS and memory < LIMIT_MEGABYTES else "   over"
     print(f"  {name:<40} {'   '.join(shown)}   {' '.join(factors)}{verdict}", flush=True)
 
 
 def _measure(name: str, size: int) -> tuple[float, float]:
-    import subprocess
-
     command = [sys.executable, "-m", "benchmarks.growth", name, str(size)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     cpu, memory = done.stdout.split()[-2:]
