@@ -6,6 +6,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
+# Come with the command line of the CEL engine, of which only the extension module is loaded (docs/adr/0010-dependencies.md).
+NEVER_IMPORTED := annotated-doc annotated-types prompt-toolkit pydantic pydantic-core shellingham typer typing-inspection wcwidth
+
 export GOTOOLCHAIN = auto
 export PYTHONHASHSEED ?= random
 
@@ -114,8 +117,9 @@ awscli: $(VENV)-awscli/.made
 ## lock: pin requirements/*.in anew, with hashes for Python 3.11 to 3.13
 lock:
 	$(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/pip install -q uv
-	cd requirements && for f in run dev awscli; do ../$(VENV)-lock/bin/uv pip compile -q --upgrade --universal --python-version 3.11 \
-	  --generate-hashes --no-annotate --no-emit-index-url --custom-compile-command "make lock" $$f.in -o $$f.txt; done
+	cd requirements && for f in run build dev awscli; do ../$(VENV)-lock/bin/uv pip compile -q --upgrade --universal --python-version 3.11 \
+	  --generate-hashes --no-annotate --no-emit-index-url --custom-compile-command "make lock" \
+	  $$(test $$f = run && printf -- '--no-emit-package %s ' $(NEVER_IMPORTED)) $$f.in -o $$f.txt; done
 	rm -rf $(VENV)-lock
 
 clean:
@@ -125,8 +129,8 @@ $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed: install it, or name it with make PYTHON=/path/to/python"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.run: $(VENV)/bin/python requirements/run.txt pyproject.toml
-	$(PIP) install --require-hashes -r requirements/run.txt
+$(VENV)/.run: $(VENV)/bin/python requirements/run.txt requirements/build.txt pyproject.toml
+	$(PIP) install --no-deps --require-hashes -r requirements/run.txt -r requirements/build.txt
 	$(PIP) install --no-deps --no-build-isolation -e .
 	$(BIN)/python -m compileall -q src  # as an installed package would be: starting takes half as long
 	@touch $@

@@ -9,6 +9,7 @@ from benchmarks import (
     constrained_pods,
     disruption,
     emulator,
+    growth,
     manifests,
     packing,
     planner,
@@ -24,6 +25,7 @@ ALL = {
     "disruption": disruption.run,
     "packing": packing.run,
     "emulator": emulator.run,
+    "growth": growth.run,
     "api_server": api_server.run,
     "components": components.run,
 }

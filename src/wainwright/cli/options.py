@@ -253,8 +253,10 @@ def show_progress() -> Iterator[ProgressCallback]:
 
 
 def _progress_callback(status: Any) -> ProgressCallback:
+    from wainwright.cli.plan_table import printable_text
+
     def report(file: str, count: int) -> None:
         if count % 500 == 0:
-            status.update(f"reading {file}: {count:,} objects")
+            status.update(printable_text(f"reading {file}: {count:,} objects"))
 
     return report

@@ -303,8 +303,14 @@ def _live_progress(scenario: Scenario, until: float | None) -> Iterator[list[Pro
         return
     from rich.console import Console
 
+    from wainwright.cli.plan_table import printable_text
+
     with Console(stderr=True).status("simulating…") as status:
-        yield [ProgressLine(scenario.name, until or scenario.duration, status.update)]
+
+        def show(line: str) -> None:
+            status.update(printable_text(line))
+
+        yield [ProgressLine(scenario.name, until or scenario.duration, show)]
 
 
 def progress_line(name: str, state: ObservedState, end: float | None) -> str:

@@ -187,6 +187,7 @@ class ClusterManifests:
         self.other_notes: list[Problem] = []
         self.default_constraints: DefaultConstraints = ()
         """The scheduler's topology spread constraints for pods without their own."""
+        self._classes: tuple[tuple[int, int], dict[str, EC2NodeClass]] | None = None
 
     def all(self, kind: type[WireType]) -> list[WireType]:
         return [item for item in self.objects if isinstance(item, kind)]
@@ -239,8 +240,17 @@ class ClusterManifests:
         name = pool.spec.template.spec.nodeClassRef.name
         if is_auto_mode(pool):
             return auto_mode_class(default_node_class(name), name, self.all(NodeClass))
-        matching = [item for item in self.classes if item.metadata.name == name]
-        return matching[0] if matching else default_node_class(name)
+        return self._class_named(name) or default_node_class(name)
+
+    def _class_named(self, name: str) -> EC2NodeClass | None:
+        """By a table that is made once: there may be thousands of NodePools and objects."""
+        state = (id(self.objects), len(self.objects))
+        if self._classes is None or self._classes[0] != state:
+            by_name: dict[str, EC2NodeClass] = {}
+            for each in self.classes:
+                by_name.setdefault(each.metadata.name, each)
+            self._classes = (state, by_name)
+        return self._classes[1].get(name)
 
 
 def default_node_class(name: str = DEFAULT_CLASS) -> EC2NodeClass:

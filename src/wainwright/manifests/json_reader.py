@@ -8,6 +8,7 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, Final
 
 from wainwright.manifests.yaml_reader import (
@@ -143,7 +144,13 @@ SEPARATOR_PATTERN: Final = re.compile(r"[ \t\n\r]*([,\]}])[ \t\n\r]*")
 
 def json_line_map(text: str, start: int) -> LineMap:
     """The line of every value in a document that is known to be well-formed JSON."""
-    return _LineScanner(text, LineIndex(text)).scan(start)
+    return _LineScanner(text, _line_index(text)).scan(start)
+
+
+@lru_cache(maxsize=1)
+def _line_index(text: str) -> LineIndex:
+    """Of the file at hand: indexing it anew for each document with a problem would be quadratic."""
+    return LineIndex(text)
 
 
 class _LineScanner:

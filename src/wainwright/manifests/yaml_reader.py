@@ -38,7 +38,7 @@ def line_at(line_map: LineMap, path: Sequence[PathStep]) -> int:
 
 
 MAX_DEPTH: Final = 100  # a pod is about twelve levels deep
-MAX_EXPANSION: Final = 200_000  # values that aliases may add to one document
+MAX_EXPANSION: Final = 200_000  # values that aliases may add to the documents of one file
 
 MERGE_KEY: Final = "<<"
 STRING_TAGS: Final = frozenset({"!", "tag:yaml.org,2002:str"})
@@ -154,7 +154,6 @@ class _YamlReader:
         self.stack.clear()
         self.anchors.clear()
         self.duplicate_keys.clear()
-        self.expanded_values = 0
         self.root = None
 
     def _scalar(self, event: yaml.ScalarEvent) -> None:
@@ -240,9 +239,9 @@ class _YamlReader:
         self.expanded_values += size
         if self.expanded_values > MAX_EXPANSION:
             raise UnreadableDocument(
-                f"aliases blow this document up to more than {MAX_EXPANSION:,} values",
+                f"aliases blow this file up to more than {MAX_EXPANSION:,} values",
                 line=_line(event),
-                hint="write the values out, or split the document",
+                hint="write the values out, or split the file",
             )
         self._add_value(value, line_map, size, event)
 

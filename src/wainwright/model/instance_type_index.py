@@ -42,6 +42,7 @@ class InstanceTypeIndex:
         "_label_indexes",
         "_tables",
         "_type_labels",
+        "_values",
         "accelerated",
         "all_types",
         "allocatable_index",
@@ -72,6 +73,7 @@ class InstanceTypeIndex:
         self._label_indexes: dict[str, LabelIndex | None] = {}
         if previous is not None and self._has_same_labels(previous):
             self._label_indexes = previous._label_indexes
+        self._values: dict[str, tuple[str, ...]] = {}
         self.keys = self._groups.keys | self._tables.label_keys
         """The labels that types or offerings have: well known for every user of this catalogue."""
         # Copied from the tables, as the planner's inner loops read them.
@@ -205,6 +207,13 @@ class InstanceTypeIndex:
         label_index = self._label_index(key)
         type_values = () if label_index is None else label_index.values(types ^ by_offering, wanted)
         return sorted({*offering_values, *type_values})
+
+    def all_values(self, key: str) -> tuple[str, ...]:
+        """Every value of a label, in order; kept, as each of many NodePools may be told them."""
+        if key not in self._values:
+            all_groups = (1 << len(self.offering_groups)) - 1
+            self._values[key] = tuple(self.remaining_values(key, self.all_types, all_groups))
+        return self._values[key]
 
     def has_values(
         self,

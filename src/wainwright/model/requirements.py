@@ -356,6 +356,10 @@ class Requirements(Mapping[str, Requirement]):
     def without(self, keys: AbstractSet[str]) -> "Requirements":
         return _wrap({key: each for key, each in self._by_key.items() if key not in keys})
 
+    def only(self, key: str) -> "Requirements":
+        """What is required of one label."""
+        return _wrap({key: self._by_key[key]} if key in self._by_key else {})
+
     def narrow(self, other: "Requirements") -> "Requirements":
         """Both at once; this very object where the other adds nothing.
 

@@ -113,13 +113,17 @@ def _unschedulable(plan: ExplainedPlan) -> list[Document]:
 
 def unschedulable_documents(groups: Iterable[UnschedulableGroup]) -> list[Document]:
     """Why each of the pods has no place, in the order of their names."""
-    rows = [_pod(pod, group) for group in groups for pod in group.pods]
+    rows = [
+        {"pod": pod, **shared}
+        for group, shared in ((group, _group(group)) for group in groups)
+        for pod in group.pods
+    ]
     return sorted(rows, key=lambda row: str(row["pod"]))
 
 
-def _pod(pod: str, group: UnschedulableGroup) -> Document:
+def _group(group: UnschedulableGroup) -> Document:
+    """What equal pods share: the same objects, as thousands of pods times pools take memory."""
     return {
-        "pod": pod,
         "reason": unschedulable.describe_pod_reason(group.reason),
         "suggestion": _suggestion(group),
         "pools": [_verdict(verdict) for verdict in group.pools],

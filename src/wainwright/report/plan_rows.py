@@ -74,10 +74,16 @@ def _node_row(group: list[Document]) -> NodeRow:
 
 
 def unschedulable_rows(unschedulable: Iterable[Document]) -> list[UnschedulableRow]:
-    groups: dict[bytes, list[Document]] = {}
-    for row in unschedulable:
-        key = msgspec.json.encode({**row, "pod": None})
-        groups.setdefault(key, []).append(row)
+    groups: dict[object, list[Document]] = {}
+    texts: dict[int, bytes] = {}
+    rows = list(unschedulable)
+    for row in rows:
+        # Equal pods share these lists: each is written once, not once for every pod.
+        shared = [
+            texts.get(id(each)) or texts.setdefault(id(each), msgspec.json.encode(each))
+            for each in (row["pools"], row["nodes"])
+        ]
+        groups.setdefault((row["reason"], row["suggestion"], *shared), []).append(row)
     return [_unschedulable_row(group) for group in groups.values()]
 
 

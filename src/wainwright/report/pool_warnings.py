@@ -85,8 +85,7 @@ def _no_reserved_capacity(pool: Pool, prepared: PreparedInput) -> str:
 
 
 def _values(index: InstanceTypeIndex, key: str) -> set[str]:
-    all_groups = (1 << len(index.offering_groups)) - 1
-    return set(index.remaining_values(key, index.all_types, all_groups))
+    return set(index.all_values(key))
 
 
 def _other_label(index: InstanceTypeIndex, key: str, value: str) -> str:

@@ -1,11 +1,13 @@
 """Tables in a pipe, and the places of diagnostics."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 from wainwright.catalogue.diagnostics import object_warning
+from wainwright.cli import printing
 from wainwright.cli.catalog_input import locate_diagnostics
 from wainwright.cli.printing import align_columns
 
@@ -63,3 +65,22 @@ def test_the_object_of_that_name_is_found_in_its_file(tmp_path: Path) -> None:
 def test_the_same_diagnostic_is_shown_once() -> None:
     remark = object_warning("Cloud", "", (), "said twice")
     assert len(locate_diagnostics([remark, remark], [])) == 1
+
+
+def test_no_command_prints_past_the_module_that_escapes() -> None:
+    folder = Path(printing.__file__).parent
+    past = re.compile(r"click\.(echo|secho)|(?<![.\w])print\(|Console\(markup=True")
+    for file in sorted(folder.glob("*.py")):
+        if file.name not in ("printing.py", "main.py"):
+            assert past.search(file.read_text("utf-8")) is None, file.name
+
+
+def test_a_file_name_with_markup_in_it_is_shown_as_it_is_while_reading() -> None:
+    name = "[/bold]\\x1b[31m"
+    made = f"report('{name}', 500)"
+    text = on_a_terminal(
+        "from rich.console import Console; from wainwright.cli.options import _progress_callback\n"
+        f"with Console().status('') as status: report = _progress_callback(status); {made}"
+    )
+    assert "reading [/bold]" in text
+    assert "\x1b[31m" not in text

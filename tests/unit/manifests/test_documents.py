@@ -33,7 +33,7 @@ def problems(path: Path, content: str | bytes, name: str = "m.yaml") -> list[Pro
 
 
 CASES = {
-    "an alias bomb": (BOMB, 6, "aliases blow this document up to more than 200,000 values"),
+    "an alias bomb": (BOMB, 6, "aliases blow this file up to more than 200,000 values"),
     "an undefined alias": ("a: *b\n", 1, "the alias *b is not defined above"),
     "a tab": ("kind: A\nmetadata:\n\tname: a\n", 3, "not YAML: found character that cannot start"),
     "an empty file": ("", 1, "the file is empty"),
@@ -286,3 +286,9 @@ def test_a_scalar_has_the_value_that_kubernetes_gives_it(text: str, value: objec
 def test_what_json_cannot_say_is_refused(text: str) -> None:
     with pytest.raises(NotJSONValue):
         parse_plain_scalar(text)
+
+
+def test_aliases_of_all_documents_of_a_file_count_together(tmp_path: Path) -> None:
+    modest = "".join(BOMB.splitlines(keepends=True)[:5])  # 111,100 values
+    assert "aliases blow" not in str(problems(tmp_path, modest))
+    assert "aliases blow this file up" in str(problems(tmp_path, "---\n".join([modest] * 3)))

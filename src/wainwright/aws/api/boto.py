@@ -1,7 +1,7 @@
-"""AWS through boto3. Its own retries are off; `middleware` retries instead.
+"""AWS through botocore. Its own retries are off; `middleware` retries instead.
 
-boto3 blocks, so calls run in a thread pool: a long poll occupies one thread and delays no other
-call. Errors of boto3 become AwsError here.
+botocore blocks, so calls run in a thread pool: a long poll occupies one thread and delays no other
+call. Errors of botocore become AwsError here.
 """
 
 import asyncio
@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import Any, Final
 
-import boto3
 import botocore.exceptions
+import botocore.session
 from botocore import xform_name
 from botocore.config import Config
 from botocore.parsers import ResponseParserError
@@ -50,7 +50,7 @@ TIMEOUT_ERRORS: Final = (
 
 
 class BotoSeam:
-    """AWS through boto3; credentials come from boto's default chain."""
+    """AWS through botocore; credentials come from boto's default chain."""
 
     def __init__(
         self, region: str, endpoint: str | None = None, workers: int = MAX_WORKERS
@@ -94,13 +94,13 @@ class BotoSeam:
         return {key: value for key, value in response.items() if key != "ResponseMetadata"}
 
     def _client(self, service: str) -> Any:
-        # Created lazily, because loading a service model takes long, and under a lock: a boto3
+        # Created lazily, because loading a service model takes long, and under a lock: a
         # session is not thread-safe.
         with self._client_lock:
             if self._session is None:
-                self._session = boto3.session.Session()
+                self._session = botocore.session.get_session()
             if service not in self._clients:
-                self._clients[service] = self._session.client(
+                self._clients[service] = self._session.create_client(
                     service,
                     region_name=self.region_of(service),
                     endpoint_url=self._endpoint,

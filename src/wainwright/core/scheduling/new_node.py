@@ -199,6 +199,7 @@ def fitting_types(template: NodeClaimTemplate, pod_reqs: PodRequirements) -> Bit
     return types
 
 
+MANY_POOLS = 32
 WeightTier: TypeAlias = tuple[int, tuple[NodeClaimTemplate, ...]]
 """A weight, and the templates of that weight in the order of `pool_order`."""
 
@@ -225,6 +226,7 @@ class NodePoolSelector:
         by_weight = groupby(templates, key=lambda template: template.pool.weight)
         self._tiers: list[WeightTier] = [(weight, tuple(tier)) for weight, tier in by_weight]
         self.highest_weight = templates[0].pool.weight if templates else 0
+        self._by_number = {template.number: template for template in templates}
         self._with_reservations = [
             template for template in templates if template.pool_reservations.offering_groups
         ]
@@ -360,11 +362,22 @@ class NodePoolSelector:
         self, pod_reqs: PodRequirements, templates: Sequence[NodeClaimTemplate]
     ) -> NewNodeCandidate | None:
         best: NewNodeCandidate | None = None
+        if len(templates) > MANY_POOLS:
+            templates = self._compatible(pod_reqs, templates)
         for template in templates:
             option = self._evaluate(template, pod_reqs)
             if option.kind is OptionKind.UNRESERVED:
                 best = self._cheaper(best, option, template, pod_reqs)
         return best
+
+    def _compatible(
+        self, pod_reqs: PodRequirements, tier: Sequence[NodeClaimTemplate]
+    ) -> Sequence[NodeClaimTemplate]:
+        """Of one weight: without this every pod would look at every NodePool that it cannot use."""
+        numbers, weight = pod_reqs.scheduling.compatible_pools, tier[0].pool.weight
+        by_number = self._by_number
+        found = [by_number[number] for number in numbers]
+        return [template for template in found if template.pool.weight == weight]
 
     def _cheaper(
         self,

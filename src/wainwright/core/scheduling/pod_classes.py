@@ -120,6 +120,7 @@ class SchedulingRequirements:
     __slots__ = (
         "compatibility",
         "compatible_nodes",
+        "compatible_pools",
         "incompatible_pools",
         "ports",
         "rejected_by",
@@ -139,6 +140,7 @@ class SchedulingRequirements:
         self.compatibility: list[PoolCompatibility | None] = []
         """By template number; None if the pool is incompatible."""
         self.incompatible_pools: tuple[int, ...] = ()
+        self.compatible_pools: tuple[int, ...] = ()
         self.compatible_nodes: BitSet = 0
         """Existing nodes with compatible labels and taints."""
         self.rejected_by: BitSet = 0

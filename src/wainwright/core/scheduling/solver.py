@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from wainwright.core.scheduling.capacity_index import CapacityIndex
+from wainwright.core.scheduling.constraints.taint_toleration import TolerablePools
 from wainwright.core.scheduling.drafts import Draft, DraftTable
 from wainwright.core.scheduling.existing_nodes import ExistingNodes
 from wainwright.core.scheduling.new_node import NewNodeEvaluator, NodePoolSelector, fitting_types
@@ -188,12 +189,26 @@ class PreparedSolve(NamedTuple):
 
 
 def evaluate_pools(
-    scheduling: SchedulingRequirements, templates: Sequence[NodeClaimTemplate]
+    scheduling: SchedulingRequirements,
+    templates: Sequence[NodeClaimTemplate],
+    tolerable: TolerablePools | None = None,
 ) -> None:
-    """Stores on the requirements how compatible each pool is with them."""
-    scheduling.compatibility = [template.compatibility(scheduling) for template in templates]
+    """Stores on the requirements how compatible each pool is with them.
+
+    With `tolerable`, pools with a taint that nothing tolerates are not looked at one by one.
+    """
+    numbers = None if tolerable is None else tolerable.of(scheduling.tolerations)
+    if numbers is None:
+        scheduling.compatibility = [template.compatibility(scheduling) for template in templates]
+    else:
+        scheduling.compatibility = [None] * len(templates)
+        for number in numbers:
+            scheduling.compatibility[number] = templates[number].compatibility(scheduling)
     scheduling.incompatible_pools = tuple(
         n for n, compatible in enumerate(scheduling.compatibility) if compatible is None
+    )
+    scheduling.compatible_pools = tuple(
+        n for n, compatible in enumerate(scheduling.compatibility) if compatible is not None
     )
 
 
@@ -244,8 +259,9 @@ def prepare_tables(
         template.number_resources(resources)
     node_index = CapacityIndex(classes.pod_requirements if nodes.nodes else (), len(resources))
     nodes.prepare(resources, node_index)
+    tolerable = TolerablePools([template.pool.taints for template in templates])
     for scheduling in classes.scheduling.values():
-        evaluate_pools(scheduling, templates)
+        evaluate_pools(scheduling, templates, tolerable)
         scheduling.compatible_nodes = nodes.compatible(scheduling)
     for pod_reqs in classes.pod_requirements:
         pod_reqs.too_full_drafts = capacity_index.entries(pod_reqs.amounts)

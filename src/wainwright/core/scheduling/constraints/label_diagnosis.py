@@ -79,13 +79,13 @@ class LabelDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
     def only(self, key: str) -> Requirements:
         """What both require of one label."""
-        return only_key(self.combined, key)
+        return self.combined.only(key)
 
     def required_by(self, key: str, matching: Callable[[Requirements], BitSet]) -> RequiredBy:
         """Which requirement of the label leaves nothing by itself, or that only both do."""
-        if key not in self.pod or (key in self.pool and not matching(only_key(self.pool, key))):
+        if key not in self.pod or (key in self.pool and not matching(self.pool.only(key))):
             return RequiredBy.POOL
-        if key not in self.pool or not matching(only_key(self.pod, key)):
+        if key not in self.pool or not matching(self.pod.only(key)):
             return RequiredBy.POD
         return RequiredBy.BOTH
 
@@ -96,7 +96,3 @@ class LabelDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
             RequiredBy.BOTH: self.combined,
         }
         return requirements[required_by].allowed(key)
-
-
-def only_key(requirements: Requirements, key: str) -> Requirements:
-    return requirements.without(set(requirements) - {key})

@@ -10,7 +10,6 @@ from collections.abc import Set as AbstractSet
 from wainwright.core.scheduling.constraints import NodeRejection
 from wainwright.core.scheduling.constraints.label_diagnosis import (
     LabelDiagnosis,
-    only_key,
     suggest_correction,
 )
 from wainwright.model.bitset import BitSet, LabelIndex, union
@@ -56,7 +55,9 @@ class NodeLabels:
     def why(self, wanted: Requirements, among: BitSet) -> Iterator[NodeRejection]:
         """The first label of each node that does not match."""
         for key in wanted:
-            mismatched = among ^ (among & self.admits(only_key(wanted, key)))
+            if not among:
+                return
+            mismatched = among ^ (among & self.admits(wanted.only(key)))
             among ^= mismatched
             yield mismatched, NodeAffinityMismatch(key=key)
 
@@ -97,9 +98,7 @@ def why_no_type(diagnosis: LabelDiagnosis) -> NoMatchingInstanceType:
         types = kept
     required_by = diagnosis.required_by(key, index.compatible_types)
     wanted = diagnosis.allowed_values(key, required_by)
-    all_groups = (1 << len(index.offering_groups)) - 1
-    known = index.remaining_values(key, index.all_types, all_groups)
-    correction = suggest_correction(wanted, known)
+    correction = suggest_correction(wanted, index.all_values(key))
     return NoMatchingInstanceType(
         key=key, wanted=wanted, required_by=required_by, meant=correction and correction[1]
     )

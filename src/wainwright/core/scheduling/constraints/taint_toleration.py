@@ -6,7 +6,13 @@ from wainwright.core.scheduling.constraints import NodeRejection
 from wainwright.model.bitset import BitSet, union
 from wainwright.model.reasons import UntoleratedTaint
 from wainwright.model.snapshot import Node
-from wainwright.model.taints import PREFER_NO_SCHEDULE, Taint, Toleration, find_untolerated_taint
+from wainwright.model.taints import (
+    PREFER_NO_SCHEDULE,
+    Taint,
+    Toleration,
+    TolerationOperator,
+    find_untolerated_taint,
+)
 
 
 def admits(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> bool:
@@ -23,6 +29,37 @@ def why(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Untolerat
     """The first taint that is not tolerated; None where all are."""
     taint = find_untolerated_taint(taints, tolerations)
     return None if taint is None else UntoleratedTaint(taint=taint)
+
+
+class TolerablePools:
+    """NodePools by their first taint: which of them a pod may tolerate, without trying each.
+
+    With a thousand NodePools of a taint each and as many workloads, trying would be quadratic.
+    """
+
+    def __init__(self, taints: Sequence[Sequence[Taint]]) -> None:
+        self._untainted = [number for number, each in enumerate(taints) if not each]
+        self._by_key: dict[str, list[int]] = {}
+        self._by_value: dict[tuple[str, str], list[int]] = {}
+        for number, each in enumerate(taints):
+            if each:
+                first = each[0]
+                self._by_key.setdefault(first.key, []).append(number)
+                self._by_value.setdefault((first.key, first.value), []).append(number)
+
+    def of(self, tolerations: Iterable[Toleration]) -> Iterable[int] | None:
+        """The numbers of pools that may be tolerated; None for all of them."""
+        if not self._by_key:
+            return None
+        found = set(self._untainted)
+        for toleration in tolerations:
+            if not toleration.key:
+                return None
+            if toleration.operator is TolerationOperator.EQUAL:
+                found.update(self._by_value.get((toleration.key, toleration.value), ()))
+            else:
+                found.update(self._by_key.get(toleration.key, ()))
+        return found
 
 
 class NodeTaints:

@@ -302,3 +302,18 @@ def test_quotas_are_recounted_after_loading() -> None:
     again = type(account.cloud).load(saved, clock=account.clock)
     response = again.answer("ec2", "CreateFleet", account.request(account.config(*MANY), count=2))
     assert (len(launched_ids(response)), launch_error_codes(response)) == (1, {LIMIT})
+
+
+def test_a_subnet_gives_each_of_its_addresses_once_and_again_when_it_is_free() -> None:
+    account = LaunchAccount()
+    vpc = account.call("DescribeVpcs")["Vpcs"][0]["VpcId"]
+    block = {"CidrBlock": "192.168.255.0/24", "VpcId": vpc, "AvailabilityZone": A}
+    subnet = account.call("CreateSubnet", **block)["Subnet"]["SubnetId"]
+    whole = run(account, SubnetId=subnet, MinCount=251, MaxCount=251)["Instances"]
+    addresses = {each["PrivateIpAddress"] for each in whole}
+    assert addresses == {f"192.168.255.{number}" for number in range(4, 255)}
+    chosen = whole[100]
+    account.call("TerminateInstances", InstanceIds=[chosen["InstanceId"]])
+    account.clock.time += 600
+    again = run_one(account, SubnetId=subnet)
+    assert again["PrivateIpAddress"] == chosen["PrivateIpAddress"]

@@ -1,0 +1,354 @@
+"""Growth: input of every shape that a file of modest size can have, doubled twice. CPU seconds and
+memory of the command in a process of its own, and the factor per doubling: about 2 is linear.
+"""
+
+import io
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from benchmarks.measure import peak_memory_megabytes
+from wainwright.cli.main import main
+
+Manifest = dict[str, Any]
+LIMIT_SECONDS: Final = 5
+LIMIT_MEGABYTES: Final = 500
+REGION: Final = "us-west-2"
+NOW: Final = ("--now", "2026-01-31T12:00:00Z")
+
+
+def pool(name: str, **spec: Any) -> Manifest:
+    requirements = spec.pop("requirements", [])
+    template = {
+        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+        "requirements": requirements,
+        **spec.pop("template", {}),
+    }
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": name},
+        "spec": {"template": {"spec": template}, **spec},
+    }
+
+
+def node_class(**spec: Any) -> Manifest:
+    tags = [{"tags": {"a": "b"}}]
+    return {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": "default"},
+        "spec": {
+            "role": "r",
+            "amiSelectorTerms": [{"alias": "al2023@latest"}],
+            "subnetSelectorTerms": tags,
+            "securityGroupSelectorTerms": tags,
+            **spec,
+        },
+    }
+
+
+def cloud(**spec: Any) -> Manifest:
+    return {
+        "apiVersion": "wainwright.dev/v1alpha1",
+        "kind": "Cloud",
+        "spec": {"region": REGION, **spec},
+    }
+
+
+def pod(name: str, cpu: str = "1", labels: dict[str, str] | None = None, **spec: Any) -> Manifest:
+    container = {"name": "c", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": labels or {}},
+        "spec": {"containers": [container], **spec},
+    }
+
+
+def requirement(key: str, *values: str, operator: str = "In") -> Manifest:
+    return {"key": key, "operator": operator, "values": list(values)}
+
+
+def limited_pools(count: int) -> list[Manifest]:
+    """NodePools whose limit two pods exhaust, and two pods for each."""
+    pools = [pool(f"pool-{number}", limits={"cpu": "2"}) for number in range(count)]
+    return [node_class(), *pools, *(pod(f"pod-{number}") for number in range(2 * count))]
+
+
+def tainted_pools(count: int) -> list[Manifest]:
+    """Two pods for each NodePool, which no others tolerate."""
+    pools = [
+        pool(
+            f"pool-{number}",
+            limits={"cpu": "4"},
+            template={"taints": [{"key": "pool", "value": str(number), "effect": "NoSchedule"}]},
+        )
+        for number in range(count)
+    ]
+    toleration = {"key": "pool", "operator": "Equal", "effect": "NoSchedule"}
+    pods = [
+        pod(f"pod-{number}-{each}", tolerations=[{**toleration, "value": str(number)}])
+        for number in range(count)
+        for each in range(2)
+    ]
+    return [node_class(), *pools, *pods]
+
+
+def broad_spreads(count: int) -> list[Manifest]:
+    """Every pod has a spread of its own that counts all pods."""
+    pods = []
+    for number in range(count):
+        expressions = [
+            {"key": "app", "operator": "Exists"},
+            {"key": "number", "operator": "NotIn", "values": [f"x{number}"]},
+        ]
+        spread = {
+            "maxSkew": 5,
+            "topologyKey": "topology.kubernetes.io/zone",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchExpressions": expressions},
+        }
+        labels = {"app": "a", "number": str(number)}
+        pods.append(pod(f"pod-{number}", labels=labels, topologySpreadConstraints=[spread]))
+    return [node_class(), pool("default"), *pods]
+
+
+def faulty_objects(count: int) -> list[Manifest]:
+    return [{**pod(f"pod-{number}"), "spec": {"containers": "none"}} for number in range(count)]
+
+
+def unknown_labels(count: int) -> list[Manifest]:
+    selector = {f"example.com/label-{number}": "x" for number in range(count)}
+    return [node_class(), pool("default"), pod("pod", nodeSelector=selector)]
+
+
+def reservations(count: int) -> list[Manifest]:
+    """As many reservations of one instance as pods that need one each."""
+    stated = [
+        {
+            "id": f"cr-{number:017x}",
+            "instanceType": "m5.large",
+            "availabilityZone": f"{REGION}a",
+            "total": 1,
+            "tags": {"a": "b"},
+        }
+        for number in range(count)
+    ]
+    capacity = requirement("karpenter.sh/capacity-type", "reserved", "on-demand")
+    pods = [pod(f"pod-{number}", cpu="1500m") for number in range(count)]
+    given = node_class(capacityReservationSelectorTerms=[{"tags": {"a": "b"}}])
+    return [
+        given,
+        cloud(capacityReservations=stated),
+        pool("default", requirements=[capacity]),
+        *pods,
+    ]
+
+
+def overlays(count: int) -> list[Manifest]:
+    def overlay(number: int) -> Manifest:
+        family = requirement("karpenter.k8s.aws/instance-family", "m5", "c5", "r5")
+        return {
+            "apiVersion": "karpenter.sh/v1alpha1",
+            "kind": "NodeOverlay",
+            "metadata": {"name": f"overlay-{number}"},
+            "spec": {
+                "requirements": [family],
+                "priceAdjustment": f"-{number % 50}%",
+                "weight": number + 1,
+                "capacity": {f"example.com/device-{number}": "1"},
+            },
+        }
+
+    return [node_class(), pool("default"), pod("pod"), *map(overlay, range(count))]
+
+
+def affinity_terms(count: int) -> list[Manifest]:
+    """Ten pods, each with so many alternatives that no node meets."""
+    terms = [
+        {"matchExpressions": [requirement("kubernetes.io/arch", "amd64"), _nowhere(number)]}
+        for number in range(count)
+    ]
+    affinity = {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}
+        }
+    }
+    pods = [pod(f"pod-{number}", affinity=affinity) for number in range(10)]
+    return [node_class(), pool("default"), *pods]
+
+
+def _nowhere(number: int) -> Manifest:
+    return requirement("topology.kubernetes.io/zone", f"nowhere-{number}")
+
+
+def useless_pools(count: int) -> list[Manifest]:
+    """NodePools that no pod can use, and a pod."""
+    pools = [pool(f"pool-{number}", requirements=[_nowhere(number)]) for number in range(count)]
+    return [node_class(), *pools, pod("pod")]
+
+
+def distinct_failures(count: int) -> list[Manifest]:
+    pods = [
+        pod(f"pod-{number}", nodeSelector={f"example.com/label-{number}": "x"})
+        for number in range(count)
+    ]
+    return [node_class(), pool("default"), *pods]
+
+
+def one_pod_a_node(count: int) -> list[Manifest]:
+    term = {"labelSelector": {"matchLabels": {"a": "b"}}, "topologyKey": "kubernetes.io/hostname"}
+    anti = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    pods = [pod(f"pod-{number}", labels={"a": "b"}, affinity=anti) for number in range(count)]
+    return [node_class(), pool("default"), *pods]
+
+
+def nodes(count: int) -> list[Manifest]:
+    """Nodes with a pod each that nothing can be done about."""
+    made = []
+    for number in range(count):
+        labels = {
+            "karpenter.sh/nodepool": "default",
+            "karpenter.sh/capacity-type": "on-demand",
+            "node.kubernetes.io/instance-type": "m5.large",
+            "topology.kubernetes.io/zone": f"{REGION}a",
+            "kubernetes.io/arch": "amd64",
+            "kubernetes.io/os": "linux",
+            "karpenter.sh/registered": "true",
+            "karpenter.sh/initialized": "true",
+        }
+        amounts = {"cpu": "2", "memory": "8Gi", "pods": "29"}
+        made.append(
+            {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {"name": f"node-{number}", "labels": labels},
+                "spec": {"providerID": f"aws:///{REGION}a/i-{number:017x}"},
+                "status": {
+                    "capacity": amounts,
+                    "allocatable": amounts,
+                    "conditions": [{"type": "Ready", "status": "True"}],
+                },
+            }
+        )
+        made.append(pod(f"pod-{number}", cpu="1500m", nodeName=f"node-{number}"))
+    return [node_class(), cloud(), pool("default"), *made]
+
+
+def scenario(count: int) -> list[Manifest]:
+    """A Scenario of ten minutes with one Deployment of so many pods."""
+    template = {
+        "metadata": {"labels": {"a": "b"}},
+        "spec": pod("x")["spec"],
+    }
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": count,
+            "selector": {"matchLabels": {"a": "b"}},
+            "template": template,
+        },
+    }
+    made = {
+        "apiVersion": "wainwright.dev/v1alpha1",
+        "kind": "Scenario",
+        "metadata": {"name": "growth"},
+        "spec": {"duration": "10m"},
+    }
+    return [made, node_class(), cloud(), pool("default"), deployment]
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One shape of input, in three sizes, through one command."""
+
+    make: Callable[[int], list[Manifest]]
+    sizes: tuple[int, int, int]
+    command: tuple[str, ...] = ("plan", *NOW)
+
+
+ROWS: Final = {
+    "NodePools with limits, two pods each": Row(limited_pools, (400, 800, 1600)),
+    "NodePools with taints, two pods each": Row(tainted_pools, (400, 800, 1600)),
+    "spreads that count every pod": Row(broad_spreads, (500, 1000, 2000)),
+    "faulty objects in a stream of JSON": Row(faulty_objects, (1000, 2000, 4000), ("validate",)),
+    "one pod with unknown labels": Row(unknown_labels, (5000, 10_000, 20_000)),
+    "as many reservations as pods": Row(reservations, (1250, 2500, 5000)),
+    "NodeOverlays": Row(overlays, (125, 250, 500)),
+    "terms of node affinity, on ten pods": Row(affinity_terms, (125, 250, 500)),
+    "NodePools that match nothing": Row(useless_pools, (1250, 2500, 5000)),
+    "pods that fail for a reason each": Row(distinct_failures, (1000, 2000, 4000)),
+    "one pod a node, --packing cost": Row(
+        one_pod_a_node, (2000, 4000, 8000), ("plan", "--packing", "cost", *NOW)
+    ),
+    "nodes that stay, consolidate": Row(nodes, (250, 500, 1000), ("consolidate", *NOW)),
+    "pods of a simulation": Row(scenario, (250, 500, 1000), ("simulate",)),
+}
+
+
+def run() -> None:
+    """Every row in processes of its own, so that none inherits caches or memory."""
+    print(f"growth: CPU seconds and MB, at most {LIMIT_SECONDS} s and {LIMIT_MEGABYTES} MB")
+    for name, row in ROWS.items():
+        print_growth(name, row.sizes)
+
+
+def print_growth(name: str, sizes: tuple[int, ...]) -> None:
+    figures = [_measure(name, size) for size in sizes]
+    shown = [
+        f"{size:>6,}: {cpu:6.2f} s {memory:5.0f} MB"
+        for size, (cpu, memory) in zip(sizes, figures, strict=True)
+    ]
+    factors = [f"×{after[0] / max(before[0], 0.01):.1f}" for before, after in pairwise(figures)]
+    cpu, memory = figures[-1]
+    verdict = "" if cpu < LIMIT_SECONDS and memory < LIMIT_MEGABYTES else "   over"
+    print(f"  {name:<40} {'   '.join(shown)}   {' '.join(factors)}{verdict}", flush=True)
+
+
+def _measure(name: str, size: int) -> tuple[float, float]:
+    command = [sys.executable, "-m", "benchmarks.growth", name, str(size)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    cpu, memory = done.stdout.split()[-2:]
+    return float(cpu), float(memory)
+
+
+def measure(name: str, size: int) -> tuple[float, float]:
+    """In this process; what importing and the catalogue cost is not part of it."""
+    row = ROWS[name]
+    with tempfile.TemporaryDirectory() as folder:
+        small, file = Path(folder, "small.json"), Path(folder, "input.json")
+        _write(small, row.make(1))
+        _write(file, row.make(size))
+        _run(row.command, small)
+        start = time.process_time()
+        _run(row.command, file)
+        return time.process_time() - start, peak_memory_megabytes()
+
+
+def _write(file: Path, documents: list[Manifest]) -> None:
+    file.write_text("\n".join(json.dumps(each, indent=1) for each in documents), "utf-8")
+
+
+def _run(command: tuple[str, ...], file: Path) -> None:
+    sys.argv = ["wain", *command, str(file)]
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as errors:
+        try:
+            main()
+        except SystemExit as end:
+            if end.code == 70:
+                raise RuntimeError(errors.getvalue()) from None
+
+
+if __name__ == "__main__":
+    print(*measure(sys.argv[1], int(sys.argv[2])))
