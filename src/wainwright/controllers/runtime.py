@@ -34,6 +34,9 @@ Key: TypeAlias = str
 """Of an object: its name, or namespace/name; of a reconciler of the whole cluster: empty."""
 
 WHOLE_CLUSTER: Final[Key] = ""
+SHORTEST_WAIT: Final = 1e-4
+"""Seconds. Timers may fire a microsecond early, and what is left then is less than a clock since
+1970 can tell apart: the key would be looked at again and again at one moment."""
 FIRST_BACKOFF: Final = 0.5  # seconds
 MAX_BACKOFF: Final = 300.0
 STOP_SECONDS: Final = 8.0
@@ -142,7 +145,7 @@ class WorkQueue:
         if seconds <= 0:
             self.add(key)
             return
-        loop = asyncio.get_running_loop()
+        loop, seconds = asyncio.get_running_loop(), max(seconds, SHORTEST_WAIT)
         earlier = self._timers.get(key)
         if earlier is not None and earlier.when() <= loop.time() + seconds:
             return

@@ -271,6 +271,27 @@ def test_nothing_wakes_while_nothing_is_due(clock: VirtualClock) -> None:
     assert clock.run(main()) == (True, 86_400.0)
 
 
+def test_what_is_left_of_a_timer_that_fired_early_moves_the_clock(clock: VirtualClock) -> None:
+    """2e-7 s added to seconds since 1970 are nothing: virtual time would stand still for ever."""
+    looks = []
+
+    async def look(_: Key) -> Result:
+        looks.append(clock.now())
+        return Again(2e-7) if len(looks) < 3 else DONE
+
+    async def main() -> None:
+        runtime = ControllerRuntime(clock, MetricsRegistry())
+        controller = runtime.add(Recorder(clock, look))
+        running = asyncio.create_task(runtime.run())
+        controller.queue.add("a")
+        await clock.sleep(1)
+        runtime.stop()
+        await running
+
+    clock.run(main())
+    assert len(set(looks)) == 3
+
+
 class World:
     """Something that changes, and tells of it."""
 
