@@ -160,6 +160,11 @@ def test_quiet_is_ten_minutes_after_the_last_change_and_the_last_moment_that_is_
     assert later.finish == "2026-01-01T00:40:00Z"
 
 
+def test_controllers_that_only_look_now_and_then_are_quiet() -> None:
+    """With all of ours: the first look for unused instance profiles is due after half an hour."""
+    assert simulate(scenario(until="quiet")).finish == "2026-01-01T00:10:00Z"
+
+
 def test_a_world_that_never_rests_ends_after_thirty_days() -> None:
     async def script(controller: ScriptedController) -> None:
         number = 0

@@ -19,7 +19,8 @@ class UnusedCloudResources:
         self._cache, self._cloud, self._declared = context.cache, context.cloud, declared
 
     def watch(self, queue: WorkQueue) -> None:
-        queue.add_after(WHOLE_CLUSTER, PERIOD)  # by then every class has been resolved
+        # By then every class has been resolved.
+        queue.add_after(WHOLE_CLUSTER, PERIOD, is_poll=True)
 
     async def reconcile(self, _: Key) -> Result:
         self._declared.apply()
