@@ -431,3 +431,43 @@ def test_q2_where_a_taint_fails_a_replacement_is_given_up_and_a_deletion_goes_on
         assert refused not in await tainted(cluster)
 
     run_cluster(story, instanceTypes=["m5.large"])
+
+
+def test_a_decision_is_one_log_line_and_drift_says_what_it_costs_more(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await started(cluster, "web-0")
+        key = "node.kubernetes.io/instance-type"
+        large = {"key": key, "operator": "In", "values": ["m5.xlarge"]}
+        template = {"spec": {"requirements": [ON_DEMAND, large]}}
+        caplog.set_level("INFO")
+        await cluster.api.patch(NodePool, "web", {"spec": {"template": template}})
+        await cluster.wait(30)
+        (event,) = await cluster.events("DisruptionLaunching")
+        assert event.message.endswith("(costs: $0.096/h more)")
+        lines = [each for each in caplog.messages if "replace: [" in each]
+        assert lines == [f"drift: {event.message}"]
+        claims = await cluster.claims()
+        (old,) = [each for each in claims if each.metadata.name != event.involvedObject.name]
+        assert conditions(old)["DisruptionReason"] == ("True", "Drifted")
+
+    run_cluster(story, instanceTypes=TYPES)
+
+
+def test_verdicts_are_known_of_every_node_at_any_moment() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await started(cluster, "web-0", "web-1", budgets=[{"nodes": "1"}])
+        await cluster.wait(20)
+        assert cluster.manager is not None
+        verdicts = cluster.manager.disruption.verdicts
+        assert [(each.fate, each.code) for each in verdicts()] == [("blocked", "policy")] * 2
+        await drift(cluster)
+        await cluster.wait(20)
+        assert sorted((each.fate, each.code) for each in verdicts()) == [
+            ("blocked", "not-initialized"),
+            ("blocked", "policy"),
+            ("replaced", "drifted"),
+        ]
+
+    run_cluster(story, instanceTypes=["m5.large"])
