@@ -5,6 +5,7 @@ still holds fifteen seconds later: pods may have come in the meantime. Drift is 
 and so is the repair of broken nodes.
 """
 
+import asyncio
 from collections.abc import Mapping
 from math import inf
 from time import perf_counter
@@ -145,7 +146,7 @@ class Disruption:
 
     async def _look(self, options: DisruptionOptions) -> Result:
         looked = await self._pass(options)
-        found = self._find(looked)
+        found = await self._find(looked)
         await self._reports.repair_blocked(looked.repairs.due)
         if await self._is_held(found) or found is None:
             return await self._rest(looked)
@@ -155,8 +156,11 @@ class Disruption:
         self._found = found, self._context.clock.now() + VALIDATION_DELAY
         return Again(VALIDATION_DELAY)
 
-    def _find(self, looked: DisruptionPass) -> Command | None:
+    async def _find(self, looked: DisruptionPass) -> Command | None:
+        """In slices: pods that come meanwhile are planned before the next one."""
         began = perf_counter()
+        for _ in looked.prepare():
+            await asyncio.sleep(0)
         with gc_paused():
             found = looked.find_command()
         self._context.metrics.observe(DISRUPTION_EVALUATION_SECONDS, perf_counter() - began)
