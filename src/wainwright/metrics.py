@@ -379,6 +379,11 @@ DISRUPTION_BREAKER_OPEN: Final = Metric(
     help="1 while no node is disrupted because too many were within a short time.",
     kind=MetricKind.GAUGE,
 )
+LAUNCH_BACKOFF_PODS: Final = Metric(
+    name="wainwright_launch_backoff_pods",
+    help="Pods that wait before another node is launched for them: they were bound to none.",
+    kind=MetricKind.GAUGE,
+)
 DISRUPTION_PAUSED: Final = Metric(
     name="wainwright_disruption_paused",
     help="1 while no voluntary disruption is begun in a NodePool because somebody paused it.",

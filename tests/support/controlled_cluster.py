@@ -132,6 +132,7 @@ class ControlledCluster:
         self.provider_options = ProviderOptions(
             cluster=ClusterConfig(name="wain", region="us-east-1"), queue="wain"
         )
+        self.provider_class = AwsCloudProvider
         self.feed: ChangeFeed | None = None
         self.manager: ControllerManager | None = None
         self._processes = 0
@@ -148,7 +149,7 @@ class ControlledCluster:
             clock=self.clock,
             metrics=self.metrics,
         )
-        return AwsCloudProvider(environment, self.provider_options)
+        return self.provider_class(environment, self.provider_options)
 
     def start(self) -> None:
         """Starts a new process, without any memory of the last one."""

@@ -125,6 +125,8 @@ class ControllerManager:
         self._interruption = InterruptionHandler(self._context)
         self.has_started = False
         """Whether the controllers are at work."""
+        self.disruption: Disruption | None = None
+        """Once it runs: it knows the verdict on every node."""
         self.runtime = ControllerRuntime(clock, metrics, seed=self._seed, feed=feed)
 
     @property
@@ -180,10 +182,10 @@ class ControllerManager:
                 CapacityBufferProvisioning(context, declared, creator, virtual, buffers.look_at)
             )
         self._add(queue)
-        self.disruption = Disruption(context, declared, queue)
-        self._add(self.disruption)
+        self.disruption = disruption = Disruption(context, declared, queue)
+        self._add(disruption)
         if context.settings.managed_deletion_cost:
-            self._add(PodDeletionCosts(context, self.disruption))
+            self._add(PodDeletionCosts(context, disruption))
         if context.settings.static_capacity:
             self._add(StaticProvisioning(context, declared, creator), workers=10)
             self._add(StaticDeprovisioning(context), workers=10)

@@ -55,7 +55,8 @@ class ClaimEndings:
         if reason == INSUFFICIENT_CAPACITY:
             self._ending(claim).is_refused = True
         else:
-            self._ending(claim).reason = REASONS.get(reason, reason)
+            ending = self._ending(claim)
+            ending.reason, ending.is_stated = REASONS.get(reason, reason), False
 
     def claim_changed(self, claim: NodeClaim, now: float) -> None:
         conditions = (claim.status or NodeClaimStatus()).conditions or ()
@@ -70,7 +71,8 @@ class ClaimEndings:
         known = self._claims.get(claim.metadata.name)
         if reason:
             ending = self._ending(claim.metadata.name)
-            ending.reason, ending.is_stated = REASONS.get(reason, reason), True
+            if not ending.reason or ending.is_stated:  # else it goes for another reason by now
+                ending.reason, ending.is_stated = reason, True
         elif known is not None and known.is_stated:
             known.reason, known.is_stated = "", False
 
@@ -93,6 +95,7 @@ class ClaimEndings:
     def instance_ended(self, billed: BilledInstance) -> str:
         """The reason, which is counted."""
         reason = self._reason_of(billed)
+        reason = REASONS.get(reason, reason)
         self.by_reason[reason] = self.by_reason.get(reason, 0) + 1
         self._claims.pop(billed.claim, None)
         return reason

@@ -5,10 +5,11 @@ still holds fifteen seconds later: pods may have come in the meantime. Drift is 
 and so is the repair of broken nodes.
 """
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Mapping
 from math import inf
 from time import perf_counter
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -39,6 +40,7 @@ from wainwright.gc_pause import gc_paused
 from wainwright.metrics import DISRUPTION_EVALUATION_SECONDS, DISRUPTION_FAILED_VALIDATIONS
 from wainwright.translate.object_metadata import parse_timestamp
 
+Computed = TypeVar("Computed")
 PERIOD: Final = 10.0  # seconds between two looks
 SYNC_POLL: Final = 1.0
 VALIDATION_DELAY: Final = 15.0
@@ -72,6 +74,10 @@ class Disruption:
         """A command, and when it is to be validated."""
         self._room = inf
         """How many nodes the breaker lets go."""
+        self._is_computing = False
+        """Whether a look is under way, perhaps in another thread."""
+        self._outcomes: list[NodeOutcome] = []
+        """Of the last look whose verdicts somebody wanted to know."""
         self._held = False
         """Whether the breaker holds back what would be done."""
         self._catalogs: Mapping[str, NodePoolCatalog] = {}
@@ -105,13 +111,12 @@ class Disruption:
         """Of every managed node that the last look saw, in the order of names: what becomes of it
         and why.
         """
-        if self._previous is None:
-            return []
-        found = None if self._found is None else self._found[0]
-        with gc_paused():
-            outcomes = node_outcomes(self._previous, found)
+        if self._previous is not None and not self._is_computing:
+            found = None if self._found is None else self._found[0]
+            with gc_paused():
+                self._outcomes = node_outcomes(self._previous, found)
         taken = {name: each.command for each in self._queue.in_flight for name in each.nodes}
-        return [self._as_it_stands(each, taken.get(each.candidate.name)) for each in outcomes]
+        return [self._as_it_stands(each, taken.get(each.candidate.name)) for each in self._outcomes]
 
     def _as_it_stands(self, outcome: NodeOutcome, command: Command | None) -> NodeOutcome:
         """A node that a command has taken is on its way; one that waits for the breaker says so."""
@@ -145,7 +150,7 @@ class Disruption:
 
     async def _look(self, options: DisruptionOptions) -> Result:
         looked = await self._pass(options)
-        found = self._find(looked)
+        found = await self._find(looked)
         await self._reports.repair_blocked(looked.repairs.due)
         if await self._is_held(found) or found is None:
             return await self._rest(looked)
@@ -155,17 +160,28 @@ class Disruption:
         self._found = found, self._context.clock.now() + VALIDATION_DELAY
         return Again(VALIDATION_DELAY)
 
-    def _find(self, looked: DisruptionPass) -> Command | None:
-        began = perf_counter()
-        with gc_paused():
-            found = looked.find_command()
+    async def _find(self, looked: DisruptionPass) -> Command | None:
+        """In slices: pods that come meanwhile are planned before the next one."""
+        began, slices, is_done = perf_counter(), looked.prepare(), False
+        while not is_done:
+            is_done = await self._compute(lambda: next(slices, True)) is not None
+            await asyncio.sleep(0)
+        found = await self._compute(looked.find_command)
         self._context.metrics.observe(DISRUPTION_EVALUATION_SECONDS, perf_counter() - began)
         return found
 
+    async def _compute(self, work: Callable[[], Computed]) -> Computed:
+        self._is_computing = True
+        try:
+            return await self._context.compute(work)
+        finally:
+            self._is_computing = False
+
     async def _rest(self, looked: DisruptionPass) -> Result:
         if not looked.is_at_rest:
-            with gc_paused():
-                outcomes = node_outcomes(looked, looked.find_command(), savings=False)
+            outcomes = await self._compute(
+                lambda: node_outcomes(looked, looked.find_command(), savings=False)
+            )
             await self._reports.nodes_kept(outcomes)
             await self._reports.budgets(outcomes)
         moments = (
@@ -193,8 +209,9 @@ class Disruption:
         self._room = self._room_in_window(sum(node.managed for node in snapshot.nodes))
         if 0 < self._room < options.max_nodes:
             options = msgspec.structs.replace(options, max_nodes=int(self._room))
-        with gc_paused():
-            self._previous = looked = DisruptionPass(given, options, self._previous)
+        previous = self._previous
+        looked = await self._compute(lambda: DisruptionPass(given, options, previous))
+        self._previous = looked
         if not looked.is_at_rest:
             await self._reports.pools(looked)
         return looked
@@ -230,8 +247,7 @@ class Disruption:
         """
         self._found = None
         looked = await self._pass(self._options)
-        with gc_paused():
-            confirmed = looked.confirm(command)
+        confirmed = await self._compute(lambda: looked.confirm(command))
         if isinstance(confirmed, Command):
             if not await self._is_held(confirmed):
                 await self._queue.start(confirmed, self._catalogs)

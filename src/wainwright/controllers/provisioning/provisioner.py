@@ -42,7 +42,12 @@ from wainwright.core.plan import SolvedPlan, solve_plan
 from wainwright.errors import KubernetesError
 from wainwright.messages.formatting import format_count, format_hourly
 from wainwright.messages.unschedulable import describe_pod_reason
-from wainwright.metrics import SCHEDULER_QUEUE, SCHEDULER_UNSCHEDULABLE, SCHEDULING_SECONDS
+from wainwright.metrics import (
+    LAUNCH_BACKOFF_PODS,
+    SCHEDULER_QUEUE,
+    SCHEDULER_UNSCHEDULABLE,
+    SCHEDULING_SECONDS,
+)
 from wainwright.model.plan import PlannedNodeClaim, PlanOptions
 from wainwright.model.snapshot import Snapshot
 from wainwright.translate.pods import PodRole, pod_role
@@ -267,6 +272,7 @@ class Provisioner:
     async def _report_disagreements(self, solved: SolvedPlan) -> None:
         """Pods that the kube-scheduler does not bind to the nodes that were launched for them."""
         waiting = self._backoff.waiting(self._context.clock.now())
+        self._context.metrics.set(LAUNCH_BACKOFF_PODS, len(waiting))
         for key in solved.plan.unplaced if waiting else ():
             pod = self._pod(key)
             if pod is not None and pod.metadata.uid in waiting:

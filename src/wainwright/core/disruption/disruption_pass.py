@@ -5,7 +5,7 @@ drifted nodes, several nodes at once, single nodes. The first that finds somethi
 pods have been planned before: they are nobody's reason to keep a node, and none to remove one.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from math import inf
 from operator import is_
@@ -53,6 +53,9 @@ MAX_CHANGED_SHARE: Final = 0.1
 """With more changed nodes than this share, compiling the cluster anew is faster."""
 MAX_ADOPTED_SHARE: Final = 0.5
 """With more changed nodes than this share there is little left that could be kept."""
+SLICE: Final = 50
+"""Nodes that are simulated in a row before others may work: about twenty milliseconds."""
+QUICK_METHODS: Final = (Method.EMPTINESS, Method.STATIC_DRIFT, Method.DRIFT)
 NOTHING_PLANNED: Final = Plan(claims=(), placements=(), unplaced=(), reservations=())
 
 
@@ -194,6 +197,24 @@ class DisruptionPass:
             self._closed_nodes,
             pool_totals(self.candidates),
         )
+
+    def prepare(self) -> Iterator[None]:
+        """Does the long part of `find_command`, a slice at a time: whoever iterates over it may let
+        others work in between. Nothing where a quick method finds something, or at rest.
+        """
+        if self._found_nothing or self._find_quickly() is not None:
+            return
+        for number, candidate in enumerate(self._underutilized(), start=1):
+            self._removals.single(candidate)
+            if number % SLICE == 0:
+                yield
+
+    def _find_quickly(self) -> Command | None:
+        """What is found without a look at every node."""
+        quick = (self._remove_empty, self._replace_static, self._replace_drifted)
+        wanted = zip(QUICK_METHODS, quick, strict=True)
+        found = (find() for method, find in wanted if method in self.options.methods)
+        return next((each for each in found if each is not None), None)
 
     def find_command(self) -> Command | None:
         """The first command that one of the methods finds; None if there is nothing to do."""

@@ -1,8 +1,9 @@
 """Rows Q1 to Q6, P2, and what happens beside a command: several in flight, kills, provisioning."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 from tests.support.claim_stories import ObservedCluster
 from tests.support.controlled_cluster import (
@@ -17,6 +18,8 @@ from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.workloads import Pod
+from wainwright.aws.provider import AwsCloudProvider
+from wainwright.clock import format_timestamp
 from wainwright.controllers.settings import ControllerSettings
 from wainwright.errors import KubernetesError
 from wainwright.metrics import (
@@ -26,6 +29,7 @@ from wainwright.metrics import (
     DISRUPTION_FAILED_VALIDATIONS,
     DISRUPTION_QUEUE_FAILURES,
 )
+from wainwright.model.disruption import RepairPolicy
 from wainwright.translate.object_metadata import parse_timestamp
 
 DISRUPTED = "karpenter.sh/disrupted"
@@ -254,7 +258,12 @@ def test_con_24_nodes_say_why_they_are_kept_once_and_metrics_count_decisions() -
         assert "default/web-1" in blocked.message
         kept = await cluster.events("Unconsolidatable")
         assert sorted(each.involvedObject.kind for each in kept) == ["Node", "NodeClaim"]
-        assert cluster.metrics.value(DISRUPTION_ELIGIBLE_NODES, reason="underutilized") == 1
+        await cluster.add_node("web-2", cpu="1500m", spec=selector)
+        await cluster.wait(60)
+        known = {each.involvedObject.name for each in kept}
+        again = await cluster.events("Unconsolidatable")
+        assert sum(each.involvedObject.name in known for each in again) == 2, "it is no news"
+        assert cluster.metrics.value(DISRUPTION_ELIGIBLE_NODES, reason="underutilized") == 2
         await cluster.api.delete(Pod, "web-0", "default", grace_period=0)
         await cluster.wait(60)
         labels = {"decision": "delete", "reason": "empty", "consolidation_type": "emptiness"}
@@ -431,3 +440,114 @@ def test_q2_where_a_taint_fails_a_replacement_is_given_up_and_a_deletion_goes_on
         assert refused not in await tainted(cluster)
 
     run_cluster(story, instanceTypes=["m5.large"])
+
+
+def test_a_decision_is_one_log_line_and_drift_says_what_it_costs_more(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await started(cluster, "web-0")
+        key = "node.kubernetes.io/instance-type"
+        large = {"key": key, "operator": "In", "values": ["m5.xlarge"]}
+        template = {"spec": {"requirements": [ON_DEMAND, large]}}
+        caplog.set_level("INFO")
+        await cluster.api.patch(NodePool, "web", {"spec": {"template": template}})
+        await cluster.wait(30)
+        (event,) = await cluster.events("DisruptionLaunching")
+        assert event.message.endswith("(costs: $0.096/h more)")
+        lines = [each for each in caplog.messages if "replace: [" in each]
+        assert lines == [f"drift: {event.message}"]
+        claims = await cluster.claims()
+        (old,) = [each for each in claims if each.metadata.name != event.involvedObject.name]
+        assert conditions(old)["DisruptionReason"] == ("True", "Drifted")
+
+    run_cluster(story, instanceTypes=TYPES)
+
+
+def test_verdicts_are_known_of_every_node_at_any_moment() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await started(cluster, "web-0", "web-1", budgets=[{"nodes": "1"}])
+        await cluster.wait(20)
+        assert cluster.manager is not None
+        assert cluster.manager.disruption is not None
+        verdicts = cluster.manager.disruption.verdicts
+        assert [(each.fate, each.code) for each in verdicts()] == [("blocked", "policy")] * 2
+        await drift(cluster)
+        await cluster.wait(20)
+        assert sorted((each.fate, each.code) for each in verdicts()) == [
+            ("blocked", "not-initialized"),
+            ("blocked", "policy"),
+            ("replaced", "drifted"),
+        ]
+
+    run_cluster(story, instanceTypes=["m5.large"])
+
+
+class _BoundedRepairs(AwsCloudProvider):
+    """A cloud whose policies bound the drain of broken nodes."""
+
+    def repair_policies(self) -> Sequence[RepairPolicy]:
+        policies = super().repair_policies()
+        return [msgspec.structs.replace(each, drain_bound=60.0) for each in policies]
+
+
+@pytest.mark.parametrize(("stated", "expected"), [(None, 60.0), (600.0, 60.0), (20.0, 20.0)])
+def test_q6_a_bound_brings_a_deadline_forward_and_never_puts_it_off(
+    stated: float | None, expected: float
+) -> None:
+    deadline = "karpenter.sh/nodeclaim-termination-timestamp"
+
+    async def story(cluster: ControlledCluster) -> None:
+        cluster.provider_class = _BoundedRepairs
+        (node,) = await started(cluster, "web-0")
+        await _sick(cluster, node.metadata.name)
+        await cluster.wait(1830)
+        (new,) = await replacements(cluster)
+        (old,) = [each for each in await cluster.claims() if each != new]
+        if stated is not None:
+            moment = format_timestamp(cluster.clock.now() + stated)
+            change = {"metadata": {"annotations": {deadline: moment}}}
+            await cluster.api.patch(NodeClaim, old.metadata.name, change)
+        await cluster.join(new)
+        await cluster.wait(1)
+        old = await cluster.api.get(NodeClaim, old.metadata.name)
+        found = parse_timestamp((old.metadata.annotations or {})[deadline])
+        assert found == pytest.approx(cluster.clock.now() + expected, abs=3)
+
+    run_cluster(story, instanceTypes=["m5.large"], settings=REPLACE_FIRST)
+
+
+def test_q2_of_two_nodes_for_one_replacement_neither_goes_where_one_taint_fails() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(pool())
+        cluster.start()
+        await cluster.wait(5)
+        nodes = [await cluster.add_node(f"big-{n}", cpu="3500m") for n in range(2)]
+        paused = {"metadata": {"annotations": {"wainwright.dev/pause": "disruption"}}}
+        await cluster.api.patch(NodePool, "web", paused)
+        for number, node in enumerate(nodes):
+            await cluster.api.delete(Pod, f"big-{number}", "default", grace_period=0)
+            await cluster.create_pod(f"web-{number}", cpu="800m")
+            await cluster.bind(f"web-{number}", node.metadata.name)
+
+        def before(verb: str, kind: str, details: Mapping[str, Any]) -> None:
+            if _step(verb, kind, details) == "taint" and details["name"] == refused:
+                tried.append(refused)
+                raise KubernetesError("the node is locked")
+
+        tried: list[str] = []
+        refused = nodes[1].metadata.name
+        await cluster.kill()
+        cluster.port = ObservedCluster(cluster.api, before)
+        cluster.start()
+        await cluster.wait(30)
+        await cluster.api.patch(
+            NodePool, "web", {"metadata": {"annotations": {"wainwright.dev/pause": None}}}
+        )
+        while not tried:
+            await cluster.wait(1)
+        await cluster.wait(1)
+        assert await tainted(cluster) == []
+        assert await replacements(cluster) == []
+
+    run_cluster(story, instanceTypes=TYPES)

@@ -19,6 +19,7 @@ from wainwright.api.kubernetes.workloads import Pod
 from wainwright.clock import VirtualClock
 from wainwright.controllers.provisioning.launch_backoff import BACKOFF_STEP
 from wainwright.controllers.provisioning.provisioner import BatchWindow
+from wainwright.metrics import LAUNCH_BACKOFF_PODS
 from wainwright.model.plan import ClusterLimits, PlanOptions
 
 QUIET: dict[str, Any] = {"disruption": {"consolidateAfter": "Never"}}
@@ -277,6 +278,7 @@ def test_a_pod_that_the_scheduler_does_not_bind_gets_no_node_after_node() -> Non
         events = await cluster.events("SchedulingDisagreement")
         events.sort(key=lambda each: each.firstTimestamp or "")
         assert events[0].message.startswith("2 nodes were launched for the pod")
+        assert cluster.metrics.value(LAUNCH_BACKOFF_PODS) == 1
 
     run_cluster(story)
 

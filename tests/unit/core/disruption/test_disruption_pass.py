@@ -13,8 +13,8 @@ from tests.unit.core.disruption.test_commands import (
     with_disruption,
 )
 
-from wainwright.core.disruption.commands import DisruptionInput, DisruptionOptions
-from wainwright.core.disruption.disruption_pass import DisruptionPass
+from wainwright.core.disruption.commands import Command, DisruptionInput, DisruptionOptions
+from wainwright.core.disruption.disruption_pass import DisruptionPass, FailedValidation
 from wainwright.model.disruption import (
     DisruptionBudget,
     MinimumSaving,
@@ -143,3 +143,15 @@ def test_repetitions_are_bounded_and_the_next_pass_goes_on() -> None:
     for _ in range(3):
         passes.append(look(snapshot, passes[-1], NOTHING_SAVES_ENOUGH, max_repetitions=8))
     assert [each.is_complete for each in passes] == [True, False, False, True]
+
+
+def test_con_15_a_command_holds_only_while_all_its_types_can_be_launched() -> None:
+    snapshot = at(0.0, node("a", "huge", 900))
+    given = DisruptionInput(snapshot=snapshot, catalogs=CATALOGS)
+    command = DisruptionPass(given).find_command()
+    assert command is not None
+    assert command.replacements[0].choices.instance_types == ("large", "medium", "small")
+    assert isinstance(DisruptionPass(given).confirm(command), Command)
+    fewer = InstanceTypeIndex([each for each in types() if each.name != "medium"])
+    now = DisruptionPass(DisruptionInput(snapshot=snapshot, catalogs={"web": fewer}))
+    assert now.confirm(command) is FailedValidation.COMMAND

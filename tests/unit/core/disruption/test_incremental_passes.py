@@ -7,7 +7,7 @@ import pytest
 from tests.unit.core.disruption.test_commands import WEB, node, pods, types
 
 from wainwright.core.disruption.commands import Command, DisruptionInput
-from wainwright.core.disruption.disruption_pass import DisruptionPass
+from wainwright.core.disruption.disruption_pass import SLICE, DisruptionPass
 from wainwright.model.disruption import NodeClaimState, NodePoolDisruption
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.snapshot import Node, Snapshot
@@ -85,6 +85,26 @@ def test_the_same_commands_as_a_pass_that_begins_anew(seed: int) -> None:
         previous = DisruptionPass(given, previous=previous)
         expected = DisruptionPass(given).find_command()
         assert summary(previous.find_command()) == summary(expected), step
+
+
+@pytest.mark.parametrize("count", [30, 130])
+def test_a_look_is_done_in_slices_between_which_others_may_work(count: int) -> None:
+    nodes = tuple(node(f"n{number:03}", "small", 900) for number in range(count))
+    given = DisruptionInput(
+        snapshot=Snapshot(nodes=nodes, pools=(WEB,), now=1.0), catalogs=CATALOGS
+    )
+    looked = DisruptionPass(given)
+    assert len(list(looked.prepare())) == count // SLICE
+    assert summary(looked.find_command()) == summary(DisruptionPass(given).find_command())
+
+
+def test_where_something_is_empty_no_node_is_simulated_first() -> None:
+    nodes = tuple(node(f"n{number:03}", "small", 900) for number in range(60))
+    given = DisruptionInput(
+        snapshot=Snapshot(nodes=(*nodes, node("e", "small")), pools=(WEB,), now=1.0),
+        catalogs=CATALOGS,
+    )
+    assert list(DisruptionPass(given).prepare()) == []
 
 
 def test_con_18_an_unchanged_cluster_is_not_evaluated_again_until_time_changes_something() -> None:
