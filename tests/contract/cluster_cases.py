@@ -14,6 +14,7 @@ import pytest
 from tests.support.tested_clusters import Case, Manifest, TestedCluster
 
 from wainwright.api.api_resources import served_resources
+from wainwright.api.karpenter.auto_mode import NodeClass
 from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimSpec
 from wainwright.api.karpenter.nodepool import (
     NodePool,
@@ -813,6 +814,12 @@ async def a_volume_attachment_comes_and_goes(tested: TestedCluster) -> None:
     assert attached.status.attached
     await tested.cluster.delete(VolumeAttachment, name)
     assert not await is_there(tested, VolumeAttachment, name)
+
+
+@on_each_cluster
+async def a_kind_whose_crd_is_missing_is_not_found(tested: TestedCluster) -> None:
+    await raised(ObjectNotFoundError, tested.cluster.list(NodeClass))
+    await raised(ObjectNotFoundError, tested.cluster.get(NodeClass, "default"))
 
 
 @on_each_cluster
