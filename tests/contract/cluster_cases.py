@@ -14,6 +14,7 @@ import pytest
 from tests.support.tested_clusters import Case, Manifest, TestedCluster
 
 from wainwright.api.api_resources import served_resources
+from wainwright.api.karpenter.auto_mode import NodeClass
 from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimSpec
 from wainwright.api.karpenter.nodepool import (
     NodePool,
@@ -727,6 +728,66 @@ async def a_lease_is_taken_by_whoever_has_its_version(tested: TestedCluster) -> 
 
 
 @on_each_cluster
+async def the_times_of_a_lease_have_six_digits(tested: TestedCluster) -> None:
+    """A real server cannot read others."""
+    metadata = ObjectMeta(name="times", namespace=tested.namespace)
+    await tested.cluster.create(Lease(metadata=metadata, spec=LeaseSpec(holderIdentity="a")))
+    for time in ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00.5Z", "now"):
+        patch = {"spec": {"renewTime": time}}
+        request = tested.cluster.patch(Lease, "times", patch, tested.namespace)
+        await raised(InvalidObjectError, request)
+
+
+@on_each_cluster
+async def a_lease_without_a_holder_has_an_empty_one(tested: TestedCluster) -> None:
+    """So it is released; a duration of nothing would be refused."""
+    metadata = ObjectMeta(name="released", namespace=tested.namespace)
+    spec = LeaseSpec(holderIdentity="a", leaseDurationSeconds=15)
+    await tested.cluster.create(Lease(metadata=metadata, spec=spec))
+    patch = {"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}}
+    released = await tested.cluster.patch(Lease, "released", patch, tested.namespace)
+    assert not released.spec.holderIdentity
+    await raised(
+        InvalidObjectError,
+        tested.cluster.patch(
+            Lease, "released", {"spec": {"leaseDurationSeconds": 0}}, tested.namespace
+        ),
+    )
+
+
+@on_each_cluster
+async def of_many_patches_of_one_version_one_is_carried_out(tested: TestedCluster) -> None:
+    pool = await tested.cluster.create(node_pool(tested, "storm"))
+    version = {"resourceVersion": pool.metadata.resourceVersion}
+
+    async def patch(number: int) -> bool:
+        labels = {"winner": str(number)}
+        try:
+            await tested.cluster.patch(
+                NodePool, pool.metadata.name, {"metadata": {**version, "labels": labels}}
+            )
+        except ConflictError:
+            return False
+        return True
+
+    outcomes = await asyncio.gather(*map(patch, range(12)))
+    found = await tested.cluster.get(NodePool, pool.metadata.name)
+    assert outcomes.count(True) == 1
+    assert (found.metadata.labels or {})["winner"] == str(outcomes.index(True))
+
+
+@on_each_cluster
+async def of_patches_of_any_version_none_is_lost(tested: TestedCluster) -> None:
+    """At most five at once: the server itself tries each only so often."""
+    pool = await tested.cluster.create(node_pool(tested, "merged"))
+    name = pool.metadata.name
+    patches = ({"metadata": {"labels": {f"key-{number}": "a"}}} for number in range(5))
+    await asyncio.gather(*(tested.cluster.patch(NodePool, name, patch) for patch in patches))
+    found = await tested.cluster.get(NodePool, name)
+    assert sorted(found.metadata.labels or {}) == [f"key-{number}" for number in range(5)]
+
+
+@on_each_cluster
 async def settings_can_be_watched(tested: TestedCluster) -> None:
     version = (await tested.cluster.list(ConfigMap)).resource_version
     metadata = ObjectMeta(name="settings", namespace=tested.namespace)
@@ -753,6 +814,12 @@ async def a_volume_attachment_comes_and_goes(tested: TestedCluster) -> None:
     assert attached.status.attached
     await tested.cluster.delete(VolumeAttachment, name)
     assert not await is_there(tested, VolumeAttachment, name)
+
+
+@on_each_cluster
+async def a_kind_whose_crd_is_missing_is_not_found(tested: TestedCluster) -> None:
+    await raised(ObjectNotFoundError, tested.cluster.list(NodeClass))
+    await raised(ObjectNotFoundError, tested.cluster.get(NodeClass, "default"))
 
 
 @on_each_cluster

@@ -23,6 +23,8 @@ class Writers:
     def __init__(self, client: KubeClient) -> None:
         self._client = client
         self.names: list[str] = []
+        self.transitions = 0
+        """How often the lease has changed hands."""
         self._written = asyncio.Event()
 
     async def follow(self, version: str) -> None:
@@ -88,11 +90,13 @@ def test_a_stopped_leader_is_replaced_and_never_writes_beside_its_successor(
                 await writers.wait_for(writers.names[0], 5)
                 lease = await client.get(Lease, "test", "default")
                 assert lease.spec.holderIdentity == writers.names[0]
+                writers.transitions = lease.spec.leaseTransitions or 0
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             return writers
 
     writers = asyncio.run(main())
-    first = writers.names[0]
-    second = "second" if first == "first" else "first"
-    assert writers.leaders == [first, second, first], "who ends in good order is followed at once"
+    assert len(set(writers.leaders[:2])) == 2
+    assert writers.leaders[0] == writers.leaders[-1], "who ends in good order is followed at once"
+    # Two that wrote at the same time would alternate more often than the lease changed hands.
+    assert len(writers.leaders) <= writers.transitions + 1

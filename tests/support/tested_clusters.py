@@ -22,6 +22,9 @@ from wainwright.sim.api_server import InMemoryApiServer
 WATCH_SECONDS = 6
 """A real server sends a bookmark two seconds before it ends a watch."""
 
+PAGE_SIZE = 5
+"""So that most lists have several pages."""
+
 Manifest = dict[str, Any]
 _numbers = count(1)
 
@@ -81,7 +84,9 @@ def run_on_api_server(plane: ControlPlane, case: Case) -> None:
 
     async def main() -> None:
         tested_name = f"test-{next(_numbers)}"
-        async with KubeClient.connect(address, watch_seconds=WATCH_SECONDS) as client:
+        async with KubeClient.connect(
+            address, watch_seconds=WATCH_SECONDS, page_size=PAGE_SIZE
+        ) as client:
             await apply(_namespace(tested_name))
             await case(TestedCluster(client, tested_name, apply))
 

@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from wainwright.api.karpenter.auto_mode import AUTO_MODE_GROUP, AUTO_MODE_KIND, NodeClass
 from wainwright.api.kinds import CUSTOM_RESOURCES
 from wainwright.api.kubernetes.label_validation import CLUSTER_SCOPED_KINDS
 from wainwright.api.kubernetes.object_reader import KUBERNETES_KINDS
@@ -129,5 +130,18 @@ def served_resources() -> dict[type[WireStruct], ApiResource]:
     return {item.type: item for item in (*own, *core)}
 
 
+AUTO_MODE_CLASS: Final = ApiResource(
+    type=NodeClass,
+    api_version=f"{AUTO_MODE_GROUP}/v1",
+    kind=AUTO_MODE_KIND,
+    plural="nodeclasses",
+    is_namespaced=False,
+    is_custom=False,
+    has_status=True,
+    has_generation=True,
+)
+"""Served by EKS Auto Mode; snapshots list it, and no controller does."""
+
+
 def resource_of(kind: type[WireStruct]) -> ApiResource:
-    return served_resources()[kind]
+    return AUTO_MODE_CLASS if kind is NodeClass else served_resources()[kind]

@@ -11,6 +11,7 @@ from wainwright.kube.client import KubeClient
 from wainwright.kube.kubeconfig import load_address
 from wainwright.kube.snapshot import ClusterSnapshot, describe_missing, take_snapshot
 from wainwright.manifests.documents import NamedText
+from wainwright.messages.formatting import format_count
 
 
 def read_snapshot(kubeconfig: str, context: str) -> ClusterSnapshot:
@@ -26,8 +27,8 @@ def read_snapshot(kubeconfig: str, context: str) -> ClusterSnapshot:
         hint = "plan with NodePools of your own by naming a file beside --from-cluster"
         click.echo(f"note: {missing}; {hint}", err=True)
     if snapshot.unreadable:
-        count = f"{snapshot.unreadable:,} objects of the cluster"
-        click.echo(f"note: {count} could not be read and were left out", err=True)
+        count = format_count(snapshot.unreadable, "object")
+        click.echo(f"note: left out, as it cannot be read: {count} of the cluster", err=True)
     return snapshot
 
 

@@ -81,9 +81,10 @@ class KubeClient:
         url: str,
         *,
         watch_seconds: int | None = None,
+        page_size: int = PAGE_SIZE,
         limit: RequestLimit = DEFAULT_LIMIT,
     ) -> None:
-        self._connections, self._url = connections, url
+        self._connections, self._url, self._page_size = connections, url, page_size
         self._limiter = RequestLimiter(limit)
         self._watch_seconds, self._random = watch_seconds, Random()
 
@@ -94,18 +95,25 @@ class KubeClient:
         address: ApiServerAddress,
         *,
         watch_seconds: int | None = None,
+        page_size: int = PAGE_SIZE,
         limit: RequestLimit = DEFAULT_LIMIT,
     ) -> AsyncIterator[Self]:
         """A client until the block ends."""
         connections = Connections(address)
         try:
-            yield cls(connections, address.url, watch_seconds=watch_seconds, limit=limit)
+            yield cls(
+                connections,
+                address.url,
+                watch_seconds=watch_seconds,
+                page_size=page_size,
+                limit=limit,
+            )
         finally:
             await connections.close()
 
     async def list(self, kind: type[ObjectT], namespace: str = "") -> ObjectList[ObjectT]:
         try:
-            return await self._list(kind, namespace, PAGE_SIZE)
+            return await self._list(kind, namespace, self._page_size)
         except ResourceVersionGoneError:
             # The version of the first page was compacted away before the last was asked for.
             return await self._list(kind, namespace, 0)

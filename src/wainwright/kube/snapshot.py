@@ -11,6 +11,7 @@ import msgspec
 
 from wainwright.api.api_resources import ApiResource, resource_of
 from wainwright.api.catalog_documents import InstanceType, NodeOverlay
+from wainwright.api.karpenter.auto_mode import NodeClass
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
@@ -43,8 +44,8 @@ from wainwright.errors import ObjectNotFoundError, RequestForbiddenError
 Manifest = dict[str, Any]
 
 KARPENTER_KINDS: Final[tuple[type[WireStruct], ...]] = (NodePool, NodeClaim, EC2NodeClass)
-OPTIONAL_KINDS: Final[tuple[type[WireStruct], ...]] = (NodeOverlay, InstanceType)
-"""CRDs that a cluster with Karpenter need not have."""
+OPTIONAL_KINDS: Final[tuple[type[WireStruct], ...]] = (NodeOverlay, InstanceType, NodeClass)
+"""CRDs that a cluster with Karpenter need not have: ours, and that of EKS Auto Mode."""
 CORE_KINDS: Final[tuple[type[WireStruct], ...]] = (
     Node,
     Pod,

@@ -5,14 +5,15 @@ validate`; core kinds by the rules that scheduling depends on. A part is judged 
 or changed, not when another part is.
 """
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, Final
 
 import msgspec
 
 from wainwright.api.api_resources import ApiResource
-from wainwright.api.field_error import FieldError, format_field_path
+from wainwright.api.field_error import FieldError, FieldPath, format_field_path
 from wainwright.api.kubernetes.cluster import (
     Namespace,
     NamespaceStatus,
@@ -24,6 +25,7 @@ from wainwright.api.kubernetes.cluster import (
 )
 from wainwright.api.kubernetes.kind_validation import OBJECT_CHECKS, PART_CHECKS
 from wainwright.api.kubernetes.label_validation import validate_object_metadata
+from wainwright.api.kubernetes.operations import LeaseSpec
 from wainwright.api.kubernetes.workloads import Pod, PodSpec, PodStatus, Toleration
 from wainwright.api.validation.metadata_validation import validate_metadata
 from wainwright.api.validation.schema_validation import apply_defaults, validate_schema
@@ -45,6 +47,7 @@ SYSTEM_PRIORITIES: Final = {
 }
 """PriorityClasses that every cluster has."""
 ADMITTED_SPECS_LIMIT: Final = 10_000
+MICRO_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)$")
 
 
 def invalid_object(
@@ -147,9 +150,22 @@ def _defaulted_body(obj: WireStruct, schema: dict[str, Any]) -> dict[str, Any]:
 
 def validate_core_part(resource: ApiResource, name: str, part: str, value: Any) -> None:
     """A changed part of a core kind."""
-    check = PART_CHECKS.get((resource.kind, part))
+    of_lease = (resource.kind, part) == ("Lease", "spec")
+    check = validate_lease if of_lease else PART_CHECKS.get((resource.kind, part))
     if check is not None and (errors := _refused(check(value, (part,)))):
         raise invalid_object(resource, name, errors)
+
+
+def validate_lease(spec: LeaseSpec, path: FieldPath) -> Iterator[FieldError]:
+    """What a real server reads of a lease: a duration, and times to the microsecond."""
+    if spec.leaseDurationSeconds is not None and spec.leaseDurationSeconds <= 0:
+        message = "must be greater than 0"
+        yield FieldError(path=(*path, "leaseDurationSeconds"), message=message)
+    for name in ("acquireTime", "renewTime"):
+        time = getattr(spec, name)
+        if time is not None and not MICRO_TIME.match(time):
+            message = f'cannot parse "{time}" as "2006-01-02T15:04:05.000000Z07:00"'
+            yield FieldError(path=(*path, name), message=message)
 
 
 def validate_core_object(resource: ApiResource, obj: WireStruct) -> None:

@@ -73,6 +73,7 @@ SERVER_SET: Final = (
 )
 """Fields of the metadata in which a patch has no effect."""
 IMMUTABLE: Final = ("uid", "deletionTimestamp")
+NOT_SERVED: Final = "the server could not find the requested resource"
 MODIFIED_MESSAGE: Final = (
     "the object has been modified; please apply your changes to the latest version and try again"
 )
@@ -145,7 +146,7 @@ class InMemoryApiServer:
         await self._begin()
         store = self._store(kind)
         if not store.resource.has_status:
-            raise ObjectNotFoundError("the server could not find the requested resource")
+            raise ObjectNotFoundError(NOT_SERVED)
         # Of core kinds the subresource changes metadata as well; of a CRD's it does not.
         names = {"status"} if store.resource.is_custom else {"status", "metadata"}
         return self._patch(store, namespace, name, patch, names)
@@ -506,7 +507,10 @@ class InMemoryApiServer:
         return stored
 
     def _store(self, kind: type[ObjectT]) -> ObjectStore[ObjectT]:
-        return self._stores[kind]
+        try:
+            return self._stores[kind]
+        except KeyError:
+            raise ObjectNotFoundError(NOT_SERVED) from None
 
     def _time(self, seconds_ahead: int = 0) -> str:
         return format_timestamp(self._clock.now() + seconds_ahead)
