@@ -172,7 +172,7 @@ def _workload(random: Random, name: str) -> Manifest:
             {
                 "maxSkew": 1,
                 "topologyKey": "topology.kubernetes.io/zone",
-                "whenUnsatisfiable": "DoNotSchedule",
+                "whenUnsatisfiable": "ScheduleAnyway",  # see docs/fault-injection.md
                 "labelSelector": {"matchLabels": {"app": name}},
             }
         ]

@@ -24,7 +24,7 @@ CRASHES: Final = "runs-to-the-end"
 """A simulation that ends with an error."""
 
 
-LONGEST_RUN: Final = 60
+LONGEST_RUN: Final = 15
 """Seconds of CPU after which a run is taken to be going round in a circle."""
 
 

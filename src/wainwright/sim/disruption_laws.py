@@ -186,7 +186,7 @@ class DisruptionLaws:
         names = [
             name
             for name, marked in self._marked.items()
-            if marked.reason == reason and self._pools.get(name) == pool
+            if marked.reason == reason and self._pools.get(name) == pool and self._has_node(name)
         ]
         allowed = self._allowed(pool, reason)
         if allowed is not None and len(names) > allowed:
@@ -195,6 +195,12 @@ class DisruptionLaws:
                 f"NodePool {pool}: {', '.join(sorted(names))} are disrupted as {reason} at once, "
                 f"and its budgets allow {allowed}",
             )
+
+    def _has_node(self, name: str) -> bool:
+        """A claim whose Node is gone has been disrupted, and counts no longer."""
+        claim = self._world.api.peek(NodeClaim, name)
+        node = (claim.status or NodeClaimStatus()).nodeName if claim is not None else ""
+        return bool(node) and self._world.api.peek(Node, node) is not None
 
     def _allowed(self, pool: str, reason: str) -> int | None:
         """By what was true in the last minutes; None where no budget is in force."""
