@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 from tests.chaos.random_cases import ChaosCase
 
+from wainwright.emulator.faults import AnswerFault
 from wainwright.model.simulation import LawResult, SimulationResult
 from wainwright.sim.fault_injection import InjectedFault
 from wainwright.sim.observed_state import ObservedState
@@ -77,6 +78,7 @@ def run_case(case: ChaosCase, *, keep_timeline: bool = False) -> TrialResult:
         faults=case.faults,
     )
     streak.follow(simulation)
+    _answer_unusually(simulation, case)
     assert simulation.injector is not None
     try:
         with _bounded():
@@ -96,6 +98,17 @@ def run_case(case: ChaosCase, *, keep_timeline: bool = False) -> TrialResult:
     return TrialResult(
         broken=tuple(found), faults=tuple(simulation.injector.happened), result=result
     )
+
+
+def _answer_unusually(simulation: Simulation, case: ChaosCase) -> None:
+    if case.extra_instances:
+        rule = {
+            "operation": "CreateFleet",
+            "answer": AnswerFault.ONE_MORE,
+            "probability": case.extra_instances,
+            "end": simulation.world.start + case.faults.until,
+        }
+        simulation.world.account.change({"faults": [rule]})
 
 
 @contextmanager

@@ -11,6 +11,7 @@ FOUND = {
     "finalizer-lost": 0,
     "taint-left": 0,
     "budget-counted-late": 5,
+    "orphan-not-collected": 40,
     "eviction-without-uid": 26,
     "watch-not-listed-again": 1,
     "claim-released-early": 0,

@@ -4,7 +4,7 @@
 is a world in which it matters, at a moment when something fails: that is what the seeds are for.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -21,7 +21,6 @@ from wainwright.controllers.node.node_termination import NodeTermination, PodEvi
 from wainwright.controllers.nodeclaim import node_registration, nodeclaim_lifecycle
 from wainwright.controllers.nodeclaim.launch_log import NodeClaimLaunchLog
 from wainwright.controllers.nodeclaim.nodeclaim_deletion import NodeClaimDeletion
-from wainwright.controllers.provisioning.pod_nominations import PodNominations
 from wainwright.controllers.runtime import DONE, Key, Result
 from wainwright.core.disruption import budgets
 from wainwright.core.disruption.candidates import is_initialized
@@ -131,10 +130,6 @@ def _count_without_launches(self: ReservationAvailability, reservation_id: str) 
     return 0 if count is None else count.total
 
 
-def _nominate_nobody(self: PodNominations, claim: str, pods: Iterable[Pod]) -> None:
-    """Pods whose node is on its way are planned again as if there were none."""
-
-
 BUGS: Final[Mapping[str, PlantedBug]] = {
     "launch-not-recorded": PlantedBug(
         owner=NodeClaimLaunchLog, function="record", replacement=_record_in_memory
@@ -169,9 +164,6 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         owner=ReservationAvailability,
         function="available_count",
         replacement=_count_without_launches,
-    ),
-    "nomination-forgotten": PlantedBug(
-        owner=PodNominations, function="add", replacement=_nominate_nobody
     ),
     "command-not-cleaned-up": PlantedBug(
         owner=DisruptionQueue, function="clean_up", replacement=_clean_nothing
