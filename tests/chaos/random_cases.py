@@ -39,6 +39,8 @@ class ChaosCase(msgspec.Struct, frozen=True, kw_only=True):
     """Of the Scenario, without its events."""
     events: tuple[Manifest, ...]
     faults: FaultInjection
+    extra_instances: float = 0.0
+    """The share of CreateFleet calls that start one instance more than was requested."""
 
     def scenario(self) -> Scenario:
         return scenario(*self.manifests, events=list(self.events), **self.spec)
@@ -68,6 +70,7 @@ def random_case(seed: int) -> ChaosCase:
         spec=spec,
         events=tuple(sorted(changes, key=_moment)),
         faults=_faults(random, seed),
+        extra_instances=_extra_instances(seed, pools, spec),
     )
 
 
@@ -172,7 +175,7 @@ def _workload(random: Random, name: str) -> Manifest:
             {
                 "maxSkew": 1,
                 "topologyKey": "topology.kubernetes.io/zone",
-                "whenUnsatisfiable": "DoNotSchedule",
+                "whenUnsatisfiable": "ScheduleAnyway",  # see docs/fault-injection.md
                 "labelSelector": {"matchLabels": {"app": name}},
             }
         ]
@@ -295,6 +298,14 @@ def _reservation_change(random: Random, _: list[Manifest], __: list[Manifest]) -
 
 
 # Faults
+
+
+def _extra_instances(seed: int, pools: list[Manifest], spec: Manifest) -> float:
+    """Only in worlds without limits: what EC2 starts by itself exceeds them whatever we do."""
+    is_limited = any("limits" in each["spec"] for each in pools)
+    if is_limited or "clusterLimits" in spec["settings"]:
+        return 0.0
+    return Random(f"extra instances {seed}").choice((0.0, 0.0, 0.0, 0.2))
 
 
 def _faults(random: Random, seed: int) -> FaultInjection:

@@ -1,13 +1,32 @@
 """Bugs that can be planted: each replaces one function of the controllers by a wrong one.
 
-`make chaos-proof` plants them one by one, and each must be found.
+`make chaos-proof` plants them one by one, and `make chaos` must find each. What a bug needs besides
+is a world in which it matters, at a moment when something fails: that is what the seeds are for.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
+
+from wainwright.api.karpenter.nodeclaim import NodeClaim
+from wainwright.api.kubernetes.cluster import Node
+from wainwright.api.kubernetes.workloads import Pod
+from wainwright.aws.reservation_availability import ReservationAvailability
+from wainwright.controllers.cloud.cloud_upkeep import GarbageCollection
+from wainwright.controllers.cluster_cache import ClusterCache
+from wainwright.controllers.disruption.disruption_queue import CommandInFlight, DisruptionQueue
+from wainwright.controllers.node.node_termination import NodeTermination, PodEviction
+from wainwright.controllers.nodeclaim import node_registration, nodeclaim_lifecycle
+from wainwright.controllers.nodeclaim.launch_log import NodeClaimLaunchLog
+from wainwright.controllers.nodeclaim.nodeclaim_deletion import NodeClaimDeletion
+from wainwright.controllers.runtime import DONE, Key, Result
+from wainwright.core.disruption import budgets
+from wainwright.core.disruption.candidates import is_initialized
+from wainwright.errors import ResourceVersionGoneError
+from wainwright.model.node_claim import Instance, LaunchRecord
+from wainwright.translate.nodeclaims import LAUNCH_RECORD_ANNOTATION, format_launch_record
 
 
 class PlantedBug(msgspec.Struct, frozen=True, kw_only=True):
@@ -15,11 +34,142 @@ class PlantedBug(msgspec.Struct, frozen=True, kw_only=True):
     """The class or module."""
     function: str
     replacement: Callable[..., Any]
-    says: str
-    """What is wrong then."""
 
 
-BUGS: Final[dict[str, PlantedBug]] = {}
+# Wrong functions
+
+
+async def _record_in_memory(
+    self: NodeClaimLaunchLog,
+    claim: str,
+    launch_record: LaunchRecord,
+    *,
+    replaces: LaunchRecord | None,  # noqa: ARG001
+) -> None:
+    """The launch is not recorded before it is requested: only this process knows of it."""
+    (found,) = self._by_uid.get(claim)
+    written = {
+        **(found.metadata.annotations or {}),
+        LAUNCH_RECORD_ANNOTATION: format_launch_record(launch_record),
+    }
+    metadata = msgspec.structs.replace(found.metadata, annotations=written)
+    changed = msgspec.structs.replace(found, metadata=metadata)
+    self._cache._stores[NodeClaim].objects["", found.metadata.name] = changed
+
+
+async def _delete_in_place_of_eviction(self: PodEviction, pod: Pod) -> None:
+    """Nobody asks the PodDisruptionBudget."""
+    await self._cache.delete(pod)
+
+
+def _without_finalizer(claim: NodeClaim, node: Node, *, is_complete: bool) -> Any:
+    """A node whose finalizer is lost is gone as soon as it is deleted, with its pods."""
+    patch = _registration_patch(claim, node, is_complete=is_complete)
+    if patch is not None:
+        patch.get("metadata", {}).pop("finalizers", None)
+    return patch
+
+
+_registration_patch = node_registration.registration_patch
+
+
+async def _keep_taint(self: DisruptionQueue, node: Node) -> None:
+    """A command that is given up leaves its taint behind."""
+
+
+def _count_late(node: Any) -> bool:
+    """Nodes count against budgets only when they are not ready: too late."""
+    return bool(node.managed and is_initialized(node) and not node.deleting)
+
+
+async def _collect_nothing(self: GarbageCollection, instance: Instance) -> None:
+    """An instance that no claim has stays."""
+
+
+async def _evict_any(self: ClusterCache, name: str, namespace: str, *, uid: str) -> None:  # noqa: ARG001
+    """Without the uid: a new pod of the same name is evicted in its place."""
+    await self._cluster.evict(name, namespace)
+
+
+async def _follow_without_list(self: ClusterCache, kind: type[Any]) -> None:
+    """After 410 the watch goes on from now: what happened in between is never listed."""
+    store = self._store(kind)
+    while True:
+        try:
+            if not store.version:
+                await self._list(kind)
+            await self._watch(kind)
+        except ResourceVersionGoneError:
+            store.version = (await self._cluster.list(kind)).resource_version
+        except Exception:  # noqa: BLE001
+            await self._clock.sleep(1.0)
+
+
+async def _release_at_once(self: NodeClaimDeletion, claim: NodeClaim) -> Result:
+    """The claim goes while its launch may still be under way."""
+    return await self._release(claim)
+
+
+async def _do_not_wait(self: DisruptionQueue, key: Key) -> Result:
+    """The candidates go although their replacements are not up."""
+    flight: CommandInFlight | None = self._commands.get(key)
+    return DONE if flight is None else await self._delete_candidates(key, flight)
+
+
+async def _do_not_drain(self: NodeTermination, node: Node, claim: NodeClaim | None) -> None:
+    """The instance ends with its pods on it."""
+
+
+async def _clean_nothing(self: DisruptionQueue) -> None:
+    """What a process that was killed has begun stays as it is."""
+
+
+def _count_without_launches(self: ReservationAvailability, reservation_id: str) -> int:
+    """As many as the reservation has, whatever is used of it: a count that is never renewed."""
+    count = self._counts.get(reservation_id)
+    return 0 if count is None else count.total
+
+
+BUGS: Final[Mapping[str, PlantedBug]] = {
+    "launch-not-recorded": PlantedBug(
+        owner=NodeClaimLaunchLog, function="record", replacement=_record_in_memory
+    ),
+    "eviction-ignores-budget": PlantedBug(
+        owner=PodEviction, function="_evict", replacement=_delete_in_place_of_eviction
+    ),
+    "finalizer-lost": PlantedBug(
+        owner=nodeclaim_lifecycle, function="registration_patch", replacement=_without_finalizer
+    ),
+    "taint-left": PlantedBug(owner=DisruptionQueue, function="_untaint", replacement=_keep_taint),
+    "budget-counted-late": PlantedBug(owner=budgets, function="_counts", replacement=_count_late),
+    "orphan-not-collected": PlantedBug(
+        owner=GarbageCollection, function="_terminate", replacement=_collect_nothing
+    ),
+    "eviction-without-uid": PlantedBug(
+        owner=ClusterCache, function="evict", replacement=_evict_any
+    ),
+    "watch-not-listed-again": PlantedBug(
+        owner=ClusterCache, function="_follow", replacement=_follow_without_list
+    ),
+    "claim-released-early": PlantedBug(
+        owner=NodeClaimDeletion, function="_end_instance", replacement=_release_at_once
+    ),
+    "replacement-not-awaited": PlantedBug(
+        owner=DisruptionQueue, function="reconcile", replacement=_do_not_wait
+    ),
+    "node-not-drained": PlantedBug(
+        owner=NodeTermination, function="_drain", replacement=_do_not_drain
+    ),
+    "reservation-count-stale": PlantedBug(
+        owner=ReservationAvailability,
+        function="available_count",
+        replacement=_count_without_launches,
+    ),
+    "command-not-cleaned-up": PlantedBug(
+        owner=DisruptionQueue, function="clean_up", replacement=_clean_nothing
+    ),
+}
+"""By what is wrong."""
 
 
 @contextmanager

@@ -68,6 +68,10 @@ class Poll(msgspec.Struct, frozen=True):
 
 Result: TypeAlias = Done | Again | Poll
 DONE: Final = Done()
+AFTER_CONFLICT: Final = Again(1.0)
+"""A write that others came before is repeated when the watch shows theirs, or a second later: at
+once would be again and again, for as long as the watch is late.
+"""
 
 
 class ChangeFeed(Protocol):

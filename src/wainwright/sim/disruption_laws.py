@@ -6,7 +6,7 @@ counts as well.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from math import ceil
 from typing import Any, Final
@@ -23,6 +23,7 @@ from wainwright.emulator.ec2.instance.lifecycle import USER_INITIATED_SHUTDOWN, 
 from wainwright.model.disruption import DisruptionBudget
 from wainwright.model.labels import NODEPOOL
 from wainwright.model.taints import DISRUPTED_TAINT
+from wainwright.sim.billed_instances import BilledInstance
 from wainwright.sim.pod_counts import is_daemon
 from wainwright.sim.recorder import Recorder
 from wainwright.sim.world import World
@@ -47,7 +48,6 @@ DISRUPTION_LAWS: Final = (
 DISRUPTION_REASON: Final = "DisruptionReason"
 UNDERUTILIZED: Final = "Underutilized"
 INITIALIZED: Final = "Initialized"
-REPLACES: Final = "wainwright.dev/replaces"
 LAG: Final = 180.0
 """Seconds for which a controller may not know of a change: its watch is late, or was lost."""
 SAME_PRICE: Final = 1e-9
@@ -76,8 +76,6 @@ class DisruptionLaws:
         self._marked: dict[str, _MarkedClaim] = {}
         self._newly_marked: set[tuple[str, str]] = set()
         """NodePools and reasons of commands that began at this moment."""
-        self._going: set[str] = set()
-        """Claims that are being deleted."""
         self._pools: dict[str, str] = {}
         """The NodePool of every initialised claim."""
         self._sizes: dict[str, deque[tuple[float, int]]] = defaultdict(deque)
@@ -90,6 +88,7 @@ class DisruptionLaws:
         self._handlers: dict[type, Callable[[EventType, Any], None]] = {
             NodeClaim: self._on_claim,
             NodePool: self._on_pool,
+            Node: self._on_node,
         }
         for kind, handler in self._handlers.items():
             existing: Iterator[Any] = world.api.peek_all(kind)
@@ -97,6 +96,7 @@ class DisruptionLaws:
                 handler(EventType.ADDED, obj)
         self._newly_marked.clear()
         world.api.subscribe(self._on_change)
+        recorder.command_listeners.append(self._on_command)
         world.account.services.instances.add_listener(self._on_instance)
 
     def _on_change(self, change: WatchEvent[Any]) -> None:
@@ -111,15 +111,10 @@ class DisruptionLaws:
         if event is EventType.DELETED:
             self._set_member(name, "")
             self._marked.pop(name, None)
-            self._going.discard(name)
             return
         pool = (claim.metadata.labels or {}).get(NODEPOOL, "")
-        conditions = _conditions(claim)
-        self._set_member(name, pool if conditions.get(INITIALIZED) == "True" else "")
+        self._set_member(name, pool if _is_initialized(claim) else "")
         self._note_mark(claim, pool)
-        if claim.metadata.deletionTimestamp is not None and name not in self._going:
-            self._going.add(name)
-            self._judge_command(claim)
 
     def _note_mark(self, claim: NodeClaim, pool: str) -> None:
         name, reason = claim.metadata.name, _disruption_reason(claim)
@@ -135,43 +130,36 @@ class DisruptionLaws:
         billed = self._recorder.instances.get(_instance_id(claim))
         return None if billed is None else billed.price
 
-    def _judge_command(self, claim: NodeClaim) -> None:
-        """A candidate begins to go."""
-        marked = self._marked.get(claim.metadata.name)
-        stated = self._recorder.endings.reason_of(claim.metadata.name)
-        if marked is None or stated not in ("", "deleted", marked.reason):
-            return  # it goes for another reason, which waits for nobody
-        replacements = [*self._replacements_of(claim.metadata.name)]
-        for each in replacements:
-            if _conditions(each).get(INITIALIZED) != "True":
+    def _on_command(
+        self, reason: str, candidates: Sequence[str], replacements: Sequence[str]
+    ) -> None:
+        """The candidates are about to be deleted."""
+        known = [self._world.api.peek(NodeClaim, name) for name in replacements]
+        for claim in known:
+            is_there = claim is not None and claim.metadata.deletionTimestamp is None
+            if claim is not None and is_there and not _is_initialized(claim):
                 self._break(
                     REPLACEMENTS_COME_FIRST,
-                    f"NodeClaim {claim.metadata.name} is deleted, and its replacement "
-                    f"{each.metadata.name} is not initialized",
+                    f"{', '.join(candidates)} is deleted, and its replacement "
+                    f"{claim.metadata.name} is not initialized",
                 )
-        if replacements and marked.reason == UNDERUTILIZED and self._are_prices_known:
-            self._judge_saving(replacements)
+        if replacements and reason == UNDERUTILIZED and self._are_prices_known:
+            self._judge_saving(candidates, known)
 
-    def _replacements_of(self, name: str) -> Iterator[NodeClaim]:
-        for claim in self._world.api.peek_all(NodeClaim):
-            is_meant = name in (claim.metadata.annotations or {}).get(REPLACES, "").split(",")
-            if is_meant and claim.metadata.deletionTimestamp is None:
-                yield claim
-
-    def _judge_saving(self, replacements: list[NodeClaim]) -> None:
-        annotations = replacements[0].metadata.annotations or {}
-        candidates = [self._marked.get(name) for name in annotations[REPLACES].split(",")]
-        before = [None if each is None else each.price for each in candidates]
-        after = [self._launch_prices.get(_instance_id(each)) for each in replacements]
-        known = [each for each in (*before, *after) if each is not None]
-        if len(known) < len(before) + len(after):
-            return  # one of them has no price, or went for another reason
-        cost, saving = sum(known[len(before) :]), sum(known[: len(before)])
-        if cost > saving + SAME_PRICE:
-            names = ", ".join(each.metadata.name for each in replacements)
+    def _judge_saving(
+        self, candidates: Sequence[str], replacements: Sequence[NodeClaim | None]
+    ) -> None:
+        marked = [self._marked.get(name) for name in candidates]
+        before = [each.price for each in marked if each is not None and each.price is not None]
+        ids = [_instance_id(each) for each in replacements if each is not None]
+        after = [price for each in ids if (price := self._launch_prices.get(each)) is not None]
+        if len(before) < len(candidates) or len(after) < len(replacements):
+            return  # one of them has no price, or is gone for another reason
+        if sum(after) > sum(before) + SAME_PRICE:
             self._break(
                 CONSOLIDATION_SAVES,
-                f"{names} costs {cost:.6g} an hour and replaces what cost {saving:.6g}",
+                f"{', '.join(candidates)} cost {sum(before):.6g} an hour, and what replaces them "
+                f"costs {sum(after):.6g}",
             )
 
     # Budgets of NodePools
@@ -186,7 +174,7 @@ class DisruptionLaws:
         names = [
             name
             for name, marked in self._marked.items()
-            if marked.reason == reason and self._pools.get(name) == pool
+            if marked.reason == reason and self._pools.get(name) == pool and self._has_node(name)
         ]
         allowed = self._allowed(pool, reason)
         if allowed is not None and len(names) > allowed:
@@ -195,6 +183,12 @@ class DisruptionLaws:
                 f"NodePool {pool}: {', '.join(sorted(names))} are disrupted as {reason} at once, "
                 f"and its budgets allow {allowed}",
             )
+
+    def _has_node(self, name: str) -> bool:
+        """A claim whose Node is gone has been disrupted, and counts no longer."""
+        claim = self._world.api.peek(NodeClaim, name)
+        node = (claim.status or NodeClaimStatus()).nodeName if claim is not None else ""
+        return bool(node) and self._world.api.peek(Node, node) is not None
 
     def _allowed(self, pool: str, reason: str) -> int | None:
         """By what was true in the last minutes; None where no budget is in force."""
@@ -250,31 +244,44 @@ class DisruptionLaws:
                 f"{pod.spec.nodeName} stays",
             )
 
+    def _on_node(self, event: EventType, node: Node) -> None:
+        """The pods of a Node that is deleted go with it, whoever needs them."""
+        billed = self._recorder.instances.get(node.spec.providerID.rpartition("/")[2])
+        claim = None if billed is None else self._world.api.peek(NodeClaim, billed.claim)
+        is_ended_by_us = claim is not None and claim.metadata.deletionTimestamp is not None
+        if event is EventType.DELETED and billed is not None and is_ended_by_us:
+            self._judge_drain(billed, node, f"Node {node.metadata.name} was deleted")
+
     def _on_instance(self, instance: Instance, previous: str) -> None:
         if not previous:
             billed = self._recorder.instances.get(instance.id)
             self._launch_prices[instance.id] = None if billed is None else billed.price
         elif not instance.alive and instance.reason == USER_INITIATED_SHUTDOWN:
-            self._judge_drain(instance)
+            self._judge_termination(instance)
         if not instance.alive:
             self._launch_prices.pop(instance.id, None)
 
-    def _judge_drain(self, instance: Instance) -> None:
-        """We terminate the instance: the pods that it ran must have left."""
+    def _judge_termination(self, instance: Instance) -> None:
         billed = self._recorder.instances.get(instance.id)
-        if billed is None or billed.was_noticed or billed.was_killed or not billed.is_answering:
-            return
+        node = self._world.api.peek(Node, billed.node) if billed is not None else None
+        if billed is not None and node is not None:
+            self._judge_drain(billed, node, f"{instance.id} of {billed.node} was terminated")
+
+    def _judge_drain(self, billed: BilledInstance, node: Node, what: str) -> None:
+        """We end the node: the pods that it ran must have left."""
         claim = self._world.api.peek(NodeClaim, billed.claim) if billed.claim else None
-        if claim is None or claim.spec.terminationGracePeriod or not billed.node:
+        if billed.was_noticed or billed.was_killed or claim is None or not _is_ready(node):
             return
-        for key in self._recorder.pods.names_on(billed.node):
+        if claim.spec.terminationGracePeriod or self._was_unhealthy(claim):
+            return
+        for key in self._recorder.pods.names_on(node.metadata.name):
             namespace, _, name = key.partition("/")
             pod = self._world.api.peek(Pod, name, namespace)
             if pod is not None and self._is_staying(pod):
-                self._break(
-                    NODES_ARE_DRAINED,
-                    f"{instance.id} of {billed.node} was terminated, and {key} ran on it",
-                )
+                self._break(NODES_ARE_DRAINED, f"{what}, and {key} ran on it")
+
+    def _was_unhealthy(self, claim: NodeClaim) -> bool:
+        return self._recorder.endings.reason_of(claim.metadata.name) == "unhealthy"
 
     def _is_staying(self, pod: Pod) -> bool:
         """Whether a drain would have waited for it, and had the time to learn of it."""
@@ -310,8 +317,14 @@ class DisruptionLaws:
             self._break(NODE_HAS_CLAIM, f"no NodeClaim has the Node {name}")
 
 
-def _conditions(claim: NodeClaim) -> dict[str, str]:
-    return {each.type: each.status for each in (claim.status or NodeClaimStatus()).conditions or ()}
+def _is_initialized(claim: NodeClaim) -> bool:
+    conditions = (claim.status or NodeClaimStatus()).conditions or ()
+    return any(each.type == INITIALIZED and each.status == "True" for each in conditions)
+
+
+def _is_ready(node: Node) -> bool:
+    conditions = node.status.conditions or ()
+    return any(each.type == "Ready" and each.status == "True" for each in conditions)
 
 
 def _disruption_reason(claim: NodeClaim) -> str:

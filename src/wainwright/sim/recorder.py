@@ -73,6 +73,8 @@ class Recorder:
         self._series = SeriesRecorder(keep_all=keep_all_points)
         self.timeline = TimelineWriter(world, calls, keep=keep_timeline)
         self._observers: list[StateObserver] = []
+        self.command_listeners: list[Callable[[str, Sequence[str], Sequence[str]], None]] = []
+        """Called with reason, candidates and replacements before the candidates are deleted."""
         self._new_events: list[EventEntry] = []
         self._is_changed = True
         self._are_prices_stale = False
@@ -194,6 +196,8 @@ class Recorder:
         self._disrupted_nodes |= {
             each.status.nodeName for each in claims if each is not None and each.status is not None
         }
+        for listener in self.command_listeners:
+            listener(reason, candidates, replacements)
         self.timeline.disrupt(
             self._moment(), reason, method, candidates, replacements, savings_per_hour
         )

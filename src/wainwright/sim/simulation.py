@@ -12,6 +12,7 @@ import msgspec
 from wainwright.api.api_resources import served_resources
 from wainwright.api.catalog_documents import Cloud, CloudReservation, InstanceType, NodeOverlay
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
+from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.operations import Event, Lease
 from wainwright.api.wire import ObjectMeta, WireStruct, to_manifest
@@ -66,6 +67,7 @@ DUE_EVENTS: Final = (RUNNING_EVENT, TERMINATED_EVENT, TERMINATION_EVENT, BEGIN_E
 LEFT_OUT: Final = (Event, Lease)
 """Kinds that no offline command reads."""
 DISAGREEMENT: Final = "SchedulingDisagreement"
+EXPIRED: Final = "expired"
 PAUSE_ANNOTATION: Final = "wainwright.dev/pause"
 
 
@@ -361,9 +363,15 @@ class Simulation:
             self._laws.judge_stillness(self._quiet_changes)
 
     def _note_change(self, change: Any) -> None:
+        if self._is_expired(change.object):
+            self._is_disturbed = True  # its time has come, and nobody waits for that
         # A class is resolved every half an hour, and shows subnets by their free addresses.
         if not self._is_disturbed and not isinstance(change.object, (*LEFT_OUT, EC2NodeClass)):
             self._quiet_changes.append(object_name(change.object))
+
+    def _is_expired(self, obj: WireStruct | None) -> bool:
+        endings = self.recorder.endings
+        return isinstance(obj, NodeClaim) and endings.reason_of(obj.metadata.name) == EXPIRED
 
     def _note_reservation(self, *_: object) -> None:
         """A reservation ends when its time has come: what follows is no change by itself."""

@@ -283,6 +283,15 @@ def test_a_world_that_moves_again_by_itself() -> None:
     assert "Pod/default/a changed after nothing had for ten minutes" in found.message
 
 
+def test_a_node_that_expires_disturbs_a_quiet_world() -> None:
+    async def script(controller: ScriptedController) -> None:
+        await controller.wait_until(1000)
+        controller.process.reports.claim_disrupted("n1", "expired")
+        await controller.cluster.patch(NodeClaim, "n1", {"metadata": {"labels": {"b": "c"}}})
+
+    assert broken(play(scenario(managed_node("n1"), until="quiet"), script)) == []
+
+
 def test_the_end_of_a_reservation_disturbs_a_quiet_world() -> None:
     async def script(controller: ScriptedController) -> None:
         await controller.wait_until(1001)

@@ -14,7 +14,7 @@ from wainwright.controllers.cluster_cache import Change
 from wainwright.controllers.conditions import ConditionSet
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.live_state import is_ours
-from wainwright.controllers.runtime import DONE, Again, Key, Result, WorkQueue
+from wainwright.controllers.runtime import AFTER_CONFLICT, DONE, Again, Key, Result, WorkQueue
 from wainwright.errors import ConflictError
 from wainwright.translate.disruption import parse_duration
 from wainwright.translate.node_claim_pairing import pool_of_claim
@@ -113,7 +113,7 @@ class DisruptionConditions:
             if patch is not None:
                 await self._cache.patch_status(claim, patch)
         except ConflictError:
-            return Again(0.0)
+            return AFTER_CONFLICT
         return DONE if left is None else Again(left)
 
     def _set_consolidatable(

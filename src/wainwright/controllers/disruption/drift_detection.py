@@ -21,7 +21,7 @@ from wainwright.controllers.conditions import ConditionSet
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.live_state import is_ours
 from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
-from wainwright.controllers.runtime import DONE, Again, Key, Poll, Result, WorkQueue
+from wainwright.controllers.runtime import AFTER_CONFLICT, DONE, Key, Poll, Result, WorkQueue
 from wainwright.core.disruption.drift import DRIFTED_CONDITION, MIN_AGE_OF_MISSING_TYPE, find_drift
 from wainwright.errors import CloudProviderError, ConflictError, InstanceNotFoundError
 from wainwright.messages.disruption import describe_requirement_drift
@@ -91,7 +91,7 @@ class DriftDetection:
             if patch is not None:
                 await self._cache.patch_status(claim, patch)
         except ConflictError:
-            return Again(0.0)
+            return AFTER_CONFLICT
         return Poll(PERIOD, self._ripe_at(claim), memory=PERIOD)
 
     async def _find(self, claim: NodeClaim) -> tuple[str, str] | None:

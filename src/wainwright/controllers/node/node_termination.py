@@ -23,7 +23,16 @@ from wainwright.controllers.node.drain import (
 )
 from wainwright.controllers.nodeclaim.claim_deletion import drain_deadline
 from wainwright.controllers.nodeclaim.node_registration import TERMINATION_FINALIZER, is_ready
-from wainwright.controllers.runtime import DONE, Again, Backoff, Key, Poll, Result, WorkQueue
+from wainwright.controllers.runtime import (
+    AFTER_CONFLICT,
+    DONE,
+    Again,
+    Backoff,
+    Key,
+    Poll,
+    Result,
+    WorkQueue,
+)
 from wainwright.errors import (
     CloudProviderError,
     ConflictError,
@@ -48,8 +57,6 @@ from wainwright.translate.pods import is_terminal
 MIN_DRAIN_SECONDS: Final = 5.0
 """From the first look at the pods, so that load balancers learn of the taint."""
 INSTANCE_POLL: Final = 5.0
-CONFLICT_RETRY: Final = 1.0
-"""Seconds until a write that others came before is repeated, if the watch does not show theirs."""
 FIRST_EVICTION_RETRY: Final = 0.1
 MAX_EVICTION_RETRY: Final = 10.0
 FORCEFUL: Final = "Forceful Termination"
@@ -196,7 +203,7 @@ class NodeTermination:
         try:
             return await self._terminate(node, claims)
         except ConflictError:
-            return Again(CONFLICT_RETRY)
+            return AFTER_CONFLICT
 
     async def _terminate(self, node: Node, claims: list[NodeClaim]) -> Result:
         for claim in claims:

@@ -10,7 +10,7 @@ from wainwright.controllers.cluster_cache import Change
 from wainwright.controllers.conditions import ConditionSet, is_initialized
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.live_state import is_ours
-from wainwright.controllers.runtime import DONE, Again, Key, Result, WorkQueue
+from wainwright.controllers.runtime import AFTER_CONFLICT, DONE, Again, Key, Result, WorkQueue
 from wainwright.errors import ConflictError
 from wainwright.model.resources import format_quantity
 from wainwright.translate.resources import translate_capacity, translate_requests
@@ -64,7 +64,7 @@ class Consistency:
             return await self._check(claim, nodes[0])
         except ConflictError:
             del self._looked[key]
-            return Again(0.0)
+            return AFTER_CONFLICT
 
     async def _check(self, claim: NodeClaim, node: Node) -> Result:
         problems = "; ".join(_shortfalls(claim, node))

@@ -35,7 +35,15 @@ from wainwright.controllers.nodeclaim.node_registration import (
 )
 from wainwright.controllers.nodeclaim.nodeclaim_deletion import NodeClaimDeletion
 from wainwright.controllers.nodeclaim.nodeclaim_launch import LaunchAttempt, NodeClaimLaunch
-from wainwright.controllers.runtime import DONE, Again, Backoff, Key, Result, WorkQueue
+from wainwright.controllers.runtime import (
+    AFTER_CONFLICT,
+    DONE,
+    Again,
+    Backoff,
+    Key,
+    Result,
+    WorkQueue,
+)
 from wainwright.errors import CloudProviderError, ConflictError, InstanceNotFoundError
 from wainwright.metrics import NODES_CREATED
 from wainwright.model.labels import INITIALIZED, NODEPOOL, node_class_labels
@@ -43,9 +51,6 @@ from wainwright.model.node_claim import Instance
 from wainwright.translate.object_metadata import parse_timestamp
 
 LOG: Final = logging.getLogger(__name__)
-
-CONFLICT_RETRY: Final = 1.0
-"""Seconds until a write that others came before is repeated, if the watch does not show theirs."""
 
 
 class NodeClaimLifecycle:
@@ -83,7 +88,7 @@ class NodeClaimLifecycle:
         try:
             return await self._step(claim)
         except ConflictError:
-            return Again(CONFLICT_RETRY)
+            return AFTER_CONFLICT
 
     async def _step(self, claim: NodeClaim) -> Result:
         if claim.metadata.deletionTimestamp:

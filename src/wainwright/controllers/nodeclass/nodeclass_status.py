@@ -14,7 +14,7 @@ from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.live_state import is_ours
 from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
 from wainwright.controllers.nodepool.nodepool_hash import take_over_claims
-from wainwright.controllers.runtime import DONE, Again, Key, Poll, Result, WorkQueue
+from wainwright.controllers.runtime import AFTER_CONFLICT, DONE, Again, Key, Poll, Result, WorkQueue
 from wainwright.errors import ConflictError
 
 MAX_MEMORY: Final = 24 * 3600.0
@@ -60,7 +60,7 @@ class NodeClassStatus:
                 return await self._finalize(node_class)
             return await self._resolve(node_class)
         except ConflictError:
-            return Again(0.0)
+            return AFTER_CONFLICT
 
     async def _resolve(self, node_class: EC2NodeClass) -> Result:
         if NODE_CLASS_FINALIZER not in (node_class.metadata.finalizers or ()):

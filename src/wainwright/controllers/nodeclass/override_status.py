@@ -18,7 +18,15 @@ from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.events import truncate
 from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
 from wainwright.controllers.nodepool.runtime_validation import validation_problems
-from wainwright.controllers.runtime import DONE, WHOLE_CLUSTER, Again, Key, Poll, Result, WorkQueue
+from wainwright.controllers.runtime import (
+    AFTER_CONFLICT,
+    DONE,
+    WHOLE_CLUSTER,
+    Key,
+    Poll,
+    Result,
+    WorkQueue,
+)
 from wainwright.errors import ConflictError
 
 PERIOD: Final = 6 * 3600.0  # seconds
@@ -57,7 +65,7 @@ class OverrideStatus:
             for each in overrides:
                 await self._write(each, remarks[each.kind, each.metadata.name])
         except ConflictError:
-            return Again(0.0)
+            return AFTER_CONFLICT
         return Poll(PERIOD)
 
     async def _remarks(self) -> Remarks:

@@ -19,7 +19,7 @@ from wainwright.controllers.nodepool.registration_health import (
     pool_conditions,
 )
 from wainwright.controllers.nodepool.runtime_validation import validation_problems
-from wainwright.controllers.runtime import DONE, Again, Key, Result, WorkQueue
+from wainwright.controllers.runtime import AFTER_CONFLICT, DONE, Key, Result, WorkQueue
 from wainwright.errors import ConflictError
 from wainwright.model.labels import CAPACITY_TYPE
 from wainwright.translate.pools import MAX_LABEL_VALUE
@@ -65,7 +65,7 @@ class NodePoolConditions:
             try:
                 await self._cache.patch_status(pool, patch)
             except ConflictError:
-                return Again(0.0)
+                return AFTER_CONFLICT
         return DONE
 
     def _status_of(self, pool: NodePool) -> dict[str, Any]:

@@ -41,6 +41,7 @@ from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTra
 from wainwright.controllers.provisioning.launch_backoff import LaunchBackoff
 from wainwright.controllers.provisioning.provisioner import PlanInput
 from wainwright.controllers.runtime import (
+    AFTER_CONFLICT,
     DONE,
     WHOLE_CLUSTER,
     Again,
@@ -206,7 +207,7 @@ class CapacityBuffers:
         try:
             await self._write(buffer, self._update(key, buffer))
         except ConflictError:
-            return Again(0.0)
+            return AFTER_CONFLICT
         except ObjectNotFoundError:
             pass
         return DONE

@@ -1,0 +1,177 @@
+"""Each law about disruption is broken once, and holds where nothing breaks it."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from tests.support.scripted_simulation import (
+    POOL,
+    FinishedSimulation,
+    ScriptedController,
+    managed_node,
+    play,
+    pod,
+    scenario,
+)
+
+from wainwright.api.karpenter.nodeclaim import NodeClaim
+from wainwright.api.kubernetes.cluster import Node
+from wainwright.sim.disruption_laws import (
+    CONSOLIDATION_SAVES,
+    EVICTIONS_END_NODES,
+    NO_TAINT_LEFT,
+    NODE_HAS_CLAIM,
+    NODEPOOL_BUDGETS_RESPECTED,
+    NODES_ARE_DRAINED,
+    REPLACEMENTS_COME_FIRST,
+)
+
+INITIALIZED = {
+    "type": "Initialized",
+    "status": "True",
+    "reason": "Initialized",
+    "lastTransitionTime": "2026-01-01T00:00:00Z",
+}
+
+
+def broken(finished: FinishedSimulation) -> dict[str, str]:
+    return {each.law: each.message for each in finished.result.laws if not each.held}
+
+
+async def set_conditions(controller: ScriptedController, name: str, *conditions: Any) -> None:
+    status = {"status": {"conditions": list(conditions)}}
+    await controller.cluster.patch_status(NodeClaim, name, status)
+
+
+def disrupted(reason: str) -> dict[str, str]:
+    return {**INITIALIZED, "type": "DisruptionReason", "reason": reason}
+
+
+def carry_out(controller: ScriptedController, reason: str, *replacements: str) -> None:
+    controller.process.reports.command_carried_out(
+        reason=reason,
+        method="single-node",
+        candidates=["n1"],
+        replacements=replacements,
+        savings_per_hour=0.1,
+    )
+
+
+async def evict(controller: ScriptedController) -> None:
+    await controller.wait_until(600)
+    await controller.cluster.evict("a", "default")
+
+
+def test_a_pod_is_evicted_and_its_node_stays() -> None:
+    finished = play(scenario(managed_node("n1"), pod("a", nodeName="n1")), evict)
+
+    assert broken(finished) == {EVICTIONS_END_NODES: "default/a was evicted, and its node n1 stays"}
+
+
+def test_a_pod_is_evicted_from_a_node_that_goes() -> None:
+    node = managed_node("n1")
+    leaving = {
+        "deletionTimestamp": "2026-01-01T00:00:00Z",
+        "finalizers": ["karpenter.sh/termination"],
+    }
+    going = {**node, "metadata": {**node["metadata"], **leaving}}
+
+    assert broken(play(scenario(going, pod("a", nodeName="n1")), evict)) == {}
+
+
+@pytest.mark.parametrize("is_initialized", [False, True])
+def test_a_command_is_carried_out_before_its_replacement_is_up(is_initialized: bool) -> None:
+    async def script(controller: ScriptedController) -> None:
+        await controller.launch("default-b")
+        if is_initialized:
+            await set_conditions(controller, "default-b", INITIALIZED)
+        carry_out(controller, "Drifted", "default-b")
+
+    found = broken(play(scenario(managed_node("n1")), script))
+
+    message = "n1 is deleted, and its replacement default-b is not initialized"
+    assert found == ({} if is_initialized else {REPLACEMENTS_COME_FIRST: message})
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "is_broken"), [("m5.xlarge", True), ("m5.large", False), ("c5.large", False)]
+)
+def test_a_consolidation_costs_more_than_what_it_replaces(
+    instance_type: str, is_broken: bool
+) -> None:
+    async def script(controller: ScriptedController) -> None:
+        await set_conditions(controller, "n1", INITIALIZED, disrupted("Underutilized"))
+        await controller.launch("default-b", instance_type=instance_type)
+        await set_conditions(controller, "default-b", INITIALIZED)
+        carry_out(controller, "Underutilized", "default-b")
+        await set_conditions(controller, "n1", INITIALIZED)
+
+    found = broken(play(scenario(managed_node("n1")), script))
+
+    message = "n1 cost 0.096 an hour, and what replaces them costs 0.192"
+    assert found == ({CONSOLIDATION_SAVES: message} if is_broken else {})
+
+
+@pytest.mark.parametrize(("nodes", "is_broken"), [("1", True), ("60%", False), ("0", True)])
+def test_more_nodes_are_disrupted_than_budgets_allow(nodes: str, is_broken: bool) -> None:
+    async def script(controller: ScriptedController) -> None:
+        for name in ("n1", "n2"):
+            status = {"status": {"nodeName": name}}
+            await controller.cluster.patch_status(NodeClaim, name, status)
+            await set_conditions(controller, name, INITIALIZED, disrupted("Drifted"))
+        await controller.wait_until(60)
+        for name in ("n1", "n2"):
+            await set_conditions(controller, name, INITIALIZED)
+
+    pool = {**POOL, "spec": {**POOL["spec"], "disruption": {"budgets": [{"nodes": nodes}]}}}
+    found = broken(play(scenario(pool, managed_node("n1"), managed_node("n2")), script))
+
+    assert (NODEPOOL_BUDGETS_RESPECTED in found) is is_broken
+    assert found.keys() <= {NODEPOOL_BUDGETS_RESPECTED}
+
+
+async def terminate(controller: ScriptedController) -> None:
+    (instance,) = controller.world.account.services.instances.list_alive()
+    await controller.terminate(instance.id)
+
+
+@pytest.mark.parametrize(("at", "is_broken"), [(600.0, True), (60.0, False)])
+def test_an_instance_ends_with_a_pod_that_it_has_run_for_long(at: float, is_broken: bool) -> None:
+    async def script(controller: ScriptedController) -> None:
+        await controller.wait_until(at)
+        await terminate(controller)
+
+    found = broken(play(scenario(managed_node("n1"), pod("a", nodeName="n1")), script))
+
+    assert (NODES_ARE_DRAINED in found) is is_broken
+
+
+async def leave_taint(controller: ScriptedController) -> None:
+    taint = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
+    await controller.cluster.patch(Node, "n1", {"spec": {"taints": [taint]}})
+
+
+async def leave_reason(controller: ScriptedController) -> None:
+    await set_conditions(controller, "n1", INITIALIZED, disrupted("Drifted"))
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        (leave_taint, "Node n1 still has the taint karpenter.sh/disrupted"),
+        (leave_reason, "NodeClaim n1 still has a DisruptionReason"),
+    ],
+)
+def test_what_a_command_has_marked_is_left_behind(
+    script: Callable[[ScriptedController], Awaitable[None]], message: str
+) -> None:
+    assert broken(play(scenario(managed_node("n1")), script)) == {NO_TAINT_LEFT: message}
+
+
+def test_a_node_is_left_without_a_claim() -> None:
+    async def script(controller: ScriptedController) -> None:
+        await controller.join("lost", "i-0123456789abcdef0")
+
+    found = broken(play(scenario(), script))
+
+    assert found == {NODE_HAS_CLAIM: "no NodeClaim has the Node lost"}
