@@ -9,7 +9,8 @@ would do it; here finding such nodes is the job of our own controllers, and some
 hide that they do not.
 """
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -27,7 +28,6 @@ from wainwright.sim.informers import (
     key_of,
     split_key,
 )
-from wainwright.sim.kubelet import Kubelets
 from wainwright.sim.node_matching import NO_EXECUTE, NO_SCHEDULE, tolerates
 
 GRACE_SECONDS: Final = 40.0
@@ -45,10 +45,22 @@ TAINTS_BY_STATUS: Final = {
 OWN_KEYS: Final = (NOT_READY, UNREACHABLE, UNSCHEDULABLE)
 
 
+class AnsweringKubelets(Protocol):
+    """Who knows whether the kubelets of nodes answer."""
+
+    def on_silence(self, handler: Callable[[str], None]) -> None:
+        """Calls it with the name of a node whose kubelet falls silent, or answers again."""
+        ...
+
+    def silent_since(self, node: str) -> float | None:
+        """None while it answers."""
+        ...
+
+
 class NodeLifecycle:
     """Conditions and taints of nodes."""
 
-    def __init__(self, informers: Informers, kubelets: Kubelets) -> None:
+    def __init__(self, informers: Informers, kubelets: AnsweringKubelets) -> None:
         self._cluster, self._clock, self._kubelets = informers.cluster, informers.clock, kubelets
         self._nodes = informers.of(Node)
         self._worker = KeyedWorker(self._clock, self._work)

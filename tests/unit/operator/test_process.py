@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import pytest
-from tests.support.controlled_cluster import discovered_node_class, node_pool, pending_pod
+from tests.support.aws_account import discovered_node_class
+from tests.support.controlled_cluster import node_pool, pending_pod
 
 from wainwright.api.catalog_documents import Cloud, CloudSpec
 from wainwright.api.karpenter.nodeclaim import NodeClaim
