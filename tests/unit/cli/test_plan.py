@@ -57,6 +57,20 @@ def test_a_pod_without_a_place_gives_exit_code_one() -> None:
     assert "no place for shop/whale" in result.stdout
 
 
+def test_nulls_in_the_metadata_are_nothing(tmp_path: Path) -> None:
+    """As for an API server: templates write them for values that are not set."""
+    pool = """
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: web, namespace: null, labels: null, annotations: null}
+spec: {template: {spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}}}}
+"""
+    file = tmp_path / "pool.yaml"
+    file.write_text(pool, encoding="utf-8")
+    result = CliRunner().invoke(wain, ["plan", str(file)], standalone_mode=False)
+    assert result.exception is None
+
+
 def test_a_limit_of_the_cluster_holds_and_is_the_reason() -> None:
     result = run("plan", STORY, "--cluster-limit", "nodes=5", *NOW)
     assert result.return_value == 1

@@ -370,4 +370,8 @@ def _with_long_form_hint(kind: KnownKind, field_error: FieldError) -> FieldError
 def with_defaults(kind: KnownKind, value: dict[str, Any]) -> dict[str, Any]:
     """The object with every default filled in: what the API server would store."""
     made: dict[str, Any] = schema_validation.apply_defaults(value, object_schema(kind.type))
+    metadata = made.get("metadata")
+    if isinstance(metadata, dict):
+        # A null in the metadata is nothing for the API server; the schema does not say so.
+        made["metadata"] = {key: entry for key, entry in metadata.items() if entry is not None}
     return made
