@@ -28,6 +28,7 @@ from wainwright.metrics import (
     DISRUPTION_ELIGIBLE_NODES,
     DISRUPTION_FAILED_VALIDATIONS,
     DISRUPTION_QUEUE_FAILURES,
+    NODECLAIMS_UNHEALTHY,
 )
 from wainwright.model.disruption import RepairPolicy
 from wainwright.translate.object_metadata import parse_timestamp
@@ -205,6 +206,9 @@ def test_q6_a_bounded_drain_gets_its_deadline_when_the_replacement_is_ready() ->
         stated = parse_timestamp((old.metadata.annotations or {})[deadline])
         assert stated == pytest.approx(cluster.clock.now() + 300, abs=3)
         assert cluster.disrupted("unhealthy", mode="forceful") == 1
+        image = old.status.imageID if old.status else ""
+        labels = {"condition": "KernelReady", "nodepool": "web", "capacity_type": "on-demand"}
+        assert cluster.metrics.value(NODECLAIMS_UNHEALTHY, image_id=image, **labels) == 1
         assert conditions(old)["DisruptionReason"] == ("True", "Unhealthy")
 
     run_cluster(story, instanceTypes=["m5.large"], settings=REPLACE_FIRST)
