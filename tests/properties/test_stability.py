@@ -14,7 +14,7 @@ from wainwright.model.simulation import (
 )
 from wainwright.sim.simulation import simulate
 
-CLUSTERS = int(os.environ.get("RESTING_CLUSTERS", "5"))
+CLUSTERS = int(os.environ.get("RESTING_CLUSTERS", "4"))
 REST = (BUSY_MINUTES + 60) * 60.0
 """An hour after the workload has changed for the last time."""
 DISTURBANCES = (LaunchEntry, TerminateEntry, EvictEntry, DisruptEntry)

@@ -155,7 +155,8 @@ class Disruption:
         if await self._is_held(found) or found is None:
             return await self._rest(looked)
         if found.method in IMMEDIATE:
-            await self._queue.start(found, self._catalogs)
+            if await self._queue.start(found, self._catalogs) and found.method is Method.REPAIR:
+                self._reports.repaired(looked.repairs.due, found)
             return Again(PERIOD)
         self._found = found, self._context.clock.now() + VALIDATION_DELAY
         return Again(VALIDATION_DELAY)

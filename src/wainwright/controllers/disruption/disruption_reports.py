@@ -12,7 +12,7 @@ from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.controllers.context import ControllerContext
 from wainwright.core.disruption.candidates import BlockerCode, Candidate
-from wainwright.core.disruption.commands import Outcome
+from wainwright.core.disruption.commands import Command, Outcome
 from wainwright.core.disruption.disruption_pass import DisruptionPass
 from wainwright.core.disruption.preview import NodeOutcome
 from wainwright.core.disruption.repair import RepairBlock, UnhealthyNode
@@ -22,8 +22,10 @@ from wainwright.metrics import (
     DISRUPTION_BREAKER_OPEN,
     DISRUPTION_ELIGIBLE_NODES,
     DISRUPTION_PAUSED,
+    NODECLAIMS_UNHEALTHY,
     NODEPOOL_ALLOWED_DISRUPTIONS,
 )
+from wainwright.model.labels import CAPACITY_TYPE
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -125,6 +127,20 @@ class DisruptionReports:
             if about is not None:
                 await self._context.events.warn(
                     about, "NodeRepairBlocked", text, repeat=REPEAT_SECONDS
+                )
+
+    def repaired(self, unhealthy: Iterable[UnhealthyNode], command: Command) -> None:
+        """Counts the nodes of a repair that has begun, by the condition that it is for."""
+        names = {each.name for each in command.candidates}
+        for each in unhealthy:
+            node = each.candidate.node
+            if node.name in names:
+                self._context.metrics.add(
+                    NODECLAIMS_UNHEALTHY,
+                    condition=each.condition,
+                    nodepool=node.pool or "",
+                    capacity_type=node.labels.get(CAPACITY_TYPE, ""),
+                    image_id="" if node.claim is None else node.claim.image,
                 )
 
     async def _about_pool(self, name: str, reason: str, text: str) -> None:

@@ -28,6 +28,7 @@ from wainwright.metrics import (
     DISRUPTION_ELIGIBLE_NODES,
     DISRUPTION_FAILED_VALIDATIONS,
     DISRUPTION_QUEUE_FAILURES,
+    NODECLAIMS_UNHEALTHY,
 )
 from wainwright.model.disruption import RepairPolicy
 from wainwright.translate.object_metadata import parse_timestamp
@@ -74,28 +75,31 @@ async def replacements(cluster: ControlledCluster) -> list[NodeClaim]:
     ]
 
 
-def test_q3_with_one_of_two_replacements_ready_nothing_is_deleted() -> None:
-    """Both pods of the drifted node need a node each."""
+async def two_replacements(cluster: ControlledCluster) -> list[NodeClaim]:
+    """Of a drifted node with two pods, each of which needs a node of its own now."""
+    await cluster.set_up(pool(consolidateAfter="Never"))
+    cluster.start()
+    await cluster.wait(5)
+    await cluster.create(pending_pod("web-0", cpu="1500m"), pending_pod("web-1", cpu="1500m"))
+    await cluster.wait(20)
+    node = await cluster.join(await cluster.claim())
+    for name in ("web-0", "web-1"):
+        await cluster.bind(name, node.metadata.name)
+    cluster.account.change({"unavailable": [{"instanceType": "m5.xlarge"}]})
+    small = {
+        "key": "node.kubernetes.io/instance-type",
+        "operator": "In",
+        "values": ["m5.large"],
+    }
+    template = {"spec": {"requirements": [ON_DEMAND, small]}}
+    await cluster.api.patch(NodePool, "web", {"spec": {"template": template}})
+    await cluster.wait(30)
+    return await replacements(cluster)
 
+
+def test_q3_with_one_of_two_replacements_ready_nothing_is_deleted() -> None:
     async def story(cluster: ControlledCluster) -> None:
-        await cluster.set_up(pool(consolidateAfter="Never"))
-        cluster.start()
-        await cluster.wait(5)
-        await cluster.create(pending_pod("web-0", cpu="1500m"), pending_pod("web-1", cpu="1500m"))
-        await cluster.wait(20)
-        node = await cluster.join(await cluster.claim())
-        for name in ("web-0", "web-1"):
-            await cluster.bind(name, node.metadata.name)
-        cluster.account.change({"unavailable": [{"instanceType": "m5.xlarge"}]})
-        small = {
-            "key": "node.kubernetes.io/instance-type",
-            "operator": "In",
-            "values": ["m5.large"],
-        }
-        template = {"spec": {"requirements": [ON_DEMAND, small]}}
-        await cluster.api.patch(NodePool, "web", {"spec": {"template": template}})
-        await cluster.wait(30)
-        first, second = await replacements(cluster)
+        first, second = await two_replacements(cluster)
         await cluster.join(first)
         await cluster.wait(60)
         assert all(not each.metadata.deletionTimestamp for each in await cluster.claims())
@@ -138,6 +142,19 @@ def test_bud_5_commands_in_flight_use_the_budget() -> None:
         assert len(await replacements(cluster)) == 2
 
     run_cluster(story, instanceTypes=["m5.large"])
+
+
+def test_q4_the_other_replacements_are_taken_back_at_once() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        first, second = await two_replacements(cluster)
+        await cluster.wait(3)
+        await cluster.api.delete(NodeClaim, first.metadata.name)
+        await cluster.wait(1)
+        assert await tainted(cluster) == []
+        left = [each for each in await cluster.claims() if not each.metadata.deletionTimestamp]
+        assert second.metadata.name not in [each.metadata.name for each in left]
+
+    run_cluster(story, instanceTypes=TYPES)
 
 
 def test_q4_a_replacement_that_never_comes_up_is_counted() -> None:
@@ -189,6 +206,9 @@ def test_q6_a_bounded_drain_gets_its_deadline_when_the_replacement_is_ready() ->
         stated = parse_timestamp((old.metadata.annotations or {})[deadline])
         assert stated == pytest.approx(cluster.clock.now() + 300, abs=3)
         assert cluster.disrupted("unhealthy", mode="forceful") == 1
+        image = old.status.imageID if old.status else ""
+        labels = {"condition": "KernelReady", "nodepool": "web", "capacity_type": "on-demand"}
+        assert cluster.metrics.value(NODECLAIMS_UNHEALTHY, image_id=image, **labels) == 1
         assert conditions(old)["DisruptionReason"] == ("True", "Unhealthy")
 
     run_cluster(story, instanceTypes=["m5.large"], settings=REPLACE_FIRST)
