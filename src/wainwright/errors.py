@@ -23,6 +23,7 @@ WainError
     ├── TooManyRequestsError         429: later
     │   └── EvictionBlockedError     a PodDisruptionBudget does not allow the eviction now
     └── ServerUnavailableError       5xx, or no response: the outcome may be unknown
+        └── WatchSilentError         a watch without a sign of life: list again
 
 A pod that fits nowhere is not an error: it is a reason in the plan.
 """
@@ -210,3 +211,9 @@ class ServerUnavailableError(KubernetesError):
         super().__init__(message)
         self.status = status
         self.retry_after = retry_after
+
+
+class WatchSilentError(ServerUnavailableError):
+    """Nothing has come by a watch for longer than bookmarks take: nobody is there, or the server
+    does not know the version yet that the watch began from. List again.
+    """

@@ -26,6 +26,13 @@ def full_control_plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
 
 
 @pytest.fixture(scope="session")
+def spare_control_plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
+    """One that may be restarted, and whose objects but for ConfigMaps are those of one module."""
+    with running(pytestconfig) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="session")
 def api(control_plane: ControlPlane) -> ControlPlane:
     """The same control plane, with our CRDs."""
     for item in CUSTOM_RESOURCES:

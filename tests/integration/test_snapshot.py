@@ -3,14 +3,12 @@
 import json
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from click.testing import CliRunner, Result
-from tests.integration.conftest import running
 from tests.support.control_plane import ControlPlane
 
 from wainwright.api.kinds import CUSTOM_RESOURCES, custom_resource_definition
@@ -79,16 +77,16 @@ OBJECTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def cluster(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
-    """One of its own, whose objects are known: a node with a pod, and a pod that waits."""
-    with running(pytestconfig) as plane:
-        for item in CUSTOM_RESOURCES:
-            plane.apply_crd(custom_resource_definition(item))
-        for path, manifest in OBJECTS.items():
-            created(plane, path, manifest)
-        created(plane, "/api/v1/namespaces/default/pods", pod("running", "1", nodeName="node-1"))
-        created(plane, "/api/v1/namespaces/default/pods", pod("waiting", "3"))
-        yield plane
+def cluster(spare_control_plane: ControlPlane) -> ControlPlane:
+    """Its objects are known: a node with a pod, and a pod that waits."""
+    plane = spare_control_plane
+    for item in CUSTOM_RESOURCES:
+        plane.apply_crd(custom_resource_definition(item))
+    for path, manifest in OBJECTS.items():
+        created(plane, path, manifest)
+    created(plane, "/api/v1/namespaces/default/pods", pod("running", "1", nodeName="node-1"))
+    created(plane, "/api/v1/namespaces/default/pods", pod("waiting", "3"))
+    return plane
 
 
 def created(plane: ControlPlane, path: str, manifest: dict[str, Any]) -> dict[str, Any]:

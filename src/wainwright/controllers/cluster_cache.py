@@ -27,7 +27,12 @@ from wainwright.cluster import (
     WatchEvent,
 )
 from wainwright.controllers.runtime import Backoff
-from wainwright.errors import KubernetesError, ObjectNotFoundError, ResourceVersionGoneError
+from wainwright.errors import (
+    KubernetesError,
+    ObjectNotFoundError,
+    ResourceVersionGoneError,
+    WatchSilentError,
+)
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -93,14 +98,19 @@ class _KindStore(Generic[ObjectT]):
         """How many a watch has shown, bookmarks too."""
         self.is_version_gone = False
         """Whether the last version was refused, and no event has come since."""
+        self._listed_at = 0
+        """The version of the last list."""
         self._removed: dict[str, None] = {}
         """uids of objects that we have removed and whose deletion no watch has shown yet."""
 
-    def put(self, obj: ObjectT) -> None:
-        """Takes the object over unless a newer version is known, or its removal."""
+    def put(self, obj: ObjectT, *, is_certain: bool = False) -> None:
+        """Takes the object over unless a newer version is known, or its removal; in any case where
+        it is certain to be the newest.
+        """
         metadata, key = metadata_of(obj), key_of(obj)
         known = self.objects.get(key)
-        if metadata.uid in self._removed or (known is not None and not _is_newer(obj, known)):
+        is_old = known is not None and not _is_newer(obj, known)
+        if metadata.uid in self._removed or (is_old and not is_certain):
             return
         self.objects[key] = obj
         self._notify(Change(known, obj))
@@ -118,15 +128,21 @@ class _KindStore(Generic[ObjectT]):
             self._notify(Change(known, None))
 
     def replace(self, listed: ObjectList[ObjectT]) -> None:
-        """Takes over a list: what is missing from it and older than it no longer exists."""
+        """Takes over a list: what is missing from it and older than it no longer exists.
+
+        A list older than the last one is that of a server whose data were restored from a backup:
+        versions begin again below those that are known, and say nothing about them.
+        """
+        is_restored = int(listed.resource_version or 0) < self._listed_at
+        self._listed_at = int(listed.resource_version or 0)
         present = {*(metadata_of(obj).uid for obj in listed.items), *listed.unreadable}
         for obj in [*self.objects.values()]:
             is_older = _version(obj) <= int(listed.resource_version or 0)
-            if metadata_of(obj).uid not in present and is_older:
+            if metadata_of(obj).uid not in present and (is_older or is_restored):
                 self.remove(obj, is_seen=True)
         self._removed = {uid: None for uid in self._removed if uid in present}
         for obj in listed.items:
-            self.put(obj)
+            self.put(obj, is_certain=is_restored)
         self.is_listed, self.version = True, listed.resource_version
 
     def _notify(self, change: Change[ObjectT]) -> None:
@@ -324,6 +340,9 @@ class ClusterCache:
             is_first = is_useful or not store.is_version_gone
             store.version, store.is_version_gone = "", True
             return 0.0 if is_first else self._backoff.failed(name)
+        if isinstance(failure, WatchSilentError):
+            # A server restored from a backup is silent too, until it has passed our version.
+            store.version = ""
         wait = max(self._backoff.failed(name), getattr(failure, "retry_after", 0.0))
         LOG.warning("watching %s: %s; again in %.1f s", name, failure, wait)
         return wait

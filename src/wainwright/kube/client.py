@@ -24,7 +24,12 @@ from wainwright.cluster import (
     Preconditions,
     WatchEvent,
 )
-from wainwright.errors import KubernetesError, ResourceVersionGoneError, ServerUnavailableError
+from wainwright.errors import (
+    KubernetesError,
+    ResourceVersionGoneError,
+    ServerUnavailableError,
+    WatchSilentError,
+)
 from wainwright.kube.api_server_access import ApiServerAddress
 from wainwright.kube.connections import DEFAULT_LIMIT, Connections, RequestLimit, RequestLimiter
 from wainwright.kube.object_decoding import MetadataOnly, UnreadableObject, decode_as
@@ -156,6 +161,10 @@ class KubeClient:
             try:
                 async for line in split_lines(response.content.iter_any()):
                     yield _decode_event(resource, kind, line)
+            except aiohttp.SocketTimeoutError as error:
+                raise WatchSilentError(
+                    f"{self._url}: no sign of life for {SILENCE_SECONDS:.0f} s"
+                ) from error
             finally:
                 if transport is not None:
                     # To close it would wait until the server agrees, which may have more to say.

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from aiohttp import web
 from tests.support.scripted_api import event, page, pod, serve, status, stream
 
@@ -18,6 +19,7 @@ from wainwright.errors import ServerUnavailableError
 from wainwright.kube.api_server_access import ApiServerAddress
 from wainwright.kube.client import KubeClient
 
+Script = Callable[[web.BaseRequest], Coroutine[Any, Any, web.StreamResponse]]
 EXPIRED = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
 
 
@@ -25,9 +27,7 @@ class ScriptedServer:
     """Lists what is in `pods`, and answers each watch by the next of its scripts; the last one is
     repeated."""
 
-    def __init__(
-        self, *watches: Callable[[web.BaseRequest], Coroutine[Any, Any, web.StreamResponse]]
-    ) -> None:
+    def __init__(self, *watches: Script) -> None:
         self.watches = watches
         self.pods = {"a": 1}
         self.version = 10
@@ -78,9 +78,7 @@ async def quiet(request: web.BaseRequest) -> web.StreamResponse:
     return response
 
 
-def sending(
-    *chunks: bytes, then: str = "close"
-) -> Callable[[web.BaseRequest], Coroutine[Any, Any, web.StreamResponse]]:
+def sending(*chunks: bytes, then: str = "close") -> Script:
     """A watch that sends these chunks and is then closed, reset, or never heard of again."""
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
@@ -110,12 +108,24 @@ def test_a_connection_that_breaks_in_an_event_is_resumed_before_it() -> None:
     assert server.resumed == ["10", "12", "13"]
 
 
-def test_a_connection_that_is_half_open_is_found_within_90_seconds() -> None:
+def silent_after(server: ScriptedServer, name: str, version: int) -> Script:
+    """A watch that shows one pod, which is listed from then on, and then nothing for ever."""
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        server.pods[name], server.version = version, version
+        return await sending(added(name, version), then="hang")(request)
+
+    return handle
+
+
+@pytest.mark.parametrize(("seconds", "found"), [(89, ["a", "b"]), (92, ["a", "b", "c"])])
+def test_a_connection_that_is_half_open_is_found_within_90_seconds(
+    seconds: float, found: list[str]
+) -> None:
     """Bookmarks come every minute, so that silence means that nobody is there."""
-    server = ScriptedServer(sending(added("b", 12), then="hang"), sending(added("c", 13)), quiet)
-    assert follow(server, 89) == ["a", "b"]
-    server = ScriptedServer(sending(added("b", 12), then="hang"), sending(added("c", 13)), quiet)
-    assert follow(server, 92) == ["a", "b", "c"]
+    server = ScriptedServer(quiet)
+    server.watches = (silent_after(server, "b", 12), sending(added("c", 13)), quiet)
+    assert follow(server, seconds) == found
 
 
 def test_a_version_that_is_gone_is_listed_anew_and_missed_deletions_are_found() -> None:
@@ -132,6 +142,20 @@ def test_a_version_that_is_gone_is_listed_anew_and_missed_deletions_are_found() 
         server.watches = (server.watches[0], changing, quiet)
         assert follow(server, 60) == ["b", "d"]
         assert (len(server.lists), server.resumed) == (2, ["10", "12", "21"])
+
+
+def test_a_server_that_was_restored_from_a_backup_is_listed_anew() -> None:
+    """Its versions begin again below ours: it has nothing to say of them until they are passed, and
+    what it lists would be taken for older than what is known."""
+    server = ScriptedServer(quiet)
+
+    async def restored(request: web.BaseRequest) -> web.StreamResponse:
+        server.pods, server.version = {"a": 1, "before": 2}, 5
+        return await quiet(request)
+
+    server.watches = (sending(added("lost", 12)), restored, quiet)
+    assert follow(server, 95) == ["a", "before"]
+    assert server.resumed == ["10", "12", "5"]
 
 
 def test_a_server_that_calls_every_version_gone_is_not_flooded() -> None:
