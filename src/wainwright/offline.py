@@ -288,6 +288,7 @@ def plan_snapshot(
         )
         warnings = _preference_cost_warnings(snapshot, indexes, options, result)
         warnings += _unpriced_node_warnings(result)
+        warnings += _unexplained_warnings(result)
         warnings += tuple(describe_static_pool(each) for each in static.pools)
         result = static.join(result)
     return msgspec.structs.replace(result, warnings=(*result.warnings, *warnings))
@@ -357,6 +358,18 @@ def _unpriced_node_warnings(result: Plan) -> tuple[str, ...]:
     return (
         f"the price of {format_count(len(names), 'node')} is unknown and counts as nothing against "
         f"the cluster's limit of pricePerHour: {join_first(names)}",
+    )
+
+
+def _unexplained_warnings(result: ExplainedPlan) -> tuple[str, ...]:
+    unexplained = max((group.unexplained_pools for group in result.unschedulable), default=0)
+    if not unexplained:
+        return ()
+    explained = max(len(group.pools) for group in result.unschedulable)
+    pools = format_count(explained + unexplained, "NodePool")
+    return (
+        f"of {pools} only the first {explained:,} tell why they do "
+        f"not take a pod: for {format_count(len(result.unplaced), 'pod')} all would take too long",
     )
 
 

@@ -179,6 +179,11 @@ class InstanceTypeIndex:
         """The groups that name no zone."""
         return self._groups.groups_without_zone
 
+    @property
+    def reserved_groups(self) -> OfferingGroupSet:
+        """Those of capacity reservations."""
+        return self._groups.with_reservation
+
     def groups_by_value(self, key: str) -> Mapping[str, OfferingGroupSet]:
         """The values that the label has in any group, in order; a zone may be in none of them."""
         return self._groups.by_value(key)
@@ -209,7 +214,7 @@ class InstanceTypeIndex:
         return sorted({*offering_values, *type_values})
 
     def all_values(self, key: str) -> tuple[str, ...]:
-        """Every value of a label, in order; kept, as each of many NodePools may be told them."""
+        """Every value of a label, in order; kept, as explanations of many NodePools need them."""
         if key not in self._values:
             all_groups = (1 << len(self.offering_groups)) - 1
             self._values[key] = tuple(self.remaining_values(key, self.all_types, all_groups))

@@ -258,6 +258,9 @@ def _have_same_labels(one: InstanceType, other: InstanceType) -> bool:
     )
 
 
+MANY_OFFERINGS: Final = 64
+
+
 class OfferingGroupTable:
     """All groups of a catalogue, and the available offerings of each type, cheapest first."""
 
@@ -277,6 +280,7 @@ class OfferingGroupTable:
         "keys",
         "layout",
         "offering_groups",
+        "with_reservation",
         "zones",
     )
 
@@ -294,6 +298,7 @@ class OfferingGroupTable:
         self.keys = layout.keys
         self._spot, self._maybe_spot = layout.spot_groups
         self._reserved: OfferingGroupSet = layout.reserved
+        self.with_reservation: OfferingGroupSet = layout.reserved
         # Lower bounds of what a type costs, so that `cheapest` can stop at the first type whose
         # bound is above the best offering so far.
         self._min_costs = [entries[0][0] if entries else inf for entries in self._entries]
@@ -377,10 +382,18 @@ class OfferingGroupTable:
         """Group and position of the cheapest offerings of one type, all of the same cost."""
         cheapest: list[tuple[int, int]] = []
         lowest_cost = inf
-        for cost, group_number, position in self._entries[type_number]:
+        entries = self._entries[type_number]
+        # As digits where there are many, as with thousands of reservations: shifting a long number
+        # for each of them would be quadratic.
+        digits = bin(offering_groups)[:1:-1] if len(entries) > MANY_OFFERINGS else None
+        for cost, group_number, position in entries:
             if cost > lowest_cost:
                 break
-            if offering_groups >> group_number & 1:
+            if (
+                offering_groups >> group_number & 1
+                if digits is None
+                else digits[group_number : group_number + 1] == "1"
+            ):
                 cheapest.append((group_number, position))
                 lowest_cost = cost
         return cheapest

@@ -147,6 +147,8 @@ class UnschedulableGroup(msgspec.Struct, frozen=True, kw_only=True):
     suggestion: VerifiedSuggestion | None = None
     nodes: tuple[NodeVerdict, ...] = ()
     """Why the pods fit no node of the cluster, most nodes first."""
+    unexplained_pools: int = 0
+    """Of how many more NodePools the reason was not worked out, because there are very many."""
 
 
 class RelaxedPods(msgspec.Struct, frozen=True, kw_only=True):

@@ -284,3 +284,39 @@ def test_the_library_reads_plans_and_explains_in_five_lines() -> None:
     assert len(plan.claims) == 7
     assert plan.price > 0
     assert "goes to" in wainwright.explain(manifests, "shop/web-0")
+
+
+def many_pools(pools: int, pods: int) -> str:
+    """Each pod fails for a reason of its own."""
+    given = [
+        f"""\
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {{name: pool-{number:04}}}
+spec: {{template: {{spec: {{requirements: []}}}}}}
+"""
+        for number in range(pools)
+    ]
+    given += [
+        f"""\
+apiVersion: v1
+kind: Pod
+metadata: {{name: pod-{number:04}}}
+spec: {{nodeSelector: {{example.com/label-{number}: x}}, containers: [{{name: main}}]}}
+"""
+        for number in range(pods)
+    ]
+    return "---\n".join(given)
+
+
+def test_reasons_of_very_many_pools_have_a_budget_and_say_so(tmp_path: Path) -> None:
+    file = tmp_path / "many.yaml"
+    file.write_text(many_pools(30, 10))
+    few = json.loads(run("plan", str(file), "-o", "json").stdout)
+    assert {len(row["pools"]) for row in few["unschedulable"]} == {30}
+    file.write_text(many_pools(30, 1000))
+    result = run("plan", str(file), "-o", "json")
+    plan = json.loads(result.stdout)
+    assert {len(row["pools"]) for row in plan["unschedulable"]} == {20}
+    said = "of 30 NodePools only the first 20 tell why they do not take a pod"
+    assert any(warning.startswith(said) for warning in plan["warnings"])

@@ -95,8 +95,13 @@ class VerdictBuilder:
         )
         self.templates = {template.pool.name: template for template in usable}
 
-    def evaluate(self, pods: Sequence[Pod], pod_class: PodClass | None) -> PodVerdict:
-        """The verdict on equal pods; `pod_class` is None where they were not tried."""
+    def evaluate(
+        self, pods: Sequence[Pod], pod_class: PodClass | None, explained_pools: int | None = None
+    ) -> PodVerdict:
+        """The verdict on equal pods; `pod_class` is None where they were not tried.
+
+        Of the pools only the first `explained_pools` in order of weight are evaluated.
+        """
         pod, keys = pods[0], tuple(sorted(each.key for each in pods))
         reason = self._pod_reason(pod)
         if reason is None and pod_class is not None and not pod_class.levels:
@@ -114,10 +119,11 @@ class VerdictBuilder:
             narrowed_pod = attempt.narrow_pod(pod)
         verdicts = [
             self._pool_verdict(pool, narrowed_pod, has_topology=bool(topology))
-            for pool in self.pools
+            for pool in self.pools[:explained_pools]
         ]
         verdict = UnschedulableGroup(
             pods=keys,
+            unexplained_pools=len(self.pools) - len(verdicts),
             reason=TopologyUnsatisfied(by=topology)
             if topology
             else NoCompatiblePool()

@@ -5,6 +5,7 @@ their pools.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Final
 
 import msgspec
 
@@ -29,6 +30,12 @@ from wainwright.model.pod import Pod
 from wainwright.model.resources import Resources, add_resources, resources_key
 from wainwright.model.snapshot import NODES_LIMIT, Snapshot
 from wainwright.model.suggestions import VerifiedSuggestion
+
+MAX_VERDICTS: Final = 20_000
+"""On pools, of groups of equal pods: about a second's work."""
+MAX_WRITTEN_VERDICTS: Final = 200_000
+"""The same for every pod, as the plan is written."""
+MIN_EXPLAINED_POOLS: Final = 10
 
 
 def snapshot_after_plan(
@@ -86,6 +93,16 @@ def _create_replanner(solved: SolvedPlan) -> Replanner:
     )
 
 
+def _explained_pools(groups: int, pods: int) -> int:
+    """How many NodePools explain why they do not take a pod: all of them, within the budgets.
+
+    Groups of pods times NodePools take time, and pods times NodePools memory: without a limit a
+    thousand of each would take minutes and gigabytes, for reasons that nobody reads.
+    """
+    within = min(MAX_VERDICTS // max(groups, 1), MAX_WRITTEN_VERDICTS // max(pods, 1))
+    return max(MIN_EXPLAINED_POOLS, within)
+
+
 class _UnschedulableExplainer:
     """Explains the pods that a solution left without a place."""
 
@@ -109,13 +126,15 @@ class _UnschedulableExplainer:
         self, pods: Iterable[Pod], replanner: Replanner | None
     ) -> tuple[UnschedulableGroup, ...]:
         """Why each has no place, once for equal pods; suggestions are tried with the replanner."""
-        verdicts = [self._verdict_builder.evaluate(*each) for each in self._group_equal_pods(pods)]
+        groups = list(self._group_equal_pods(pods))
+        most_pools = _explained_pools(len(groups), sum(len(equal) for equal, _ in groups))
+        verdicts = [self._verdict_builder.evaluate(*each, most_pools) for each in groups]
         suggestions = self._suggestions(verdicts, replanner) if replanner is not None else {}
-        groups = [
+        explained = [
             msgspec.structs.replace(each.verdict, suggestion=suggestions.get(id(each)))
             for each in verdicts
         ]
-        return tuple(sorted(groups, key=lambda group: group.pods))
+        return tuple(sorted(explained, key=lambda group: group.pods))
 
     def _group_equal_pods(self, pods: Iterable[Pod]) -> Iterator[tuple[list[Pod], PodClass | None]]:
         failed = self._solution.failed

@@ -93,11 +93,10 @@ def options_of_claim(claim: PlannedNodeClaim, index: InstanceTypeIndex) -> Launc
     """What a planned NodeClaim could be launched as, from its pool's catalogue at planning."""
     names, held_ids = set(claim.choices.instance_types), set(claim.choices.reservation_ids)
     admitted = index.compatible_groups(claim.requirements)
-    held = reserved = 0
-    for number, offering_group in enumerate(index.offering_groups):
-        if offering_group.reservation_id is not None:
-            reserved |= 1 << number
-            held |= (offering_group.reservation_id in held_ids) << number
+    reserved = index.reserved_groups
+    # As digits: setting one bit of a number after the other copies it each time.
+    digits = ["1" if each.reservation_id in held_ids else "0" for each in index.offering_groups]
+    held = int("".join(reversed(digits)) or "0", 2)
     return LaunchOptions(
         index=index,
         types=_bit_set(
@@ -237,10 +236,8 @@ def _most_available_reservation(
     equal = options.index.cheapest_offerings(best.type_number, options.held)
     if len(equal) == 1:
         return best
-    return min(
-        (LaunchChoice(*each) for each in equal),
-        key=lambda choice: _reservation_order(choice.offering, available_count),
-    )
+    orders = [_reservation_order(each[2], available_count) for each in equal]
+    return LaunchChoice(*equal[orders.index(min(orders))])
 
 
 def _reservation_order(
