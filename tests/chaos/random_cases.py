@@ -305,7 +305,7 @@ def _extra_instances(seed: int, pools: list[Manifest], spec: Manifest) -> float:
     is_limited = any("limits" in each["spec"] for each in pools)
     if is_limited or "clusterLimits" in spec["settings"]:
         return 0.0
-    return Random(f"extra instances {seed}").choice((0.0, 0.0, 0.0, 0.2))
+    return Random(f"extra instances {seed}").choice((0.0, 0.0, 0.5))
 
 
 def _faults(random: Random, seed: int) -> FaultInjection:

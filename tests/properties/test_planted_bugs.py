@@ -1,4 +1,8 @@
-"""Each planted bug breaks a law with the seed that found it: `make chaos-proof` finds them anew."""
+"""Each planted bug breaks a law with a seed that found it: `make chaos-proof` finds them anew.
+
+A change of the controllers changes the course of every seed. Where none of those here finds its bug
+any more, `make chaos-proof BUG=…` says which one does.
+"""
 
 import pytest
 from tests.chaos.random_cases import random_case
@@ -6,21 +10,21 @@ from tests.chaos.trial import run_case
 from tests.support.planted_bugs import BUGS, planted
 
 FOUND = {
-    "launch-not-recorded": 0,
-    "eviction-ignores-budget": 25,
-    "finalizer-lost": 0,
-    "taint-left": 0,
-    "budget-counted-late": 5,
-    "orphan-not-collected": 40,
-    "eviction-without-uid": 26,
-    "watch-not-listed-again": 1,
-    "claim-released-early": 0,
-    "replacement-not-awaited": 0,
-    "node-not-drained": 0,
-    "command-not-cleaned-up": 0,
-    "reservation-count-stale": 5,
+    "launch-not-recorded": (0, 1, 2),
+    "eviction-ignores-budget": (19, 25, 24),
+    "finalizer-lost": (0, 5, 19),
+    "taint-left": (0, 1, 2),
+    "budget-counted-late": (5, 6, 7),
+    "orphan-not-collected": (63, 40),
+    "eviction-without-uid": (26, 27, 28),
+    "watch-not-listed-again": (4, 1, 2),
+    "claim-released-early": (55, 0, 1),
+    "replacement-not-awaited": (0, 1, 2),
+    "node-not-drained": (0, 5, 19),
+    "command-not-cleaned-up": (0, 1, 2),
+    "reservation-count-stale": (5, 6, 7),
 }
-"""The first seed of each."""
+"""Seeds by bug: the first one found it when it was last looked for."""
 
 
 def test_every_bug_is_looked_for() -> None:
@@ -30,4 +34,4 @@ def test_every_bug_is_looked_for() -> None:
 @pytest.mark.parametrize("bug", FOUND)
 def test_a_planted_bug_breaks_a_law(bug: str) -> None:
     with planted(bug):
-        assert run_case(random_case(FOUND[bug])).broken
+        assert any(run_case(random_case(seed)).broken for seed in FOUND[bug])
