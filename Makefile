@@ -12,7 +12,7 @@ NEVER_IMPORTED := annotated-doc annotated-types prompt-toolkit pydantic pydantic
 export GOTOOLCHAIN = auto
 export PYTHONHASHSEED ?= random
 
-.PHONY: demo demo-plan test test-all check format bench bench-karpenter oracle oracle-disruption disruption-clusters karpenter-crds mutants faults fuzz two-processes stability simulated-worlds chaos chaos-proof crds awscli lock clean
+.PHONY: demo demo-plan cluster-demo test test-all check format bench bench-karpenter oracle oracle-disruption disruption-clusters karpenter-crds mutants faults fuzz two-processes stability simulated-worlds chaos chaos-proof crds awscli lock clean
 
 ## demo: a sale day simulated: reservations fill up, spot takes over, EC2 takes it back, and the night after
 demo: $(VENV)/.run
@@ -21,6 +21,10 @@ demo: $(VENV)/.run
 ## demo-plan: a reservation that fills up and falls back, one pod explained, and a manifest with mistakes
 demo-plan: $(VENV)/.run
 	@WAIN=$(BIN)/wain sh examples/demo-plan.sh
+
+## cluster-demo: a control plane on this machine, wain run beside it, and a Deployment that gets nodes (needs Go)
+cluster-demo: $(VENV)/.dev
+	@PYTHONPATH=. $(BIN)/python scripts/cluster_demo.py
 
 ## test: every test that this machine can run
 test: $(VENV)/.dev

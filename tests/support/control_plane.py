@@ -108,7 +108,7 @@ CONTROLLER_MANAGER = "kube-controller-manager"
 REQUIRED_COMMANDS = (ETCD, API_SERVER)
 
 
-def _version_flags() -> str:
+def version_flags() -> str:
     """Without these the version is v0.0.0-master, which kubectl and helm refuse to read."""
     _, minor, _ = VERSION.split(".")
     values = {"gitVersion": VERSION, "gitMajor": "1", "gitMinor": minor}
@@ -124,7 +124,7 @@ MODULE = GoModule(
         SCHEDULER: "k8s.io/kubernetes/cmd/kube-scheduler",
         CONTROLLER_MANAGER: "k8s.io/kubernetes/cmd/kube-controller-manager",
     },
-    ldflags=f"-s -w {_version_flags()}",
+    ldflags=f"-s -w {version_flags()}",
 )
 NEEDS_A_CLOUD = (
     "service-lb-controller",
