@@ -32,7 +32,7 @@ from wainwright.errors import (
 )
 from wainwright.kube.api_server_access import ApiServerAddress
 from wainwright.kube.connections import DEFAULT_LIMIT, Connections, RequestLimit, RequestLimiter
-from wainwright.kube.object_decoding import MetadataOnly, UnreadableObject, decode_as
+from wainwright.kube.object_decoding import MetadataOnly, UnreadableObject, decode_as, decode_json
 from wainwright.kube.responses import ApiStatus, error_from_status, read_status
 
 LOG: Final = logging.getLogger(__name__)
@@ -130,7 +130,7 @@ class KubeClient:
         query = {"limit": str(page_size)} if page_size else {}
         while True:
             body = await self._request("GET", resource.path(namespace), query=query)
-            page = msgspec.json.decode(body, type=_ListPage)
+            page = decode_json(body, _ListPage)
             for item in page.items or ():
                 try:
                     items.append(decode_as(resource, kind, item))
@@ -237,7 +237,7 @@ class KubeClient:
 
     async def server_version(self) -> str:
         """Of the API server, such as 1.33."""
-        body = msgspec.json.decode(await self._request("GET", "/version"))
+        body = decode_json(await self._request("GET", "/version"), dict[str, Any])
         return f"{body['major']}.{body['minor'].rstrip('+')}"
 
     async def _request(
@@ -276,9 +276,14 @@ class KubeClient:
                     options["headers"]["Content-Type"] = body.content_type
                     options["data"] = body.data
                 async with session.request(
-                    method, self._url + path, params=query, timeout=limits, **options
+                    method,
+                    self._url + path,
+                    params=query,
+                    timeout=limits,
+                    allow_redirects=False,  # an API server has none, and the token is for it alone
+                    **options,
                 ) as response:
-                    if response.status < HTTPStatus.BAD_REQUEST:
+                    if response.status < HTTPStatus.MULTIPLE_CHOICES:
                         yield response
                         return
                     is_refused = response.status == HTTPStatus.UNAUTHORIZED and attempt == 1
@@ -316,11 +321,11 @@ def _delete_options(preconditions: Preconditions, grace_period: int | None) -> d
 
 
 def _decode_event(resource: ApiResource, kind: type[ObjectT], line: bytes) -> WatchEvent[ObjectT]:
-    event = msgspec.json.decode(line, type=_RawEvent)
+    event = decode_json(line, _RawEvent)
     if event.type == "ERROR":
-        raise error_from_status(msgspec.json.decode(event.object, type=ApiStatus), {})
+        raise error_from_status(decode_json(event.object, ApiStatus), {})
     if event.type == EventType.BOOKMARK:
-        bookmark = msgspec.json.decode(event.object, type=MetadataOnly)
+        bookmark = decode_json(event.object, MetadataOnly)
         return WatchEvent(EventType.BOOKMARK, bookmark.metadata.resourceVersion)
     try:
         found = decode_as(resource, kind, event.object)

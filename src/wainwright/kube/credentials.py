@@ -101,7 +101,7 @@ class CredentialSource:
             with open(self._address.token_file, encoding="utf-8") as file:  # noqa: PTH123
                 return f"Bearer {file.read().strip()}"
         if self._address.token:
-            return f"Bearer {self._address.token}"
+            return f"Bearer {self._address.token.strip()}"
         if self._address.username:
             pair = f"{self._address.username}:{self._address.password}"
             return f"Basic {base64.b64encode(pair.encode()).decode()}"

@@ -1,7 +1,7 @@
 """Objects of an API server as wire structs, also where a part of them cannot be read."""
 
 import re
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -10,7 +10,7 @@ from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.object_reader import KUBERNETES_KINDS, decode_object
 from wainwright.api.wire import ObjectMeta
 from wainwright.cluster import ObjectT
-from wainwright.errors import KubernetesError
+from wainwright.errors import KubernetesError, ServerUnavailableError
 
 MAX_REPAIRS: Final = 20
 ERROR_PLACE: Final = re.compile(r"at `\$\.(.+)`$")
@@ -31,6 +31,21 @@ class UnreadableObject(KubernetesError):
         self.metadata = metadata
 
 
+Decoded = TypeVar("Decoded")
+
+
+def decode_json(body: bytes | msgspec.Raw, kind: type[Decoded]) -> Decoded:
+    """A response, or a part of one; ServerUnavailableError for anything else, such as the page of
+    a proxy that wants somebody to log in.
+    """
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        begin = bytes(body)[:100].decode(errors="replace")
+        message = f"an answer that is not of an API server: {error}: {begin!r}"
+        raise ServerUnavailableError(message) from error
+
+
 def decode_as(resource: ApiResource, kind: type[ObjectT], body: bytes | msgspec.Raw) -> ObjectT:
     """The object as its struct, without the parts that cannot be read and can be done without.
 
@@ -41,7 +56,7 @@ def decode_as(resource: ApiResource, kind: type[ObjectT], body: bytes | msgspec.
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
         header = {"apiVersion": resource.api_version, "kind": resource.kind}
-        value = msgspec.json.decode(body) | header
+        value = decode_json(body, dict[str, Any]) | header
         is_core = (resource.api_version, resource.kind) in KUBERNETES_KINDS
         found = decode_object(value) if is_core else _without_bad_parts(value, kind)
         if isinstance(found, kind):
@@ -49,6 +64,8 @@ def decode_as(resource: ApiResource, kind: type[ObjectT], body: bytes | msgspec.
         metadata = _safe_metadata(value.get("metadata"))
         text = f"{resource.qualified_plural} {metadata.name!r}: {error}"
         raise UnreadableObject(text, metadata) from error
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return decode_json(body, kind)  # which says what came instead
 
 
 def _safe_metadata(value: Any) -> ObjectMeta:

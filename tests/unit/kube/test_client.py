@@ -303,3 +303,34 @@ def test_a_server_that_is_not_there_is_unavailable() -> None:
                 await anext(client.watch(Pod, "1"))
 
     asyncio.run(main())
+
+
+def test_a_page_of_somebody_else_is_no_answer() -> None:
+    """A proxy that wants a login answers with 200 and HTML."""
+
+    async def case(client: KubeClient) -> None:
+        for request in (
+            lambda: client.list(Pod),
+            lambda: client.get(Pod, "a", "default"),
+            lambda: watched(client),
+        ):
+            with pytest.raises(ServerUnavailableError, match="not of an API server"):
+                await request()
+
+    talk(answering(lambda: web.Response(text="<html>\nlog in\n</html>")), case)
+
+
+def test_the_token_is_not_carried_elsewhere() -> None:
+    seen: list[str] = []
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        seen.append(request.path)
+        return web.Response(status=302, headers={"Location": "/elsewhere"})
+
+    async def case(client: KubeClient) -> None:
+        with pytest.raises(RequestForbiddenError) as caught:
+            await client.list(Pod)
+        assert caught.value.status == 302
+
+    talk(handle, case)
+    assert seen == ["/api/v1/pods"]
