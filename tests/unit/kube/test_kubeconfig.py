@@ -1,11 +1,15 @@
 """kubeconfig files, merged and chosen from as kubectl does it, and what is refused in them."""
 
 import base64
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from wainwright.errors import InvalidInputError
 from wainwright.kube.kubeconfig import in_cluster_address, load_address
@@ -185,3 +189,37 @@ def test_a_pod_without_a_service_account_is_refused(tmp_path: Path) -> None:
     environment = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
     with pytest.raises(InvalidInputError, match="token is not there"):
         in_cluster_address(environment, str(tmp_path))
+
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
+KEYS = st.sampled_from(
+    [
+        *("clusters", "users", "contexts", "name", "cluster", "user", "context", "exec", "env"),
+        *("server", "token", "current-context", "command", "apiVersion", "args", "namespace"),
+        *("certificate-authority-data", "insecure-skip-tls-verify", "auth-provider", "proxy-url"),
+    ]
+)
+ANYTHING = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(KEYS, ANYTHING, max_size=5), KEYS, KEYS, ANYTHING)
+@settings(max_examples=150)
+def test_whatever_a_file_says_is_read_or_refused(
+    content: Any, part: str, key: str, value: Any
+) -> None:
+    """Odd files, and good ones with one odd value."""
+    changed: dict[str, Any] = kubeconfig()
+    entries = changed.get(part)
+    if isinstance(entries, list):
+        entries[0][part.removesuffix("s")][key] = value
+    else:
+        changed[part] = value
+    for document in (content, changed):
+        with TemporaryDirectory() as folder:
+            file = write(Path(folder), "config", document)
+            with suppress(InvalidInputError):
+                load_address(kubeconfig=str(file), environment={})
