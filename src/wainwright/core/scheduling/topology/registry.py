@@ -1,6 +1,6 @@
 """The registry: every topology constraint of the plan once, and which of them concern a pod."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -18,6 +18,7 @@ from wainwright.model.pod import (
     AffinityTerm,
     Pod,
     PodConstraints,
+    SelectorRequirement,
     TopologySpread,
 )
 from wainwright.model.requirements import Requirements, parse_requirement
@@ -50,7 +51,7 @@ class TopologyRegistry:
     def __init__(self) -> None:
         self.groups: dict[object, AnyGroup] = {}
         self._by_label: dict[tuple[str, str], list[AnyGroup]] = {}
-        self._without_label: list[AnyGroup] = []
+        self._without_label = _BroadGroups()
         self._filters: dict[object, NodeFilter] = {}
         self._by_identity: dict[PodIdentity, MatchingGroups] = {}
         self._matching_groups: dict[tuple[int, ...], MatchingGroups] = {}
@@ -189,14 +190,15 @@ class TopologyRegistry:
         # A selector that requires a label is checked only for pods with this label: saves checking
         # every group for every pod.
         anchor = terms[0].selector.required_label
-        same_label = (
-            self._without_label if anchor is None else self._by_label.setdefault(anchor, [])
-        )
-        same_label.append(group)
+        if anchor is None:
+            self._without_label.add(group)
+        else:
+            self._by_label.setdefault(anchor, []).append(group)
         return group
 
     def _find_matching(self, pod: Pod) -> MatchingGroups:
         groups = [each for each in self._candidates(pod) if each.selects(pod.namespace, pod.labels)]
+        groups += self._without_label.selecting(pod)
         groups.sort(key=lambda each: each.number)
         key = tuple(map(id, groups))
         matching = self._matching_groups.get(key)
@@ -211,9 +213,74 @@ class TopologyRegistry:
         return matching
 
     def _candidates(self, pod: Pod) -> Iterator[AnyGroup]:
-        yield from self._without_label
         for label in pod.labels.items():
             yield from self._by_label.get(label, ())
+
+
+class _BroadGroups:
+    """Groups whose selectors require no label and value, as `NotIn` and `Exists`: they may select
+    every pod.
+
+    What breaks such an expression is looked up by the labels of a pod, so that a pod is not
+    compared with every expression of every group; expressions of other kinds are compared.
+    """
+
+    def __init__(self) -> None:
+        self._by_namespaces: dict[tuple[frozenset[str] | None, ...], list[AnyGroup]] = {}
+        self._broken_by_value: dict[tuple[str, str], set[int]] = {}
+        self._broken_by_key: dict[str, set[int]] = {}
+        self._broken_without_key: dict[str, set[int]] = {}
+        self._compared: set[int] = set()
+        """The numbers of groups that are compared."""
+
+    def add(self, group: AnyGroup) -> None:
+        namespaces = tuple(term.namespaces for term in group.terms)
+        self._by_namespaces.setdefault(namespaces, []).append(group)
+        for term in group.terms:
+            if term.selector.selects_nothing:
+                self._compared.add(group.number)
+            for expression in term.selector.match_expressions:
+                self._add_expression(expression, group.number)
+
+    def _add_expression(self, expression: SelectorRequirement, number: int) -> None:
+        key = expression.key
+        match expression.operator:
+            case "NotIn":
+                for value in expression.values:
+                    self._broken_by_value.setdefault((key, value), set()).add(number)
+            case "Exists":
+                self._broken_without_key.setdefault(key, set()).add(number)
+            case "In":
+                self._compared.add(number)
+            case _:
+                self._broken_by_key.setdefault(key, set()).add(number)
+
+    def selecting(self, pod: Pod) -> list[AnyGroup]:
+        """The groups that select the pod."""
+        found: list[AnyGroup] = []
+        if not self._by_namespaces:
+            return found
+        broken, compared = self._broken(pod.labels), self._compared
+        for namespaces, groups in self._by_namespaces.items():
+            if all(each is None or pod.namespace in each for each in namespaces):
+                found += [
+                    group
+                    for group in groups
+                    if group.number not in broken
+                    and (group.number not in compared or group.selects(pod.namespace, pod.labels))
+                ]
+        return found
+
+    def _broken(self, labels: Mapping[str, str]) -> set[int]:
+        """The numbers of groups with an expression that these labels break."""
+        broken: set[int] = set()
+        for key, value in labels.items():
+            broken.update(self._broken_by_value.get((key, value), ()))
+            broken.update(self._broken_by_key.get(key, ()))
+        for key, numbers in self._broken_without_key.items():
+            if key not in labels:
+                broken |= numbers
+        return broken
 
 
 def _registration_key(pod: Pod) -> tuple[object, ...]:

@@ -1,6 +1,8 @@
 """The registry: equal constraints share a group, and groups are found for each pod."""
 
 import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.support.model_builders import (
     affinity_term,
     label_requirement,
@@ -10,7 +12,14 @@ from tests.support.model_builders import (
 
 from wainwright.core.scheduling.topology.registry import TopologyRegistry
 from wainwright.model.labels import HOSTNAME, ZONE
-from wainwright.model.pod import ALL_PODS, AffinityTerm, Pod, PodConstraints
+from wainwright.model.pod import (
+    ALL_PODS,
+    AffinityTerm,
+    Pod,
+    PodConstraints,
+    PodSelector,
+    SelectorRequirement,
+)
 
 
 def groups_of(*pods: Pod) -> int:
@@ -87,3 +96,41 @@ def test_affinity_terms_have_one_group_for_each_topology_key() -> None:
     registry = TopologyRegistry()
     terms = (affinity_term(ZONE), affinity_term(HOSTNAME), affinity_term(ZONE))
     assert [group.key for group in registry.affinity_groups(terms)] == [ZONE, HOSTNAME]
+
+
+EXPRESSIONS = st.builds(
+    SelectorRequirement,
+    key=st.sampled_from("ab"),
+    operator=st.sampled_from(["In", "NotIn", "Exists", "DoesNotExist"]),
+    values=st.frozensets(st.sampled_from("xyz"), min_size=1, max_size=2),
+)
+SELECTORS = st.builds(
+    PodSelector,
+    match_expressions=st.lists(EXPRESSIONS, max_size=2).map(tuple),
+    selects_nothing=st.booleans(),
+)
+NAMESPACES = st.none() | st.frozensets(st.sampled_from("mn"), max_size=2)
+TERMS = st.builds(AffinityTerm, key=st.just("zone"), selector=SELECTORS, namespaces=NAMESPACES)
+PODS = st.builds(
+    Pod,
+    namespace=st.sampled_from("mn"),
+    name=st.just("pod"),
+    labels=st.dictionaries(st.sampled_from("abc"), st.sampled_from("xyz"), max_size=2),
+)
+
+
+@given(st.lists(TERMS, max_size=6), PODS)
+def test_the_groups_of_a_pod_are_those_that_select_it(terms: list[AffinityTerm], pod: Pod) -> None:
+    registry = TopologyRegistry()
+    for term in terms:
+        registry.anti_affinity_group(term)
+        registry.inverse_anti_affinity_group(term)
+    if terms:
+        registry.affinity_groups(tuple(terms))
+    matching = registry.matching_groups(pod)
+    found = {each.number for each in (*matching.counting, *matching.inverse_anti_affinity)}
+    assert found == {
+        each.number
+        for each in registry.groups.values()
+        if each.selects(pod.namespace, dict(pod.labels))
+    }
