@@ -25,9 +25,12 @@ from tests.support.controlled_cluster import (
 from wainwright.api.catalog_documents import CloudReservation
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
-from wainwright.api.kubernetes.cluster import Node
+from wainwright.api.kubernetes.cluster import Node, NodeSpec
+from wainwright.api.wire import ObjectMeta
 from wainwright.emulator.context import Params, Response
 from wainwright.metrics import PODS_DISRUPTION_INITIATED, RECONCILE_ERRORS
+from wainwright.model.labels import NODEPOOL
+from wainwright.sim.fault_injection import Fault, FaultInjection, FaultInjector
 
 DAEMON = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "1"}
 
@@ -336,3 +339,43 @@ def test_001_46_a_reservation_that_fills_up_deletes_the_claim_and_its_pod_is_pla
         assert {each.involvedObject.kind for each in events} == {"NodeClaim", "Pod"}
 
     run_cluster(story, FULL)
+
+
+def _lost_node(provider_id: str) -> Node:
+    return Node(
+        metadata=ObjectMeta(name="lost", labels={NODEPOOL: "web"}),
+        spec=NodeSpec(providerID=provider_id),
+    )
+
+
+@pytest.mark.parametrize(
+    ("provider_id", "is_kept"), [("aws:///us-east-1a/i-0123456789abcdef0", False), ("", True)]
+)
+def test_a_node_without_claim_and_instance_is_deleted(provider_id: str, is_kept: bool) -> None:
+    """It joined when its claim had just been given up, and its instance ended."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        await begin(cluster)
+        await cluster.create(_lost_node(provider_id))
+        await cluster.wait(300)
+        assert bool(await cluster.nodes()) is is_kept
+
+    run_cluster(story)
+
+
+def test_a_claim_whose_creation_is_answered_with_an_error_is_found() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        name = f"create NodeClaim #1: {Fault.AFTER}"
+        faults = FaultInjection(
+            seed=1, shares={Fault.AFTER: 1.0}, until=3600.0, only=frozenset({name})
+        )
+        injector = FaultInjector(faults, cluster.clock, cluster.began, kill=lambda: None)
+        cluster.port = injector.start_process(cluster.api, cluster.account).cluster
+        await begin(cluster)
+        await cluster.create(pending_pod())
+        await cluster.wait(60)
+        assert [each.name for each in injector.happened] == [name]
+        assert len(await cluster.claims()) == 1
+        assert not cluster.metrics.value(RECONCILE_ERRORS, controller="provisioner")
+
+    run_cluster(story)
