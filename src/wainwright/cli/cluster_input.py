@@ -3,8 +3,7 @@
 import asyncio
 from functools import cache
 
-import click
-
+from wainwright.cli import printing
 from wainwright.errors import ServerUnavailableError
 from wainwright.kube.api_server_access import ApiServerAddress
 from wainwright.kube.client import KubeClient
@@ -25,10 +24,10 @@ def read_snapshot(kubeconfig: str, context: str) -> ClusterSnapshot:
     missing = describe_missing(snapshot.missing_kinds)
     if missing:
         hint = "plan with NodePools of your own by naming a file beside --from-cluster"
-        click.echo(f"note: {missing}; {hint}", err=True)
+        printing.echo(f"note: {missing}; {hint}", err=True)
     if snapshot.unreadable:
         count = format_count(snapshot.unreadable, "object")
-        click.echo(f"note: left out, as it cannot be read: {count} of the cluster", err=True)
+        printing.echo(f"note: left out, as it cannot be read: {count} of the cluster", err=True)
     return snapshot
 
 

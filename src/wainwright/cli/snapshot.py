@@ -1,13 +1,11 @@
 """`wain snapshot`: what scheduling and disruption depend on, of a running cluster, as one file."""
 
-import sys
-
 import click
 
+from wainwright.cli import printing
 from wainwright.cli.cluster_input import read_snapshot
 from wainwright.kube.redaction import redact
 from wainwright.kube.snapshot import snapshot_rules
-from wainwright.manifests.yaml_writer import dump_yaml
 
 
 @click.command()
@@ -28,8 +26,8 @@ def snapshot(context: str, kubeconfig: str, is_redacted: bool, rbac: bool) -> in
     """
     if rbac:
         for manifest in snapshot_rules():
-            click.echo(dump_yaml(manifest), nl=False)
+            printing.echo_yaml(manifest)
         return 0
     taken = read_snapshot(kubeconfig, context)
-    sys.stdout.write((redact(taken) if is_redacted else taken).to_json().decode())
+    printing.echo_json_text((redact(taken) if is_redacted else taken).to_json().decode())
     return 0
