@@ -157,16 +157,15 @@ def reservations(count: int) -> list[Manifest]:
 
 def overlays(count: int) -> list[Manifest]:
     def overlay(number: int) -> Manifest:
-        family = requirement("karpenter.k8s.aws/instance-family", "m5", "c5", "r5")
+        every_type = requirement("kubernetes.io/arch", operator="Exists")
         return {
             "apiVersion": "karpenter.sh/v1alpha1",
             "kind": "NodeOverlay",
             "metadata": {"name": f"overlay-{number}"},
             "spec": {
-                "requirements": [family],
+                "requirements": [every_type],
                 "priceAdjustment": f"-{number % 50}%",
                 "weight": number + 1,
-                "capacity": {f"example.com/device-{number}": "1"},
             },
         }
 
@@ -211,6 +210,13 @@ def one_pod_a_node(count: int) -> list[Manifest]:
     anti = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     pods = [pod(f"pod-{number}", labels={"a": "b"}, affinity=anti) for number in range(count)]
     return [node_class(), pool("default"), *pods]
+
+
+def full_nodes(count: int) -> list[Manifest]:
+    """Pods that fill a node each, so that first-fit is at the lower bound."""
+    only = requirement("node.kubernetes.io/instance-type", "m5.large")
+    pods = [pod(f"pod-{number}", cpu="1500m") for number in range(count)]
+    return [node_class(), pool("default", requirements=[only]), *pods]
 
 
 def nodes(count: int) -> list[Manifest]:
@@ -293,6 +299,9 @@ ROWS: Final = {
     "pods that fail for a reason each": Row(distinct_failures, (1000, 2000, 4000)),
     "one pod a node, --packing cost": Row(
         one_pod_a_node, (2000, 4000, 8000), ("plan", "--packing", "cost", *NOW)
+    ),
+    "pods that fill a node, --packing cost": Row(
+        full_nodes, (2000, 4000, 8000), ("plan", "--packing", "cost", *NOW)
     ),
     "nodes that stay, consolidate": Row(nodes, (250, 500, 1000), ("consolidate", *NOW)),
     "pods of a simulation": Row(scenario, (250, 500, 1000), ("simulate",)),

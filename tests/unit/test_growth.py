@@ -7,6 +7,7 @@ QUICK = (
     "spreads that count every pod",
     "faulty objects in a stream of JSON",
     "one pod with unknown labels",
+    "pods that fill a node, --packing cost",
 )
 
 

@@ -238,18 +238,25 @@ SolveWith: TypeAlias = Callable[[Strategy], Solution]
 """Plans the same snapshot from the start with this strategy."""
 
 
+AT_BOUND: Final = 1e-9
+"""Sums of prices differ by their rounding."""
+
+
 def cheapest_solution(first_fit: Solution, solve: SolveWith) -> tuple[Solution, PackingResult]:
     """The cheapest of first-fit and the plans by cost, with its cost and the lower bound."""
     best, price = first_fit, solution_cost(first_fit)
-    before = price
+    before, bound = price, lower_bound(first_fit)
+    if not first_fit.unplaced_count and price <= bound * (1 + AT_BOUND):
+        # Nothing can cost less: with a node for each of thousands of pods the search takes long.
+        return first_fit, PackingResult(first_fit=price, cost=price, lower_bound=bound)
     for policy in COST_POLICIES if first_fit.drafts else ():
         other = solve(Strategy(policy.create, first_fit.state.deferred_kinds))
         other_price = solution_cost(other)
         is_better = _solution_order(other, other_price) < _solution_order(best, price)
         if other_price <= before and is_better:
             best, price = other, other_price
-    result = PackingResult(first_fit=before, cost=price, lower_bound=lower_bound(best))
-    return best, result
+    bound = bound if best is first_fit else lower_bound(best)
+    return best, PackingResult(first_fit=before, cost=price, lower_bound=bound)
 
 
 def solution_cost(solution: Solution) -> float:
