@@ -48,6 +48,7 @@ DISRUPTION_LAWS: Final = (
 DISRUPTION_REASON: Final = "DisruptionReason"
 UNDERUTILIZED: Final = "Underutilized"
 INITIALIZED: Final = "Initialized"
+MEMBERS: Final = ("Registered", INITIALIZED)
 LAG: Final = 180.0
 """Seconds for which a controller may not know of a change: its watch is late, or was lost."""
 SAME_PRICE: Final = 1e-9
@@ -77,9 +78,9 @@ class DisruptionLaws:
         self._newly_marked: set[tuple[str, str]] = set()
         """NodePools and reasons of commands that began at this moment."""
         self._pools: dict[str, str] = {}
-        """The NodePool of every initialised claim."""
+        """The NodePool of every registered claim."""
         self._sizes: dict[str, deque[tuple[float, int]]] = defaultdict(deque)
-        """By NodePool, how many initialised claims it had since when."""
+        """By NodePool, how many registered claims it had since when."""
         self._budgets: dict[str, deque[tuple[float, tuple[DisruptionBudget, ...]]]] = defaultdict(
             deque
         )
@@ -113,7 +114,7 @@ class DisruptionLaws:
             self._marked.pop(name, None)
             return
         pool = (claim.metadata.labels or {}).get(NODEPOOL, "")
-        self._set_member(name, pool if _is_initialized(claim) else "")
+        self._set_member(name, pool if _is_member(claim) else "")
         self._note_mark(claim, pool)
 
     def _note_mark(self, claim: NodeClaim, pool: str) -> None:
@@ -320,6 +321,12 @@ class DisruptionLaws:
 def _is_initialized(claim: NodeClaim) -> bool:
     conditions = (claim.status or NodeClaimStatus()).conditions or ()
     return any(each.type == INITIALIZED and each.status == "True" for each in conditions)
+
+
+def _is_member(claim: NodeClaim) -> bool:
+    """Whether it counts in percentages: its Node may say that it is initialized before it does."""
+    conditions = (claim.status or NodeClaimStatus()).conditions or ()
+    return any(each.type in MEMBERS and each.status == "True" for each in conditions)
 
 
 def _is_ready(node: Node) -> bool:

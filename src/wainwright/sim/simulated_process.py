@@ -77,7 +77,8 @@ class ControllerClient:
         grace_period: int | None = None,
     ) -> None:
         pod = self._api.peek(Pod, name, namespace) if kind is Pod and self._api.is_up else None
-        if pod is not None and pod.metadata.deletionTimestamp is None:
+        is_meant = pod is not None and preconditions.uid in ("", pod.metadata.uid)
+        if pod is not None and is_meant and pod.metadata.deletionTimestamp is None:
             self._listener.deleting(pod)
         await self._api.delete(
             kind, name, namespace, preconditions=preconditions, grace_period=grace_period

@@ -16,6 +16,9 @@ from tests.support.scripted_simulation import (
 
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.cluster import Node
+from wainwright.api.kubernetes.workloads import Pod
+from wainwright.cluster import Preconditions
+from wainwright.errors import ConflictError
 from wainwright.sim.disruption_laws import (
     CONSOLIDATION_SAVES,
     EVICTIONS_END_NODES,
@@ -77,6 +80,16 @@ def test_a_pod_is_evicted_from_a_node_that_goes() -> None:
     going = {**node, "metadata": {**node["metadata"], **leaving}}
 
     assert broken(play(scenario(going, pod("a", nodeName="n1")), evict)) == {}
+
+
+def test_a_deletion_that_means_an_earlier_pod_of_the_name_has_no_effect() -> None:
+    async def script(controller: ScriptedController) -> None:
+        with pytest.raises(ConflictError):
+            await controller.cluster.delete(
+                Pod, "a", "default", preconditions=Preconditions(uid="another")
+            )
+
+    assert broken(play(scenario(managed_node("n1"), pod("a", nodeName="n1")), script)) == {}
 
 
 @pytest.mark.parametrize("is_initialized", [False, True])
