@@ -71,17 +71,18 @@ def _parts(value: Any) -> list[Any]:
     return own + [part for item in inner for part in _parts(item)]
 
 
-def test_a_name_beside_the_id_of_a_security_group_is_dropped_with_a_note() -> None:
+def test_what_stands_beside_an_id_in_a_term_is_dropped_with_a_note() -> None:
     spec = {
         "amiFamily": "AL2",
         "role": "r",
-        "subnetSelectorTerms": [{"id": "subnet-1"}],
+        "subnetSelectorTerms": [{"id": "subnet-1", "tags": {"a": "b"}}],
         "securityGroupSelectorTerms": [{"name": "a"}, {"id": "sg-1", "name": "b"}],
     }
     head = {"apiVersion": "karpenter.k8s.aws/v1beta1", "kind": "EC2NodeClass"}
     made = convert_documents([{**head, "metadata": {"name": "web"}, "spec": spec}])
-    terms = made.documents[0]["spec"]["securityGroupSelectorTerms"]
-    assert terms == [{"name": "a"}, {"id": "sg-1"}]
+    converted = made.documents[0]["spec"]
+    assert converted["securityGroupSelectorTerms"] == [{"name": "a"}, {"id": "sg-1"}]
+    assert converted["subnetSelectorTerms"] == [{"id": "subnet-1"}]
     assert any("selects by id" in str(note) for note in made.notes)
 
 

@@ -298,24 +298,27 @@ def convert_node_class(draft: ConversionDraft) -> None:
     """EC2NodeClass of v1beta1 to v1."""
     old = draft.source["spec"]
     path: FieldPath = ("spec",)
-    selected = {field: old.get(field, []) for field in TERM_FIELDS}
-    selected["securityGroupSelectorTerms"] = [
-        _without_name_beside_id(term, number, draft)
-        for number, term in enumerate(selected["securityGroupSelectorTerms"])
-    ]
+    selected = {
+        field: [
+            _only_id(term, ("spec", field, number), draft)
+            for number, term in enumerate(old.get(field, []))
+        ]
+        for field in TERM_FIELDS
+    }
     converted = _convert_spec(old, selected, path, draft)
     if "httpPutResponseHopLimit" not in old.get("metadataOptions", {}):
         _note_hop_limit((*path, "metadataOptions"), draft)
     _finish_node_class(draft, converted)
 
 
-def _without_name_beside_id(term: JsonObject, number: int, draft: ConversionDraft) -> JsonObject:
-    """A security group term with an id selected by that alone; v1 refuses a name beside it."""
-    if "id" not in term or "name" not in term:
+def _only_id(term: JsonObject, path: FieldPath, draft: ConversionDraft) -> JsonObject:
+    """A term with an id selected by that alone; v1 refuses anything beside it."""
+    if "id" not in term:
         return term
-    place = ("spec", "securityGroupSelectorTerms", number, "name")
-    draft.lost(place, "name was ignored: the term selects by id")
-    return {key: value for key, value in term.items() if key != "name"}
+    for key in term:
+        if key != "id":
+            draft.lost((*path, key), f"{key} was ignored: the term selects by id")
+    return {"id": term["id"]}
 
 
 def convert_template_spec(old: JsonObject, path: FieldPath, draft: ConversionDraft) -> JsonObject:
