@@ -11,7 +11,7 @@ from tests.support.planted_bugs import BUGS, planted
 
 FOUND = {
     "launch-not-recorded": (0, 1, 2),
-    "eviction-ignores-budget": (19, 25, 24),
+    "eviction-ignores-budget": (27, 38, 89),
     "finalizer-lost": (0, 5, 19),
     "taint-left": (0, 1, 2),
     "budget-counted-late": (5, 6, 7),
