@@ -57,7 +57,8 @@ NODE_POOL = {
         "disruption": {"consolidateAfter": "1s", "budgets": [{"nodes": "100%"}]},
     },
 }
-OURS = ("NodeClaim", "NodePool", "EC2NodeClass", "Lease")
+OURS = ("NodeClaim", "NodePool", "EC2NodeClass")
+OUR_LEASE = "wainwright-leader-election"
 ZONE = "topology.kubernetes.io/zone"
 
 
@@ -109,24 +110,24 @@ def test_a_deployment_gets_nodes_and_loses_those_that_it_does_not_need(
         cluster.apply("Deployment", deployment(24))
         cluster.wait_for("24 pods that are Ready", lambda: len(cluster.ready_pods("web")) == 24)
         assert _skew(cluster) <= 1
+        cluster.wait_for("a node for each claim", lambda: _is_paired(cluster))
         claims, nodes = cluster.names("NodeClaim"), cluster.names("Node")
-        assert len(claims) == len(nodes)
         assert first.get("health", "/healthz") == (200, "ok\n")
         assert "karpenter_nodeclaims_created_total" in first.get("metrics", "/metrics")[1]
-        launched = [each for each in first.messages() if each.startswith("default-")]
-        assert len(launched) == len(claims)
+        assert _launched(first) <= claims, "nothing was launched for nothing"
         first.kill()
 
     with RunningOperator(cluster.plane, tmp_path, *EMULATED) as second:
         cluster.wait_for("readiness", lambda: second.get("health", "/readyz")[0] == 200)
         cluster.apply("Deployment", deployment(25))
         cluster.wait_for("one more pod", lambda: len(cluster.ready_pods("web")) == 25)
-        assert claims <= cluster.names("NodeClaim"), "a restart replaces no node"
+        gone = claims - cluster.names("NodeClaim")
+        assert not gone or _has_saved(second), "a restart by itself replaces no node"
 
         cluster.apply("Deployment", deployment(3))
         cluster.wait_for("fewer nodes", lambda: len(cluster.names("Node")) < len(nodes))
         cluster.wait_for("three pods, and a node for each claim", lambda: _is_settled(cluster))
-        assert any("savings: $" in each for each in second.messages())
+        assert _has_saved(second)
         code, output, seconds = second.terminate()
         assert (code, output) == (0, b"")
         assert seconds < 10
@@ -142,8 +143,22 @@ def _skew(cluster: TestedCluster) -> int:
 
 
 def _is_settled(cluster: TestedCluster) -> bool:
-    is_paired = len(cluster.names("NodeClaim")) == len(cluster.names("Node"))
-    return is_paired and len(cluster.ready_pods("web")) == 3
+    return _is_paired(cluster) and len(cluster.ready_pods("web")) == 3
+
+
+def _is_paired(cluster: TestedCluster) -> bool:
+    return len(cluster.names("NodeClaim")) == len(cluster.names("Node"))
+
+
+def _has_saved(operator: RunningOperator) -> bool:
+    """Whether a command of disruption was carried out for its money."""
+    return any("savings: $" in each for each in operator.messages())
+
+
+def _launched(operator: RunningOperator) -> set[str]:
+    """The claims that its log tells of, one line each."""
+    names = (each.partition(":")[0] for each in operator.messages())
+    return {name for name in names if name.startswith("default-")}
 
 
 def test_a_dry_run_decides_and_writes_nothing(cluster: TestedCluster) -> None:
@@ -163,7 +178,9 @@ def _written_by_us(cluster: TestedCluster) -> dict[str, str]:
     events = [
         each for each in cluster.all("Event") if each["source"].get("component") == "karpenter"
     ]
-    objects = [*events, *(each for kind in OURS for each in cluster.all(kind))]
+    # The API server renews a lease of its own beside ours.
+    leases = [each for each in cluster.all("Lease") if each["metadata"]["name"] == OUR_LEASE]
+    objects = [*events, *leases, *(each for kind in OURS for each in cluster.all(kind))]
     return {each["metadata"]["name"]: each["metadata"]["resourceVersion"] for each in objects}
 
 
