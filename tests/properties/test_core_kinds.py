@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.support.core_kinds import JUNK, changed_objects, core_kind_objects
 
@@ -62,6 +62,15 @@ def test_an_object_that_is_printed_and_read_again_is_the_same(value: dict[str, A
 
 
 @given(st.lists(st.one_of(core_kind_objects(junk=True), changed_objects()), max_size=5))
+@example(
+    [
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "status": {"disruptedPods": {"app": None}},
+        }
+    ]
+)
 def test_caching_parts_changes_nothing(several: list[dict[str, Any]]) -> None:
     shared = ObjectReader()
     results = [shared.read(value) for value in [*several, *several]]

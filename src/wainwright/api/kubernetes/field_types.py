@@ -248,7 +248,9 @@ class MapFieldType:
         repaired = {
             k: None if entry is None else self.item.repair(entry) for k, entry in value.items()
         }
-        return {key: self.item.zero if entry is None else entry for key, entry in repaired.items()}
+        filled = {k: self.item.zero if entry is None else entry for k, entry in repaired.items()}
+        # A time has no zero that could be written: its entry is left out.
+        return {key: entry for key, entry in filled.items() if entry is not None}
 
 
 class ObjectFieldType:
