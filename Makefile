@@ -45,7 +45,7 @@ check: $(VENV)/.dev
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python scripts/check_words.py
 	$(BIN)/python scripts/check_inheritance.py
-	$(BIN)/wain crds --check deploy/crds
+	$(BIN)/wain crds --check deploy/chart/crds
 	$(BIN)/python scripts/make_catalogue.py --check
 	$(BIN)/python scripts/make_simulation_schema.py --check
 	$(BIN)/python scripts/update_readme.py --check
@@ -111,9 +111,9 @@ chaos: $(VENV)/.dev
 chaos-proof: $(VENV)/.dev
 	$(BIN)/python -m tests.chaos.proof --seeds $(or $(SEEDS),200) $(if $(BUG),--bug $(BUG)) $(ARGS)
 
-## crds: write deploy/crds anew from the wire types
+## crds: write deploy/chart/crds anew from the wire types
 crds: $(VENV)/.run
-	$(BIN)/wain crds --output deploy/crds
+	$(BIN)/wain crds --output deploy/chart/crds
 
 ## awscli: the AWS command line in an environment of its own, for the test that uses it
 awscli: $(VENV)-awscli/.made

@@ -243,6 +243,8 @@ class Operator:
         finally:
             self._manager = None
             await _cancel(controllers, *beside)
+            # What another leader knows by now would be contradicted for as long as this one runs.
+            self.metrics.remove_gauges()
 
     async def _until_idle(self, manager: ControllerManager) -> None:
         """Returns when the controllers have had nothing to do for a moment."""
