@@ -12,7 +12,7 @@ NEVER_IMPORTED := annotated-doc annotated-types prompt-toolkit pydantic pydantic
 export GOTOOLCHAIN = auto
 export PYTHONHASHSEED ?= random
 
-.PHONY: demo demo-plan cluster-demo test test-all check format bench bench-karpenter oracle oracle-disruption disruption-clusters karpenter-crds mutants faults fuzz two-processes stability simulated-worlds chaos chaos-proof crds awscli lock clean
+.PHONY: demo demo-plan cluster-demo test test-all check format bench bench-karpenter oracle oracle-disruption disruption-clusters karpenter-crds mutants faults fuzz two-processes stability simulated-worlds chaos chaos-proof crds wheel image-steps awscli lock clean
 
 ## demo: a sale day simulated: reservations fill up, spot takes over, EC2 takes it back, and the night after
 demo: $(VENV)/.run
@@ -114,6 +114,14 @@ chaos-proof: $(VENV)/.dev
 ## crds: write deploy/chart/crds anew from the wire types
 crds: $(VENV)/.run
 	$(BIN)/wain crds --output deploy/chart/crds
+
+## wheel: the package as a file in dist/, which pip installs
+wheel: $(VENV)/.run
+	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
+
+## image-steps: the steps of the Dockerfile in a new folder, without a container engine: FOLDER=/tmp/image
+image-steps: $(VENV)/.run
+	$(BIN)/python scripts/image_steps.py $(or $(FOLDER),$(shell mktemp -d))
 
 ## awscli: the AWS command line in an environment of its own, for the test that uses it
 awscli: $(VENV)-awscli/.made
