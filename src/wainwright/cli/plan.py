@@ -9,7 +9,13 @@ import msgspec
 
 from wainwright.cli import printing
 from wainwright.cli.catalog_input import parse_time
-from wainwright.cli.options import PLAN_OPTIONS, add_options, cluster_options, file_arguments
+from wainwright.cli.options import (
+    PLAN_OPTIONS,
+    Choice,
+    add_options,
+    cluster_options,
+    file_arguments,
+)
 from wainwright.cli.plan_run import PlanArguments, Timings, run_plan, write_saved_input
 from wainwright.cli.printing import print_notes, print_problems
 from wainwright.errors import UsageError
@@ -109,7 +115,7 @@ DIFF_PRINTERS = {
 }
 
 
-OUTPUTS: Final = click.Choice(["table", "json", "yaml", "markdown", "nodeclaims"])
+OUTPUTS: Final = Choice(["table", "json", "yaml", "markdown", "nodeclaims"])
 
 
 @click.command()

@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from wainwright.cli import printing
-from wainwright.cli.options import show_progress
+from wainwright.cli.options import Choice, show_progress
 from wainwright.errors import UsageError
 from wainwright.manifests.cluster_manifests import read_manifests
 from wainwright.operator.logs import set_up_logs
@@ -43,7 +43,7 @@ def setting_flags(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command()
-@click.option("--provider", type=click.Choice([AWS, EMULATOR]), default=AWS, show_default=True)
+@click.option("--provider", type=Choice([AWS, EMULATOR]), default=AWS, show_default=True)
 @click.option("--kubeconfig", default="", metavar="FILE", help="Or KUBECONFIG.")
 @click.option("--context", default="", metavar="NAME", help="Of the kubeconfig.")
 @click.option("--cloud", metavar="FILE", help="The Cloud of the emulated EC2.")

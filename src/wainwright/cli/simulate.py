@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from wainwright.cli import printing
-from wainwright.cli.options import add_options, show_progress
+from wainwright.cli.options import Choice, add_options, show_progress
 from wainwright.cli.printing import print_notes, print_problems
 from wainwright.errors import UsageError
 from wainwright.manifests.documents import ReadOptions
@@ -33,7 +33,7 @@ from wainwright.translate.workload_expansion import POD_LIMIT
 if TYPE_CHECKING:
     from wainwright.sim.simulation import SimulationOptions
 
-OUTPUTS: Final = click.Choice(["table", "json", "yaml"])
+OUTPUTS: Final = Choice(["table", "json", "yaml"])
 HELD, FAILED = 0, 1
 REFRESH_SECONDS: Final = 0.1
 """Of real time between two versions of the progress line."""
