@@ -2,9 +2,9 @@
 
     python scripts/mutants.py --seed 1 --per-module 1 --budget 20 --jobs 2 --packages core,aws
 
-First the tests run under coverage, which gives the tests that execute each line, and once more
-without it, which gives their durations. The recording is kept in .mutants and used again for as
-long as sources and tests are the same. Then a sample of mutants is drawn. Each is run against tests
+First the tests run under coverage, which gives the tests that execute each line, and how long they
+take. The recording is kept in .mutants and used again for as long as sources and tests are the
+same. Then a sample of mutants is drawn. Each is run against tests
 that execute its line, in a copy of the package that is first on PYTHONPATH, so that processes
 started by a test import the mutant as well. Both the recording and the runs are shared among
 --jobs processes; a verdict is the same with any number of them, as tests are bounded by CPU time.
@@ -54,8 +54,13 @@ ROOT: Final = Path.cwd()
 PACKAGE: Final = "wainwright"
 SOURCE: Final = ROOT / "src" / PACKAGE
 TESTS: Final = ROOT / "tests"
-LEFT_OUT: Final = TESTS / "integration"
-"""They build Go programs and start a control plane: too slow to be run for every mutant."""
+LEFT_OUT: Final = (TESTS / "integration", TESTS / "fuzz")
+"""Too slow to be run for every mutant: they build Go programs and start a control plane, or only
+look for tracebacks."""
+EXAMPLES: Final = 25
+"""Of each property: half of what `make test` tries, so that twice as many fit into the budget."""
+UNDER_COVERAGE: Final = 2.5
+"""How many times as long a test takes that is being recorded, roughly."""
 INPUTS: Final = ("src", "tests", "examples", "pyproject.toml", "requirements")
 """A recording is out of date as soon as any file in these has changed."""
 
@@ -485,8 +490,16 @@ def _sample(paths: list[Path], seed: int, per_module: float) -> list[Mutant]:
 # The recording: which tests execute which lines, and how long they take.
 
 
+def cpu_time() -> float:
+    """Seconds, with those of processes that have ended."""
+    usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
 class Recorder:
-    """The plugin of the one run under coverage.
+    """The plugin of the run under coverage.
+
+    It takes CPU time: which tests fit into a budget must not depend on what else is running.
 
     What a test gets from a cache or from a fixture of a wider scope may have been computed for
     another test. Such code is recorded under a name of its own, and so is who uses it.
@@ -496,6 +509,8 @@ class Recorder:
         self._file = file
         self._contexts = [AT_IMPORT]
         self._uses: set[tuple[str, str]] = set()
+        self._seconds: dict[str, float] = {}
+        self._failed: set[str] = set()
         self._caches: dict[str, Any] = {}
         self._misses: Counter[str] = Counter()
         self._coverage = Coverage(data_file=file, config_file=False, source=[str(SOURCE)])
@@ -581,8 +596,16 @@ class Recorder:
         self._uses.add((item.nodeid, f"module {item.nodeid.partition('::')[0]}"))
         for fixtures in _fixtures(item):
             self._uses.update((item.nodeid, _fixture(fixture)) for fixture in fixtures)
-        with self._context(item.nodeid):
-            return (yield)
+        began = cpu_time()
+        try:
+            with self._context(item.nodeid):
+                return (yield)
+        finally:
+            self._seconds[item.nodeid] = (cpu_time() - began) / UNDER_COVERAGE
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._failed.add(report.nodeid)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
@@ -592,45 +615,9 @@ class Recorder:
         with closing(sqlite3.connect(self._file)) as base, base:
             base.execute("create table uses (user text, used text)")
             base.executemany("insert into uses values (?, ?)", sorted(self._uses))
-
-
-def cpu_time() -> float:
-    """Seconds, with those of processes that have ended."""
-    usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
-
-
-class Timer:
-    """The plugin of a run without coverage, as that makes some tests many times as slow.
-
-    It takes CPU time: which tests fit into a budget must not depend on what else is running.
-    """
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._seconds: dict[str, float] = {}
-        self._failed: set[str] = set()
-
-    def pytest_sessionstart(self) -> None:
-        steady_hypothesis()
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        began = cpu_time()
-        try:
-            return (yield)
-        finally:
-            self._seconds[item.nodeid] = cpu_time() - began
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed:
-            self._failed.add(report.nodeid)
-
-    def pytest_sessionfinish(self) -> None:
-        rows = [(name, took, name in self._failed) for name, took in self._seconds.items()]
-        with closing(sqlite3.connect(self._file)) as base, base:
+            tests = [(name, took, name in self._failed) for name, took in self._seconds.items()]
             base.execute("create table test (name text, seconds real, failed int)")
-            base.executemany("insert into test values (?, ?, ?)", rows)
+            base.executemany("insert into test values (?, ?, ?)", tests)
 
 
 def _fixtures(item: pytest.Item) -> Collection[Iterable[pytest.FixtureDef[object]]]:
@@ -725,33 +712,30 @@ def _is_of(file: Path, now: str) -> bool:
 
 
 def _record(file: Path, jobs: int) -> None:
-    """Both runs of every part, the slow ones under coverage first."""
     parts = _parts()
-    tasks = ["record"] * len(parts) + ["time"] * len(parts)
     with ThreadPoolExecutor(jobs) as pool:
-        done = list(pool.map(_record_part, tasks, [*range(len(parts))] * 2, parts * 2))
+        done = list(pool.map(_record_part, range(len(parts)), parts))
     _join(file, done)
 
 
 def _parts() -> list[list[str]]:
     """The test files in turn, so that neighbours, which take about as long, are spread evenly."""
-    files = sorted(path for path in TESTS.rglob("test_*.py") if LEFT_OUT not in path.parents)
+    files = sorted(path for path in TESTS.rglob("test_*.py") if not set(LEFT_OUT) & {*path.parents})
     names = [str(path.relative_to(ROOT)) for path in files]
     return [names[number::PARTS] for number in range(PARTS)]
 
 
-def _record_part(task: str, number: int, tests: Iterable[str]) -> Path:
-    place = Workplace(f"{task}-{number}")
+def _record_part(number: int, tests: Iterable[str]) -> Path:
+    place = Workplace(f"record-{number}")
     file = place.folder / "record.sqlite"
     for old in place.folder.glob(f"{file.name}*"):
         old.unlink()
     code = STARTED_BY_A_TEST.format(file=str(file), source=[str(SOURCE)])
-    if task == "record":
-        (place.folder / "sitecustomize.py").write_text(code, encoding="utf-8")
-    status = place.run_pytest({task: str(file)}, tests, place.folder, timeout=None)
+    (place.folder / "sitecustomize.py").write_text(code, encoding="utf-8")
+    status = place.run_pytest({"record": str(file)}, tests, place.folder, timeout=None)
     if status not in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}:
         sys.exit(f"the tests cannot be recorded; see {place.log}")
-    progress(f"{task} {number + 1} of {PARTS}", line=True)
+    progress(f"part {number + 1} of {PARTS} recorded", line=True)
     return file
 
 
@@ -759,19 +743,17 @@ def _join(file: Path, parts: Iterable[Path]) -> None:
     """One base of the coverage, the uses and the durations of all parts."""
     file.unlink(missing_ok=True)
     joined = Coverage(data_file=file, config_file=False)
-    joined.combine(
-        [str(part) for part in parts if part.parent.name.startswith("record")], keep=True
-    )
+    joined.combine([str(part) for part in parts], keep=True)
     joined.save()
-    with closing(sqlite3.connect(file)) as base, base:
+    with closing(sqlite3.connect(file)) as base:
         base.execute("create table uses (user text, used text)")
         base.execute("create table test (name text, seconds real, failed int)")
         for part in parts:
-            table = "uses" if part.parent.name.startswith("record") else "test"
-            with closing(sqlite3.connect(part)) as one:
-                rows = one.execute(f"select * from {table}").fetchall()
-            marks = ", ".join("?" * len(rows[0])) if rows else ""
-            base.executemany(f"insert into {table} values ({marks})", rows)
+            base.execute("attach ? as part", (str(part),))
+            base.execute("insert into uses select * from part.uses")
+            base.execute("insert into test select * from part.test")
+            base.commit()
+            base.execute("detach part")
 
 
 # Code that runs at import time: who uses the names that it gives a value to.
@@ -885,8 +867,6 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 def _plugin(job: Mapping[str, Any]) -> object:
     if "record" in job:
         return Recorder(Path(job["record"]))
-    if "time" in job:
-        return Timer(Path(job["time"]))
     return Judge(job["limits"], Path(job["failures"]), Path(job["running"]))
 
 
@@ -895,6 +875,7 @@ def steady_hypothesis() -> None:
     settings.register_profile(
         "mutants",
         parent=settings.get_profile("default"),
+        max_examples=EXAMPLES,
         phases=(Phase.explicit, Phase.generate),
         suppress_health_check=list(HealthCheck),
         database=None,
