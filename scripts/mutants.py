@@ -58,7 +58,7 @@ LEFT_OUT: Final = (TESTS / "integration", TESTS / "fuzz")
 """Too slow to be run for every mutant: they build Go programs and start a control plane, or only
 look for tracebacks."""
 EXAMPLES: Final = 30
-"""Of each property: little more than half of what `make test` tries, so that more fit into the budget."""
+"""Of each property: fewer than `make test` tries, so that more tests fit into the budget."""
 UNDER_COVERAGE: Final = 2.5
 """How many times as long a test takes that is being recorded, roughly."""
 INPUTS: Final = ("src", "tests", "examples", "pyproject.toml", "requirements")
