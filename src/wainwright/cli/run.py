@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -11,6 +12,7 @@ from wainwright.cli import printing
 from wainwright.cli.options import show_progress
 from wainwright.errors import UsageError
 from wainwright.manifests.cluster_manifests import read_manifests
+from wainwright.operator.flight_recorder import MOST_DECISIONS, RecorderOptions
 from wainwright.operator.logs import set_up_logs
 from wainwright.operator.process import AWS, EMULATOR, CannotStartError, RunOptions, run_operator
 from wainwright.operator.settings import (
@@ -63,6 +65,20 @@ def setting_flags(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.option("--dry-run", is_flag=True, help="Decide and log; write nothing, take no lease.")
 @click.option("--once", is_flag=True, help="End when there is nothing to do at this moment.")
+@click.option(
+    "--record",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Keep the last decisions here; `wain plan FOLDER/DECISION` repeats one.",
+)
+@click.option(
+    "--record-limit",
+    type=click.IntRange(1),
+    default=MOST_DECISIONS,
+    show_default=True,
+    help="How many decisions are kept.",
+)
+@click.option("--record-redacted", is_flag=True, help="Without names, as `wain snapshot --redact`.")
 @setting_flags
 def run(**given: Any) -> int:
     """Launch and remove nodes of the cluster as its pods need them, until stopped.
@@ -90,6 +106,11 @@ def _options(given: dict[str, Any]) -> RunOptions:
     if boot is None:
         raise UsageError("--emulator-boot: expected a duration such as 2s")
     cloud = given.pop("cloud")
+    folder, most = given.pop("record"), given.pop("record_limit")
+    redact = given.pop("record_redacted")
+    if folder is None and redact:
+        raise UsageError("--record-redacted needs --record FOLDER", "add it")
+    record = None if folder is None else RecorderOptions(folder=folder, most=most, redact=redact)
     with show_progress() as report:
         manifests = read_manifests([], cloud=cloud, progress=report)
-    return RunOptions(cloud=manifests.cloud, emulator_boot=boot, **given)
+    return RunOptions(cloud=manifests.cloud, emulator_boot=boot, record=record, **given)
