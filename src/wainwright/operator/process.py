@@ -210,15 +210,7 @@ class Operator:
             self._clock,
             self._controller_settings,
         )
-        if not self._options.once:
-            await dry_run.run()
-            return
-        task = asyncio.create_task(dry_run.run(), name="dry run")
-        try:
-            while not task.done() and not dry_run.looks:
-                await self._clock.sleep(IDLE_POLL)
-        finally:
-            await _cancel(task)
+        await dry_run.run(once=self._options.once)
 
     async def _lead(self, cluster: Cluster) -> None:
         """With a memory of its own: another process may have led meanwhile."""
