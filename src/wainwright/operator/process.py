@@ -8,6 +8,7 @@ import socket
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from fractions import Fraction
+from pathlib import Path
 from random import Random
 from secrets import token_hex
 from typing import Any, Final, Protocol, TypeAlias
@@ -91,6 +92,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """End when there is nothing to do at this moment."""
     emulator_boot: float = 2.0
     emulator_kubelet: bool = True
+    emulator_state: Path | None = None
+    emulator_port: int | None = None
     record: RecorderOptions | None = None
     """Where decisions are kept; None: nowhere."""
 
@@ -313,6 +316,11 @@ def loop_settings(settings: OperatorSettings, options: RunOptions) -> Simulation
         feature_gates=settings.feature_gates,
         min_values_policy=settings.min_values_policy,
         preference_policy=settings.preference_policy,
+        packing=settings.packing,
+        strict_weights=settings.strict_weights,
+        minimum_saving=settings.min_saving,
+        spot_to_spot_types=settings.spot_to_spot_types,
+        max_nodes_per_command=settings.max_nodes,
         cluster_limits=options.cluster_limits,
         disruption_breaker=DisruptionBreaker(
             share=settings.breaker_share,
@@ -376,6 +384,8 @@ def cloud_connector(
         cloud=options.cloud,
         boot=options.emulator_boot,
         kubelet=options.emulator_kubelet,
+        state=options.emulator_state,
+        port=options.emulator_port,
     )
 
     async def connect_emulated(cluster: Cluster) -> ConnectedCloud:

@@ -1,15 +1,20 @@
 """The process of `wain run` in virtual time, on the API server in memory."""
 
 import logging
+from pathlib import Path
 
+import msgspec
 import pytest
 from tests.support.controlled_cluster import pending_pod
 from tests.support.operator_world import CLOUD, NAMESPACE, World, play
 
+from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.operations import ConfigMap, Event, Lease, LeaseSpec
 from wainwright.api.wire import ObjectMeta
 from wainwright.clock import format_microseconds
+from wainwright.emulator.emulated_account import EmulatedAwsAccount
+from wainwright.model.plan import ClusterLimits
 from wainwright.operator.process import (
     EMULATOR,
     CannotStartError,
@@ -147,5 +152,44 @@ def test_events_of_nominations_are_bounded() -> None:
             each for each in (await world.api.list(Event)).items if each.reason == "Nominated"
         ]
         assert 1 <= len(events) <= 20
+
+    play(story)
+
+
+def test_no_more_nodes_than_the_limit_of_the_cluster() -> None:
+    async def story(world: World) -> None:
+        limits = ClusterLimits(nodes=1)
+        world.run(RunOptions(provider=EMULATOR, cloud=CLOUD, cluster_limits=limits))
+        for number in range(3):
+            await world.api.create(pending_pod(f"web-{number}", cpu="3"))
+        await world.clock.sleep(60)
+        assert len(await world.claims()) == 1
+        assert await world.running() == 1
+
+    play(story)
+
+
+def test_the_account_in_a_file_outlives_the_process(tmp_path: Path) -> None:
+    """An instance that no NodeClaim knows of is in the file, and so it is terminated as garbage."""
+    file = tmp_path / "account.json"
+    options = RunOptions(provider=EMULATOR, cloud=CLOUD, emulator_boot=5.0, emulator_state=file)
+
+    async def story(world: World) -> None:
+        first = world.run(options)
+        await world.api.create(pending_pod())
+        await world.clock.sleep(30)
+        (claim,) = (await world.api.list(NodeClaim)).items
+        await first.stop()
+        assert claim.status is not None
+        instance = claim.status.providerID.rpartition("/")[2]
+        assert instance in file.read_text()
+        await world.api.patch(NodeClaim, claim.metadata.name, {"metadata": {"finalizers": None}})
+        await world.api.delete(NodeClaim, claim.metadata.name)
+        second = world.run(options)
+        await world.clock.sleep(300)
+        await second.stop()
+        account = EmulatedAwsAccount.load(file.read_bytes(), clock=world.clock)
+        states = account.answer("ec2", "DescribeInstances", {"InstanceIds": [instance]})
+        assert '"terminated"' in msgspec.json.encode(states, enc_hook=str).decode()
 
     play(story)
