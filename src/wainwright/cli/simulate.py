@@ -19,6 +19,7 @@ from wainwright.errors import UsageError
 from wainwright.manifests.documents import ReadOptions
 from wainwright.messages.formatting import format_count, format_hourly
 from wainwright.model.simulation import SimulationResult
+from wainwright.report.json_text import dump_json
 from wainwright.report.simulation_comparison import SimulationComparison, compare_simulations
 from wainwright.report.simulation_csv import simulation_tables
 from wainwright.report.simulation_lines import format_seconds
@@ -324,7 +325,7 @@ def progress_line(name: str, state: ObservedState, end: float | None) -> str:
 
 
 def _write_state(state: dict[str, Any], file: str) -> None:
-    _write_file(Path(file), printing.dump_json(state) + "\n")
+    _write_file(Path(file), dump_json(state) + "\n")
 
 
 def _write_file(path: Path, text: str) -> None:

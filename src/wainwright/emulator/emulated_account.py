@@ -33,6 +33,7 @@ from wainwright.emulator.faults import (
 from wainwright.emulator.settings import EmulatorSettings
 from wainwright.errors import AwsError
 
+READ_ONLY_PREFIXES: Final = ("Describe", "Get", "List")
 LONG_POLL_OPERATION: Final = ("sqs", "ReceiveMessage")
 
 
@@ -44,6 +45,10 @@ class ApiCall(msgspec.Struct, frozen=True, kw_only=True):
     operation: str
     params: Params
     error: AwsError | None = None
+
+    @property
+    def may_change_state(self) -> bool:
+        return not self.operation.startswith(READ_ONLY_PREFIXES)
 
 
 class EmulatedAwsAccount:
