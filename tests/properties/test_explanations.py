@@ -176,11 +176,10 @@ def unschedulable_pods(found: Plan) -> set[str]:
 
 def suggestions(found: ExplainedPlan) -> Iterator[tuple[VerifiedSuggestion, set[str]]]:
     """Every suggestion and alternative, with all pods that have it and the same verdict."""
-    blocks: dict[object, set[str]] = {}
+    blocks: dict[UnschedulableGroup, set[str]] = {}
     for group in found.unschedulable:
         blocks.setdefault(replace(group, pods=()), set()).update(group.pods)
     for group, pods in blocks.items():
-        assert isinstance(group, UnschedulableGroup)
         for advice in (group.suggestion, group.alternative):
             if advice is not None:
                 yield advice, pods

@@ -1,6 +1,11 @@
 """Suggested changes as sentences, with what each costs and for how many pods it was verified."""
 
-from wainwright.messages.formatting import format_count, format_price_change, join_with_and
+from wainwright.messages.formatting import (
+    format_count,
+    format_hourly,
+    format_price_change,
+    join_with_and,
+)
 from wainwright.model.resources import format_quantity
 from wainwright.model.suggestions import (
     AddToleration,
@@ -75,9 +80,10 @@ def _describe_change(change: AnyFix) -> tuple[str, str, str]:
             return _describe_selector_change(change)
         case HonorTaints() | PreferConstraint():
             return _describe_constraint_change(change)
-        case EnlargeReservation(reservation=reservation, by=by):
+        case EnlargeReservation(reservation=reservation, by=by, billed=billed):
             more = f"{reservation} by {format_count(by, 'instance')}"
-            return "enlarge capacity reservation", more, ", which EC2 bills whether used or not"
+            price = "" if billed is None else f" {format_hourly(billed)} for each"
+            return "enlarge capacity reservation", more, f" (EC2 bills{price}, used or not)"
         case _:
             return _describe_pool_change(change)
 

@@ -125,7 +125,7 @@ def describe_constraint(reason: TopologyReason) -> str:
             return f"its required pod affinity by {key} selects {pods}, running only in {where}"
         case PodAntiAffinityUnsatisfied(key=key, pods=pods, taken=taken, theirs=True):
             where = join_with_and(taken)
-            return f"pods in {where} have required pod anti-affinity by {key} to {pods}, as it is"
+            return f"pods in {where} have required pod anti-affinity by {key} to {pods}, like it"
         case PodAntiAffinityUnsatisfied(key=key, pods=pods, taken=taken):
             where = join_with_and(taken)
             return f"its required pod anti-affinity by {key} excludes {where}, where {pods} runs"
@@ -214,7 +214,7 @@ def _describe_label_conflict(reason: LabelConflict) -> str:
     needs = _describe_need(reason, REQUESTER_PHRASES[RequiredBy.POD])
     if reason.offered is None:
         return f"{needs}, a label that the NodePool does not set{_did_you_mean(reason.meant)}"
-    other_region = _other_region(reason.key, reason.wanted, reason.offered)
+    other_region = _other_region(reason, reason.offered)
     allowed = f"the NodePool allows {format_values(reason.offered)}{other_region}"
     return f"{needs}; {allowed}{_did_you_mean(reason.meant)}"
 
@@ -225,16 +225,20 @@ def _describe_need(
     """Who needs which value of the label: the pod, a volume of it, or constraints between pods."""
     if reason.volume is not None:
         return f"{describe_volume(reason.volume)} ({reason.key})"
-    if reason.by_topology and reason.wanted.is_empty:
-        return f"constraints between pods leave no value of {reason.key}"
     if reason.by_topology:
-        return f"constraints between pods leave only {reason.key} {format_values(reason.wanted)}"
+        left = "no value" if reason.wanted.is_empty else f"only {format_values(reason.wanted)}"
+        return f"constraints between pods leave {left} of {reason.key}"
     return f"{requester} {reason.key} {format_values(reason.wanted)}"
 
 
-def _other_region(key: str, wanted: ValueSet, offered: ValueSet) -> str:
+def _other_region(reason: LabelConflict | NoMatchingOffering, offered: ValueSet) -> str:
     """Where none of the wanted zones is in a region of those that are on offer."""
-    if key != ZONE or wanted.open or offered.open or offered.is_empty:
+    wanted = reason.wanted
+    if (
+        reason.key != ZONE
+        or reason.meant
+        or any(each.open or each.is_empty for each in (wanted, offered))
+    ):
         return ""
     wanted_regions = {region_of_zone(zone) for zone in wanted.values}
     if not wanted_regions.isdisjoint(map(region_of_zone, offered.values)):
@@ -262,7 +266,7 @@ def _describe_unmatched_value(reason: NoMatchingInstanceType | NoMatchingOfferin
         needs = _describe_need(reason, REQUESTER_PHRASES[reason.required_by])
         name, other_region = (
             reason.instance_type,
-            _other_region(reason.key, reason.wanted, reason.offered),
+            _other_region(reason, reason.offered),
         )
         if reason.offered.is_empty:
             return f"{needs}; nothing is offered with it, such as {name}"
@@ -321,7 +325,7 @@ def _describe_used_reservations(reason: OfferingsUnavailable) -> str:
     names = join_with_and(reason.reservations)
     are = "capacity reservation" if len(reason.reservations) == 1 else "capacity reservations"
     full = "has no free instance" if len(reason.reservations) == 1 else "have no free instance"
-    users = f" ({join_first(reason.users, 2)} of this plan use it)" if reason.users else ""
+    users = f" (used by {join_first(reason.users, 2)} of this plan)" if reason.users else ""
     return f"{are} {names} {full}{users}"
 
 

@@ -120,13 +120,14 @@ def _cause(group: UnschedulableGroup, nearest: PoolVerdict | None) -> str:
     if isinstance(reason, NoCompatiblePool):
         return f"NodePool {nearest.pool}: {describe_pool_reason(nearest.reason)}"
     topology = "; ".join(map(describe_constraint, reason.by))
-    if isinstance(nearest.reason, NewNodeViolatesTopology | UntoleratedTaint):
+    if isinstance(nearest.reason, NewNodeViolatesTopology):
         return topology
-    return f"NodePool {nearest.pool}: {describe_pool_reason(nearest.reason)}. {_sentence(topology)}"
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    is_constraint_first = getattr(nearest.reason, "by_topology", False) or isinstance(
+        nearest.reason, UntoleratedTaint
+    )
+    if is_constraint_first:
+        return f"{topology}. NodePool {nearest.pool}: {describe_pool_reason(nearest.reason)}"
+    return f"NodePool {nearest.pool}: {describe_pool_reason(nearest.reason)}; {topology}"
 
 
 def _other_pools(others: Iterable[PoolVerdict], unexplained: int) -> str | None:

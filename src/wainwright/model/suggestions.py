@@ -120,6 +120,8 @@ class EnlargeReservation(Fix, frozen=True, kw_only=True, tag="EnlargeReservation
     reservation: str
     by: int
     pool: str
+    billed: float | None = None
+    """USD per hour that EC2 bills for each instance, used or not: the price on demand."""
 
 
 PodFix: TypeAlias = (

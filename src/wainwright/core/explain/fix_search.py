@@ -21,7 +21,16 @@ from wainwright.core.explain.suggested_changes import (
 from wainwright.core.scheduling.constraints.label_diagnosis import suggest_correction
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
 from wainwright.model.bitset import BitSet
-from wainwright.model.labels import CAPACITY_TYPE, ON_DEMAND, RESERVED, SPOT
+from wainwright.model.labels import (
+    ARCH,
+    CAPACITY_TYPE,
+    INSTANCE_CATEGORY,
+    INSTANCE_FAMILY,
+    ON_DEMAND,
+    OS,
+    RESERVED,
+    SPOT,
+)
 from wainwright.model.pod import Pod
 from wainwright.model.reasons import (
     DaemonSetsExceedCapacity,
@@ -41,7 +50,8 @@ from wainwright.model.reasons import (
     TopologySpreadUnsatisfied,
     UntoleratedTaint,
 )
-from wainwright.model.requirements import Requirement
+from wainwright.model.requirements import Requirement, Requirements, one_of
+from wainwright.model.resources import round_down, round_up
 from wainwright.model.snapshot import Pool
 from wainwright.model.suggestions import (
     AddToleration,
@@ -172,14 +182,15 @@ def _changes_for_reason(partial_fix: PartialFix, context: FunnelContext) -> Iter
         case LimitExceeded(of_cluster=True):
             return  # not a matter of pools and pods
         case LimitExceeded(resource=resource, limit=limit, in_use=in_use, needed=needed):
-            yield RaiseLimit(resource=resource, now=limit, to=in_use + needed, pool=pool.name)
+            to = round_up(resource, in_use + needed)
+            yield RaiseLimit(resource=resource, now=limit, to=to, pool=pool.name)
         case _:
             yield from _label_changes(partial_fix, context)
 
 
 def _lower_request(reason: InstanceTypesTooSmall, pod: Pod, pool: str) -> Iterator[LowerRequest]:
     requested = container_requests(pod, reason.resource)
-    lower = requested - (reason.needed - reason.best)
+    lower = round_down(reason.resource, requested - (reason.needed - reason.best))
     if 0 < lower < requested:
         yield LowerRequest(resource=reason.resource, now=requested, to=lower, pool=pool)
 
@@ -270,7 +281,7 @@ def _values_beyond(partial_fix: PartialFix, key: str, context: FunnelContext) ->
     found = run_funnel(without, partial_fix.pod, context)
     if not found.types or not isinstance(found.reason, None | LimitExceeded | MinValuesUnsatisfied):
         return []
-    value = _cheapest_value(without, found, key)
+    value = _cheapest_value(without, found, key, template)
     return [] if value is None or allowed.admits(value) else [value]
 
 
@@ -286,16 +297,37 @@ def _without_requirement(
     return cache[entry][0]
 
 
-def _cheapest_value(template: NodeClaimTemplate, found: FunnelResult, key: str) -> str | None:
+def _cheapest_value(
+    template: NodeClaimTemplate, found: FunnelResult, key: str, before: NodeClaimTemplate
+) -> str | None:
+    """The value of the cheapest offering of a type like those that the pool allows now."""
     index = template.index
-    plain: BitSet = found.types & ~(index.metal | index.accelerated)
-    cheapest = index.find_cheapest(plain or found.types, found.groups)
+    types = _similar_types(found.types, before)
+    cheapest = index.find_cheapest(types, found.groups)
     if cheapest is None:
         return None
     number, _, offering = cheapest
     return offering.requirements.single_value(key) or index.types[number].requirements.single_value(
         key
     )
+
+
+KEPT_LABELS: Final = (ARCH, OS, INSTANCE_FAMILY, INSTANCE_CATEGORY)
+"""What types of a NodePool have in common that another type should have too, first things first."""
+
+
+def _similar_types(types: BitSet, template: NodeClaimTemplate) -> BitSet:
+    """Those that have most in common with the types that the pool allows."""
+    index, allowed = template.index, template.base.requirements
+    exotic = index.metal | index.accelerated
+    types = (types & ~exotic) or types
+    groups = (1 << len(index.offering_groups)) - 1
+    own = index.compatible_types(allowed)
+    for key in KEPT_LABELS if own else ():
+        values = one_of(index.remaining_values(key, own, groups))
+        alike = types & index.compatible_types(Requirements([Requirement(key=key, allowed=values)]))
+        types = alike or types
+    return types
 
 
 # Constraints between pods

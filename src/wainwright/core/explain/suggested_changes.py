@@ -6,13 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from wainwright.core.scheduling.compiled_requirements import (
-    CompilationContext,
-    compile_requirements,
-)
-from wainwright.core.scheduling.constraints.min_values import min_values_of
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
-from wainwright.core.scheduling.reservation_manager import reserved_offerings
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.pod import AffinityTerm, Pod, PodConstraints, WeightedAffinityTerm
 from wainwright.model.requirements import (
@@ -212,8 +206,8 @@ def _with_requirements(pool: Pool, requirements: Requirements, labels: Mapping[s
 def apply_to_template(change: AnyFix, template: NodeClaimTemplate) -> NodeClaimTemplate:
     """The compiled pool after the change.
 
-    A copy shares all that the change does not concern, above all the daemonset overhead and the
-    room of each type: compiling the pool for each change would take most of the time of advice.
+    A copy shares all that the change does not concern: compiling the pool for each change would
+    take most of the time of advice.
     """
     match change:
         case LowerMinValues(key=key, to=to):
@@ -225,20 +219,9 @@ def apply_to_template(change: AnyFix, template: NodeClaimTemplate) -> NodeClaimT
             copy.limits.raise_limit(resource, to - now)
             return copy
         case DropPoolRequirement() | ChangePoolRequirement() | AllowPoolValue():
-            return _recompile_template(template, apply_to_pool(change, template.pool))
+            return template.with_pool(apply_to_pool(change, template.pool))
         case _:
             return template
-
-
-def _recompile_template(template: NodeClaimTemplate, pool: Pool) -> NodeClaimTemplate:
-    index, copy = template.index, template.copy()
-    context = CompilationContext(
-        index, template.allocatable.non_negative, reserved_offerings(index), template.well_known
-    )
-    copy.pool, copy.base = pool, compile_requirements(context, pool.node_requirements)
-    copy.min_values = min_values_of(copy.base.requirements)
-    copy.daemonset_ports = template.daemonset_ports.with_pool(pool)
-    return copy
 
 
 def enlarge_reservations(

@@ -25,7 +25,7 @@ from wainwright.core.scheduling.drafts import Draft
 from wainwright.core.scheduling.solver import Solution
 from wainwright.model.instance_type import ACCELERATOR_RESOURCES
 from wainwright.model.pod import Pod
-from wainwright.model.resources import Resources, add_resources, sort_resources
+from wainwright.model.resources import Resources, add_resources, round_up, sort_resources
 from wainwright.model.snapshot import NODES_LIMIT, Pool, Snapshot
 from wainwright.model.suggestions import (
     EnlargeReservation,
@@ -275,7 +275,7 @@ def _with_raised_limits(changes: ChangeSet, pool: Pool, trial: TrialResult) -> C
     """The changes with every limit of the pool raised to its usage in the trial."""
     needed = add_resources(pool.in_use, trial.launched_capacity(pool.name))
     raised = [
-        RaiseLimit(resource=name, now=limit, to=needed[name], pool=pool.name)
+        RaiseLimit(resource=name, now=limit, to=round_up(name, needed[name]), pool=pool.name)
         for name, limit in sort_resources(pool.limits).items()
         if needed.get(name, 0) > limit
     ]
@@ -316,15 +316,17 @@ def choose_suggestion(
 
 
 def enlarge_reservation(
-    reservation: str, pool: str, pods: Sequence[Pod], trials: TrialRunner
+    enough: EnlargeReservation, pods: Sequence[Pod], trials: TrialRunner
 ) -> VerifiedSuggestion | None:
-    """The capacity reservation with as many more instances as the pods need; None if no use."""
-    enough = EnlargeReservation(reservation=reservation, by=len(pods), pool=pool)
+    """The capacity reservation with as many more instances as the pods need; None if no use.
+
+    `enough` has an instance for each of the pods.
+    """
     trial = trials.run_trial((enough,), pods)
     if trial is None:
         return None
-    before = trials.before.reserved_launches(reservation)
-    used = trial.reserved_launches(reservation) - before
+    before = trials.before.reserved_launches(enough.reservation)
+    used = trial.reserved_launches(enough.reservation) - before
     if 0 < used < enough.by:  # several pods share a node
         enough = msgspec.structs.replace(enough, by=used)
         trial = trials.run_trial((enough,), pods)

@@ -30,6 +30,7 @@ from wainwright.core.plan import SolvedPlan, prepare_snapshot, solve_by_cost, so
 from wainwright.core.scheduling.pod_classes import PodClass
 from wainwright.core.scheduling.solver import Solution
 from wainwright.model.instance_type_index import InstanceTypeIndex
+from wainwright.model.labels import ON_DEMAND
 from wainwright.model.plan import (
     ExplainedPlan,
     MinValuesPolicy,
@@ -42,7 +43,7 @@ from wainwright.model.pod import Pod
 from wainwright.model.reasons import LimitExceeded, OfferingsUnavailable
 from wainwright.model.resources import Resources, add_resources, resources_key
 from wainwright.model.snapshot import NODES_LIMIT, Snapshot
-from wainwright.model.suggestions import VerifiedSuggestion
+from wainwright.model.suggestions import EnlargeReservation, VerifiedSuggestion
 
 MAX_VERDICTS: Final = 20_000
 """On pools, of groups of equal pods: about a second's work."""
@@ -210,8 +211,20 @@ def _enlarged_reservation(
     """Where the nearest pool lacks nothing but instances of a capacity reservation."""
     for template, reason in verdict.rejections[:1]:
         if isinstance(reason, OfferingsUnavailable) and len(reason.reservations) == 1:
-            return enlarge_reservation(reason.reservations[0], template.pool.name, pods, trials)
+            change = EnlargeReservation(
+                reservation=reason.reservations[0],
+                by=len(pods),
+                pool=template.pool.name,
+                billed=_on_demand_price(template.index, reason.instance_type),
+            )
+            return enlarge_reservation(change, pods, trials)
     return None
+
+
+def _on_demand_price(index: InstanceTypeIndex, instance_type: str) -> float | None:
+    offerings = next(each.offerings for each in index.types if each.name == instance_type)
+    prices = [each.price for each in offerings if each.capacity_type == ON_DEMAND]
+    return min(prices, default=None)
 
 
 def _group_equal_verdicts(verdicts: Iterable[PodVerdict]) -> list[list[PodVerdict]]:
