@@ -53,17 +53,20 @@ from wainwright.report.pod_explanation import explain_with_suggestions
 @file_arguments
 @cluster_options
 @add_options(PLAN_OPTIONS)
+@click.option(
+    "--all", "every", is_flag=True, help="Of an unschedulable pod, the funnel of every NodePool."
+)
 @click.option("-o", "--output", type=Choice(["text", "json"]), default="text")
-def explain_pod(name: str, output: str, **flags: Any) -> int:
-    """Say where a pod goes and what decided; or the funnel of each pool, and the nearest miss.
+def explain_pod(name: str, output: str, every: bool, **flags: Any) -> int:
+    """Show where a pod goes and what decided; or why it is unschedulable, and the fix.
 
-    Exit code 0 when the pod has a place, 1 when it has none or none was looked for, 2 for bad
+    Exit code 0 when the pod is scheduled, 1 when it is unschedulable or is not planned, 2 for bad
     input.
     """
     run = run_plan(
         PlanArguments(**flags), Timings(), with_diagnostics=False, with_suggestions=False
     )
-    explanation = explain_with_suggestions(run.planned, name, now=run.now)
+    explanation = explain_with_suggestions(run.planned, name, now=run.now, every=every)
     printing.print_notes(remarks_on_pod(run.planned.prepared.remarks, explanation.pod))
     if output == "json":
         printing.echo_json(explanation)
