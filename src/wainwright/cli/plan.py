@@ -64,7 +64,7 @@ class PlannedSide(msgspec.Struct, frozen=True, kw_only=True):
 
 def _plan_side(arguments: PlanArguments, path: str, now: str, timings: Timings) -> PlannedSide:
     side_arguments = msgspec.structs.replace(arguments, files=(path,), more=(), now=now)
-    given, result = _plan_of(side_arguments, timings, needs_classes=True)
+    given, result = plan_of(side_arguments, timings, needs_classes=True)
     with timings.measure("explain"):
         document = plan_document(given, result)
     return PlannedSide(
@@ -142,7 +142,7 @@ def plan(output: str, diff: bool, save_input: str | None, print_timings: bool, *
         code = compare(arguments, output, timings)
     else:
         needs_overlays = output == "nodeclaims" or save_input is not None
-        given, result = _plan_of(
+        given, result = plan_of(
             arguments,
             timings,
             needs_overlays=needs_overlays,
@@ -156,7 +156,7 @@ def plan(output: str, diff: bool, save_input: str | None, print_timings: bool, *
     return code
 
 
-def _plan_of(
+def plan_of(
     arguments: PlanArguments,
     timings: Timings,
     *,
