@@ -1,10 +1,11 @@
 """A simulation as a story: its result as the JSON has it, and the history beside it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
 
+from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.messages.formatting import format_count, format_hourly
 from wainwright.model.cluster_history import ClusterHistory, NodeRecord
 from wainwright.model.simulation import (
@@ -36,6 +37,7 @@ from wainwright.report.visual.story import (
     StoryKind,
     VerdictRecord,
 )
+from wainwright.sim.node_info import amounts
 
 LEFT_OUT: Final = (BindEntry, LabelEntry, ConditionEntry)
 NOMINATED_CLAIM: Final = "nodeclaim/"
@@ -65,6 +67,19 @@ def simulation_story(
         warnings=list(dict.fromkeys(result.warnings)),
         figures=msgspec.to_builtins(result.totals),
     )
+
+
+def pool_infos(pools: Iterable[NodePool]) -> list[PoolInfo]:
+    """By weight, as they are asked."""
+    infos = [
+        PoolInfo(
+            name=pool.metadata.name,
+            weight=pool.spec.weight or 0,
+            limits=amounts(pool.spec.limits),
+        )
+        for pool in pools
+    ]
+    return sorted(infos, key=lambda pool: (-pool.weight, pool.name))
 
 
 def comparison_report(
