@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import click
 
+from wainwright import __version__
 from wainwright.cli import printing
 from wainwright.cli.catalog_input import gate_values
 from wainwright.cli.options import (
@@ -50,7 +51,7 @@ from wainwright.translate.disruption import parse_minimum_saving
 Document = dict[str, Any]
 
 TIMED_STEPS: Final = ("read", "compile", "decide", "bound", "explain")
-OUTPUTS: Final = Choice(["table", "json", "yaml", "markdown"])
+OUTPUTS: Final = Choice(["table", "json", "yaml", "markdown", "html"])
 METHODS: Final = Choice(["emptiness", "drift", "multi-node", "single-node"])
 CONSOLIDATION_OPTIONS: Final = tuple(name for name in PLAN_OPTIONS if name != "packing")
 NOTHING_TO_DO, SOMETHING_TO_DO = 0, 3
@@ -273,36 +274,46 @@ def _print(
     document: Document, given: PlanInput, preview: DisruptionPreview, output: str, *, quiet: bool
 ) -> None:
     print_notes(given.warnings)
-    PRINTERS[output](document)
+    PRINTERS[output](document, given, preview)
     if not quiet:
         print_notes(consolidation_warnings(preview))
         print_problems(given.other_notes, word="note")
 
 
-def _print_table(document: Document) -> None:
+def _print_table(document: Document, _: PlanInput, __: DisruptionPreview) -> None:
     from wainwright.cli.consolidation_table import print_consolidation
     from wainwright.cli.plan_table import Console
 
     print_consolidation(document, Console(markup=False, highlight=False))
 
 
-def _print_json(document: Document) -> None:
+def _print_json(document: Document, _: PlanInput, __: DisruptionPreview) -> None:
     printing.echo_json(document)
 
 
-def _print_yaml(document: Document) -> None:
+def _print_yaml(document: Document, _: PlanInput, __: DisruptionPreview) -> None:
     printing.echo_yaml(document)
 
 
-def _print_markdown(document: Document) -> None:
+def _print_markdown(document: Document, _: PlanInput, __: DisruptionPreview) -> None:
     from wainwright.report.consolidation_markdown import render_markdown
 
     printing.echo_text(render_markdown(document))
 
 
-PRINTERS: Final[dict[str, Callable[[Document], None]]] = {
+def _print_html(document: Document, given: PlanInput, preview: DisruptionPreview) -> None:
+    from wainwright.report.visual.consolidation_story import consolidation_story
+    from wainwright.report.visual.html_page import render_page
+    from wainwright.report.visual.story import Report
+
+    story = consolidation_story(given, preview, document)
+    printing.echo_text(render_page(Report(version=__version__, stories=[story])))
+
+
+PRINTERS: Final[dict[str, Callable[[Document, PlanInput, DisruptionPreview], None]]] = {
     "table": _print_table,
     "json": _print_json,
     "yaml": _print_yaml,
     "markdown": _print_markdown,
+    "html": _print_html,
 }
