@@ -106,7 +106,7 @@ def _redirect_to_devnull(stream: TextIO | None) -> None:
 
 
 COMMAND_GROUPS: Final = {
-    "Decide": ("plan", "consolidate", "explain", "reservations", "catalog", "simulate"),
+    "Decide": ("plan", "consolidate", "explain", "reservations", "top", "catalog", "simulate"),
     "Manifests": ("validate", "convert", "crds", "snapshot"),
     "Run": ("run", "emulator", "completion"),
 }
@@ -125,6 +125,7 @@ COMMANDS: Final = {
     "run": "the controllers: launch and remove nodes of a cluster as its pods need them",
     "simulate": "what becomes of pods, nodes and money as time passes",
     "snapshot": "a running cluster as one file for the other commands",
+    "top": "the nodes of a cluster in the terminal: what they hold, cost, and why they stay",
     "validate": "would an API server accept these manifests?",
 }
 
