@@ -181,6 +181,7 @@ def _plan_of(
     given = plan_input(
         run.planned.prepared,
         now=run.now,
+        is_time_given=arguments.now is not None,
         file_notes=run.file_notes,
         other_notes=run.other_notes,
     )

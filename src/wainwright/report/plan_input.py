@@ -29,7 +29,7 @@ from wainwright.model.plan import PlanOptions
 from wainwright.model.serialization import decode_model, encode_model
 from wainwright.model.snapshot import Snapshot
 from wainwright.offline import PreparedInput
-from wainwright.offline_disruption import ClassDrift
+from wainwright.offline_disruption import ClassDrift, plan_depends_on_time
 from wainwright.report.pool_warnings import pool_warnings
 
 API_VERSION: Final = "wainwright.dev/v1alpha1"
@@ -61,6 +61,8 @@ class PlanInput(msgspec.Struct, frozen=True, kw_only=True):
     """All that a plan, or a consolidation, and its outputs are made of."""
 
     now: str
+    shows_time: bool = True
+    """Whether the time was given, or anything in a plan depends on it."""
     options: PlanOptions
     snapshot: Snapshot
     indexes: Mapping[str, InstanceTypeIndex]
@@ -107,6 +109,7 @@ class _SavedInput(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     wainwright: str
     """The version that wrote it."""
     now: str
+    shows_time: bool = True
     options: PlanOptions
     snapshot: Snapshot
     instance_types: tuple[tuple[InstanceType, ...], ...]
@@ -128,6 +131,7 @@ def plan_input(
     prepared: PreparedInput,
     *,
     now: str,
+    is_time_given: bool = False,
     file_notes: tuple[Problem, ...] = (),
     other_notes: tuple[Problem, ...] = (),
 ) -> PlanInput:
@@ -139,6 +143,7 @@ def plan_input(
         notes.insert(0, region_note(prepared.region))
     return PlanInput(
         now=now,
+        shows_time=is_time_given or plan_depends_on_time(prepared),
         options=prepared.settings.options,
         snapshot=prepared.snapshot,
         indexes={name: catalog.index for name, catalog in prepared.catalogs.items()},
@@ -188,6 +193,7 @@ def save_plan_input(given: PlanInput, file: str, *, version: str) -> None:
     saved = _SavedInput(
         wainwright=version,
         now=given.now,
+        shows_time=given.shows_time,
         options=given.options,
         snapshot=given.snapshot,
         instance_types=tuple(index.types for index in indexes),
@@ -232,6 +238,7 @@ def load_plan_input(file: str) -> PlanInput:
     ]
     return PlanInput(
         now=saved.now,
+        shows_time=saved.shows_time,
         options=saved.options,
         snapshot=saved.snapshot,
         indexes={name: indexes[number] for name, number in saved.instance_types_of.items()},
