@@ -17,7 +17,7 @@ from wainwright.manifests.problems import Problem
 from wainwright.model.plan import ExplainedPlan, Plan
 from wainwright.offline import plan_snapshot
 from wainwright.report.drift_preview import preview_drift
-from wainwright.report.plan_diff import diff_exit_code, diff_lines, diff_plans
+from wainwright.report.plan_diff import diff_exit_code, diff_lines, diff_markdown, diff_plans
 from wainwright.report.plan_input import (
     PlanInput,
     is_saved_input,
@@ -93,8 +93,8 @@ def _print_diff_json(diff: Document, _: bool) -> None:
     printing.echo_json(diff)
 
 
-def _print_diff_markdown(diff: Document, every: bool) -> None:
-    printing.echo_lines(diff_lines(diff, bullet="- ", every=every))
+def _print_diff_markdown(diff: Document, _: bool) -> None:
+    printing.echo_lines(diff_markdown(diff))
 
 
 def _print_diff_yaml(diff: Document, _: bool) -> None:

@@ -107,7 +107,8 @@ def _node_table(plan: Document, launchable: Callable[[str], int], limit: int) ->
         return
     cells = [[escape_unprintable(cell) for cell in _node_cells(row, launchable)] for row in rows]
     lines = lay_out_table([NODE_HEADINGS, *cells], NODE_NUMBERS, limit)
-    styles = [Style(bold=True), *(COLOURS.get(row.capacity_type, "") for row in rows)]
+    styles: list[str | Style] = [Style(bold=True)]
+    styles += [COLOURS.get(row.capacity_type, "") for row in rows]
     per_row = len(stack_columns(_widths([NODE_HEADINGS, *cells]), limit))
     for number, line in enumerate(lines):
         yield _styled_line(line, styles[number // per_row], is_heading=number < per_row)

@@ -196,7 +196,7 @@ def held_title(document: Document) -> str:
 
 STAY_WORDS: Final = {
     "no-saving": "nothing cheaper holds their pods",
-    "pods-would-be-pending": "pods would have no place",
+    "pods-would-be-pending": "pods would be unschedulable",
     "needs-several-nodes": "their pods would need several new nodes",
     "spot-to-spot": "spot is not replaced by spot",
     "min-values": "minValues would not be met",

@@ -34,7 +34,7 @@ def render_markdown(plan: Document) -> str:
         *_reservations(plan["summary"]),
         *_packing(plan["summary"]),
         *details("Pods on existing nodes", _existing(plan)),
-        *details("Preferences given up", [format_relaxation(each) for each in plan["relaxed"]]),
+        *details("Preferences relaxed", [format_relaxation(each) for each in plan["relaxed"]]),
         *details("Notes", plan["warnings"]),
     ]
     return "\n".join(map(escape_unprintable, lines)).rstrip() + "\n"

@@ -186,11 +186,11 @@ def format_relaxation(relaxed: Document) -> str:
     preferences = "; ".join(relaxed["givenUp"])
     price = relaxed["keptPricePerHour"]
     cost = (
-        f"a node that keeps it costs {format_hourly(price)}"
+        f"a node that meets them costs {format_hourly(price)}"
         if price is not None
-        else "none could be had"
+        else "no node meets them"
     )
-    return f"given up by {join_first(relaxed['pods'])}: {preferences} ({cost})"
+    return f"preferences relaxed for {join_first(relaxed['pods'])}: {preferences} ({cost})"
 
 
 def launchable_type_count(given: PlanInput, plan: Plan) -> Callable[[str], int]:

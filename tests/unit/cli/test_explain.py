@@ -85,7 +85,7 @@ def test_explain_shows_joined_nodes_and_pools_of_higher_weight() -> None:
     line = ("explain", "pod", "custom-0", str(EXAMPLES / "weights-joined-node"), *NOW)
     said = CliRunner().invoke(wain, line, standalone_mode=False).stdout
     assert "the node was planned for shop/web-0 and has room" in said
-    assert "custom (weight 100) could have opened a node for it; with --strict-weights" in said
+    assert "custom (weight 100) could have launched a node for it; with --strict-weights" in said
     assert "first pool" not in said
 
 
@@ -100,7 +100,10 @@ def test_each_heavier_pool_says_why_it_opened_no_node() -> None:
         pool("last"),
         pod("big", "3"),
     )
-    assert "opened for it by last (weight 1), the first pool by weight that could" in said
+    assert (
+        "launched for it by NodePool last (weight 1), the first NodePool by weight that could"
+        in said
+    )
     assert "small (weight 100): needs 3 cpu, the largest left offers 1930m (m5.large)" in said
     assert any(line.startswith("full (weight 50): the limit of 1 cpu is reached") for line in said)
     assert any(line.startswith("tainted (weight 20): the pod does not tolerate") for line in said)
@@ -110,8 +113,8 @@ def test_a_pool_says_that_its_node_costs_least_among_those_of_its_weight() -> No
     extra_large = LARGE.replace("m5.large", "m5.xlarge")
     pools = [pool("dear", 1, f"{extra_large}, {ON_DEMAND}"), pool("cheap", 1, ON_DEMAND)]
     said = explain_lines("web", *pools, pod("web"))
-    assert "opened for it by cheap (weight 1); no pool has another weight" in said
-    least = "of the pools of its weight its node costs least: $0.096/h, before dear ($0.192/h)"
+    assert "launched for it by NodePool cheap (weight 1); no NodePool has another weight" in said
+    least = "of the NodePools of its weight its node costs least: $0.096/h, before dear ($0.192/h)"
     assert least in said
     assert not any(line.startswith("dear") for line in said)
 
@@ -121,8 +124,10 @@ def test_where_no_pool_has_a_weight_none_is_said_to_be_first_by_it() -> None:
     dear, cheap = pool("dear", 1, f"{extra_large}, {ON_DEMAND}"), pool("cheap", 1, ON_DEMAND)
     unweighted = [each.replace("weight: 1, ", "") for each in (dear, cheap)]
     said = explain_lines("web", *unweighted, pod("web"))
-    assert "opened for it by cheap; no pool has a weight" in said
-    assert "of the pools that could its node costs least: $0.096/h, before dear ($0.192/h)" in said
+    assert "launched for it by NodePool cheap; no NodePool has a weight" in said
+    assert (
+        "of the NodePools that could its node costs least: $0.096/h, before dear ($0.192/h)" in said
+    )
 
 
 def test_a_pool_says_that_another_of_its_weight_costs_the_same() -> None:
@@ -153,12 +158,12 @@ def test_a_limit_is_reported_with_the_note_that_nodes_count_at_their_largest_typ
 def test_without_nodes_in_the_input_none_is_spoken_of() -> None:
     said = explain_lines("a", pool("only"), pod("a"))
     assert not any("node of the input" in line for line in said)
-    assert "opened for it by only, the only pool" in said
+    assert "launched for it by NodePool only, the only NodePool" in said
 
 
 def test_nodes_of_the_input_say_why_they_do_not_take_it() -> None:
     said = explain_lines("a", NODE, pool("only"), pod("a", "1500m"))
-    assert "no node of the input takes it" in said
+    assert "it fits no existing node" in said
     assert "1 node: too little cpu, best 500m short (here)" in said
 
 
@@ -177,13 +182,13 @@ def test_a_pod_that_allows_one_capacity_type_is_named_for_it() -> None:
 
 def test_spot_that_costs_more_than_on_demand_is_reported_with_its_price() -> None:
     said = explain_lines("a", pool("only"), pod("a"))
-    assert "not reserved: no reservation is selected that would do" in said
+    assert "not reserved: no capacity reservation that fits is selected" in said
     assert "not spot: the cheapest costs $0.500/h, which is more than on demand" in said
 
 
 def test_one_instance_type_is_one() -> None:
     said = explain_lines("a", pool("only", requirements=LARGE), pod("a"))
-    assert "1 instance type is left that holds all its pods" in said
+    assert "1 instance type fits all its pods" in said
 
 
 def test_explain_mentions_cost_packing_where_first_fit_differs(tmp_path: Path) -> None:
@@ -197,7 +202,7 @@ def test_explain_mentions_cost_packing_where_first_fit_differs(tmp_path: Path) -
         CliRunner().invoke(wain, (*line, "--packing", packing), standalone_mode=False).stdout
         for packing in ("first-fit", "cost")
     )
-    assert "opened for it by only" in first_fit
+    assert "launched for it by NodePool only" in first_fit
     assert "packed with others for the lowest price" in by_cost
 
 
@@ -207,7 +212,7 @@ def test_explain_mentions_cost_packing_where_first_fit_differs(tmp_path: Path) -
         (
             "schedulingGates: [{name: example.com/wait}], ",
             "",
-            "it waits until its scheduling gates are taken off: example.com/wait",
+            "it waits until its scheduling gates are removed: example.com/wait",
         ),
         ("nodeName: here, ", "", "it is on node here already, and stays there"),
         ("", "status: {phase: Succeeded}\n", "it has finished (Succeeded)"),
@@ -297,7 +302,7 @@ def test_a_node_that_a_preference_passes_over_is_not_said_to_refuse() -> None:
     preferred = "preferredDuringSchedulingIgnoredDuringExecution"
     liked = affinity(preferred, f"[{{weight: 5, preference: {{matchExpressions: [{LARGE}]}}}}]")
     said = explain_lines("a", NODE, pool("only"), pod("a", "100m", more=liked))
-    assert "it goes to no node of the input" in said
+    assert "no existing node is used" in said
     preference = "to be on nodes with node.kubernetes.io/instance-type In [m5.large] (weight 5)"
     assert f"1 node: would do (here), had it given up {preference}" in said
 
@@ -349,7 +354,7 @@ def test_types_with_accelerators_are_not_counted_unless_requested() -> None:
     line = ("explain", "pod", "a", "-", *NOW)
     text = metal + pool("only", requirements=ON_DEMAND) + pod("a", "90")
     said = CliRunner().invoke(wain, line, input=text, standalone_mode=False).stdout
-    assert "2 instance types are left that hold all its pods; the cheapest is taken" in said
+    assert "2 instance types fit all its pods; the cheapest is launched" in said
     assert "beside 1 with accelerators or of bare metal, which nobody asks for" in said
     shown = CliRunner().invoke(wain, ("plan", "-", *NOW), input=text, standalone_mode=False).stdout
     assert "2 types" in shown

@@ -90,21 +90,21 @@ SMALL = ReservationTooSmall(
 )
 BARE = ReservationTooSmall(resource="memory", needed=2**33, room=2**32, instance_type="m5.large")
 OBSTACLES: list[tuple[ReservationObstacle, int, str]] = [
-    (SMALL, 1, "needs 1500m cpu, and m5.large has room for 1430m after 500m for daemonsets"),
+    (SMALL, 1, "needs 1500m cpu, and m5.large has room for 1430m after 500m for DaemonSets"),
     (BARE, 3, "need at least 8Gi memory, and m5.large has room for 4Gi"),
     (
         PoolExcludesReservation(key="arch", wanted=one_of(["arm64"]), offered=one_of(["amd64"])),
         1,
-        "the pool asks for arch In [arm64], and there it is In [amd64]",
+        "the NodePool requires arch In [arm64], and there it is In [amd64]",
     ),
     (
         PoolExcludesReservation(key="disk", wanted=one_of(["ssd"]), offered=None),
         1,
-        "the pool asks for disk In [ssd], and machines there lack it",
+        "the NodePool requires disk In [ssd], and instances there lack it",
     ),
     (ReservationHostPortsTaken(ports=(80, 443)), 1, "a daemonset takes port 80, 443 there"),
-    (ReservationUnavailable(instance_type="m5.large"), 1, "m5.large cannot be bought there now"),
-    (ExistingNodeUsed(), 1, "there was room on nodes of the input, which come before new ones"),
+    (ReservationUnavailable(instance_type="m5.large"), 1, "m5.large has no capacity there now"),
+    (ExistingNodeUsed(), 1, "existing nodes had room, and come before new ones"),
     (
         HigherWeightPoolUsed(pool="heavy", weight=10, own=0),
         1,
@@ -113,12 +113,12 @@ OBSTACLES: list[tuple[ReservationObstacle, int, str]] = [
     (
         PreferredElsewhere(preference=PreferredNodeAffinity(requirements="zone In [b]", weight=7)),
         1,
-        "it would rather be elsewhere: to be on nodes with zone In [b] (weight 7)",
+        "it would be elsewhere by preference: to be on nodes with zone In [b] (weight 7)",
     ),
     (
         PreferredElsewhere(preference=PreferredNodeAffinity(requirements="zone In [b]", weight=7)),
         2,
-        "they would rather be elsewhere: to be on nodes with zone In [b] (weight 7)",
+        "they would be elsewhere by preference: to be on nodes with zone In [b] (weight 7)",
     ),
     (TopologyElsewhere(keys=("zone",)), 1, "spread or affinity by zone puts it elsewhere"),
     (
