@@ -7,14 +7,21 @@ from typing import Any, Final
 import click
 import msgspec
 
+from wainwright import __version__
 from wainwright.cli import printing
 from wainwright.cli.catalog_input import parse_time
-from wainwright.cli.options import PLAN_OPTIONS, add_options, cluster_options, file_arguments
+from wainwright.cli.options import (
+    PLAN_OPTIONS,
+    Choice,
+    add_options,
+    cluster_options,
+    file_arguments,
+)
 from wainwright.cli.plan_run import PlanArguments, Timings, run_plan, write_saved_input
 from wainwright.cli.printing import print_notes, print_problems
 from wainwright.errors import UsageError
 from wainwright.manifests.problems import Problem
-from wainwright.model.plan import ExplainedPlan, Plan
+from wainwright.model.plan import ExplainedPlan
 from wainwright.offline import plan_snapshot
 from wainwright.report.drift_preview import preview_drift
 from wainwright.report.plan_diff import diff_exit_code, diff_lines, diff_markdown, diff_plans
@@ -39,9 +46,9 @@ def compare(arguments: PlanArguments, output: str, timings: Timings, *, every: b
         raise UsageError(
             "standard input can be read once, and two plans need it", "put it into a file"
         )
-    if output == "nodeclaims":
+    if output not in DIFF_PRINTERS:
         raise UsageError(
-            "a difference is no list of claims", "use -o table, json, yaml or markdown"
+            f"a difference cannot be printed as {output}", "use -o table, json, yaml or markdown"
         )
     now = parse_time(arguments.now).isoformat()
     old, new = (_plan_side(arguments, path, now, timings) for path in arguments.paths)
@@ -64,7 +71,7 @@ class PlannedSide(msgspec.Struct, frozen=True, kw_only=True):
 
 def _plan_side(arguments: PlanArguments, path: str, now: str, timings: Timings) -> PlannedSide:
     side_arguments = msgspec.structs.replace(arguments, files=(path,), more=(), now=now)
-    given, result = _plan_of(side_arguments, timings, needs_classes=True)
+    given, result = plan_of(side_arguments, timings, needs_classes=True)
     with timings.measure("explain"):
         document = plan_document(given, result)
     return PlannedSide(
@@ -110,7 +117,7 @@ DIFF_PRINTERS = {
 
 
 ALL_HELP: Final = "For unschedulable pods, the reason of every NodePool and node."
-OUTPUTS: Final = click.Choice(["table", "json", "yaml", "markdown", "nodeclaims"])
+OUTPUTS: Final = Choice(["table", "json", "yaml", "markdown", "nodeclaims", "html"])
 
 
 @click.command()
@@ -151,7 +158,7 @@ def plan(
         code = compare(arguments, output, timings, every=every)
     else:
         needs_overlays = output == "nodeclaims" or save_input is not None
-        given, result = _plan_of(
+        given, result = plan_of(
             arguments,
             timings,
             needs_overlays=needs_overlays,
@@ -166,7 +173,7 @@ def plan(
     return code
 
 
-def _plan_of(
+def plan_of(
     arguments: PlanArguments,
     timings: Timings,
     *,
@@ -233,7 +240,9 @@ def _print_plan(given: PlanInput, result: ExplainedPlan, shown: _Shown, timings:
     return 1 if document["unschedulable"] else 0
 
 
-def _print_table(document: Document, given: PlanInput, result: Plan, *, every: bool) -> None:
+def _print_table(
+    document: Document, given: PlanInput, result: ExplainedPlan, *, every: bool
+) -> None:
     from wainwright.cli.plan_table import Console, print_plan
     from wainwright.report.plan_rows import launchable_type_count
 
@@ -241,21 +250,30 @@ def _print_table(document: Document, given: PlanInput, result: Plan, *, every: b
     print_plan(document, console, launchable_type_count(given, result), every=every)
 
 
-def _print_json(document: Document, _: PlanInput, __: Plan) -> None:
+def _print_json(document: Document, _: PlanInput, __: ExplainedPlan) -> None:
     printing.echo_json(document)
 
 
-def _print_yaml(document: Document, _: PlanInput, __: Plan) -> None:
+def _print_yaml(document: Document, _: PlanInput, __: ExplainedPlan) -> None:
     printing.echo_yaml(document)
 
 
-def _print_markdown(document: Document, _: PlanInput, __: Plan) -> None:
+def _print_markdown(document: Document, _: PlanInput, __: ExplainedPlan) -> None:
     from wainwright.report.plan_markdown import render_markdown
 
     printing.echo_text(render_markdown(document))
 
 
-def _print_node_claims(_: Document, given: PlanInput, result: Plan) -> None:
+def _print_html(document: Document, given: PlanInput, result: ExplainedPlan) -> None:
+    from wainwright.report.visual.html_page import render_page
+    from wainwright.report.visual.plan_story import plan_story
+    from wainwright.report.visual.story import Report
+
+    story = plan_story(given, result, document)
+    printing.echo_text(render_page(Report(version=__version__, stories=[story])))
+
+
+def _print_node_claims(_: Document, given: PlanInput, result: ExplainedPlan) -> None:
     from wainwright.report.nodeclaim_manifests import node_claim_manifests
 
     printing.echo_yaml(*node_claim_manifests(given, result))
@@ -266,4 +284,5 @@ PRINTERS: Final = {
     "yaml": _print_yaml,
     "markdown": _print_markdown,
     "nodeclaims": _print_node_claims,
+    "html": _print_html,
 }

@@ -223,3 +223,11 @@ def reservation_counts(use: ReservationUse) -> tuple[str, ...]:
     idle = use.get("idle", free - use["used"])
     counts = (use["total"], use["total"] - free, free, use["used"], idle)
     return tuple(f"{count:,}" for count in counts)
+
+
+def format_reservation_use(use: ReservationUse) -> str:
+    """10 instances: 7 in use, 3 free, 3 taken by the plan, 0 idle"""
+    total, in_use, free, taken, idle = reservation_counts(use)
+    return (
+        f"{total} instances: {in_use} in use, {free} free, {taken} taken by the plan, {idle} idle"
+    )

@@ -24,8 +24,9 @@ from wainwright.errors import UsageError
 from wainwright.messages import unschedulable
 from wainwright.messages.formatting import format_count, format_hourly, join_first, join_with_and
 from wainwright.messages.unschedulable import describe_node_reason
+from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import ON_DEMAND, RESERVED, SPOT
-from wainwright.model.plan import PlannedNodeClaim
+from wainwright.model.plan import Plan, PlannedNodeClaim, PlanOptions
 from wainwright.model.reasons import SUITABLE_NODE_REASONS, LimitExceeded
 from wainwright.model.snapshot import Pool, Snapshot
 from wainwright.offline import OfflinePlan, PreparedInput, make_plan
@@ -61,23 +62,39 @@ def exclusion_reason(pod: Pod) -> str:
     return "it belongs to a DaemonSet or to its node (static), and counts as overhead of the node"
 
 
-def decision_lines(planned: OfflinePlan, claim: PlannedNodeClaim, pod: str) -> list[str]:
-    """Why not elsewhere, why this offering, and which preferences were relaxed."""
+class DecidedPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan and what it was decided on."""
+
+    snapshot: Snapshot
+    indexes: Mapping[str, InstanceTypeIndex]
+    options: PlanOptions
+    plan: Plan
+
+
+def _decided(planned: OfflinePlan) -> DecidedPlan:
     prepared = planned.prepared
-    indexes = {name: catalog.index for name, catalog in prepared.catalogs.items()}
-    options = prepared.settings.options
-    pools = {pool.name: pool for pool in prepared.snapshot.pools}
+    return DecidedPlan(
+        snapshot=prepared.snapshot,
+        indexes={name: catalog.index for name, catalog in prepared.catalogs.items()},
+        options=prepared.settings.options,
+        plan=planned.plan,
+    )
+
+
+def decision_lines(decided: DecidedPlan, claim: PlannedNodeClaim, pod: str) -> list[str]:
+    """Why not elsewhere, why this offering, and which preferences were relaxed."""
+    indexes, options = decided.indexes, decided.options
+    pools = {pool.name: pool for pool in decided.snapshot.pools}
     pool = pools[claim.pool]
     if pool.keeps_replicas:
         return [f"{pool.name} is static: its nodes are launched first, whatever pods need"]
-    snapshot = plan_static_capacity(prepared.snapshot, indexes, options).snapshot
+    snapshot = plan_static_capacity(decided.snapshot, indexes, options).snapshot
     decision = explain_placement(snapshot, indexes, options, claim, pod)
-    alternatives = launch_alternatives(claim, pool, indexes[claim.pool])
-    after = snapshot_after_plan(prepared.snapshot, indexes, planned.plan.claims)
+    after = snapshot_after_plan(decided.snapshot, indexes, decided.plan.claims)
     return [
         *(_placement_lines(decision, pool, after) if decision is not None else [PACKED_BY_COST]),
-        *_launch_lines(claim, alternatives, planned),
-        *_relaxation_lines(planned, claim, pod),
+        *launch_lines(decided, claim),
+        *_relaxation_lines(decided.plan, claim, pod),
     ]
 
 
@@ -195,9 +212,10 @@ def _why_not_earlier(decision: PlacementDecision) -> str:
     return ", or ".join(reasons)
 
 
-def _launch_lines(
-    claim: PlannedNodeClaim, alternatives: LaunchAlternatives, planned: OfflinePlan
-) -> Iterator[str]:
+def launch_lines(decided: DecidedPlan, claim: PlannedNodeClaim) -> Iterator[str]:
+    """Why this instance type and this capacity type."""
+    pool = next(each for each in decided.snapshot.pools if each.name == claim.pool)
+    alternatives = launch_alternatives(claim, pool, decided.indexes[claim.pool])
     yield _type_count_line(claim, alternatives)
     if alternatives.exotic_types:
         number = f"{alternatives.exotic_types:,}"
@@ -212,7 +230,7 @@ def _launch_lines(
         if chosen in CAPACITY_TYPE_ORDER
         else ()
     ):
-        reason = _why_not_capacity_type(capacity_type, claim, alternatives, planned)
+        reason = _why_not_capacity_type(capacity_type, claim, alternatives, decided)
         yield f"not {capacity_type}: {reason}"
     if chosen == RESERVED:
         yield f"reserved capacity comes before {join_with_and(alternatives.allowed[1:])}"
@@ -237,38 +255,38 @@ def _why_not_capacity_type(
     capacity_type: str,
     claim: PlannedNodeClaim,
     alternatives: LaunchAlternatives,
-    planned: OfflinePlan,
+    decided: DecidedPlan,
 ) -> str:
     if capacity_type not in alternatives.by_pool:
         return f"{claim.pool} does not allow it"
     if capacity_type not in alternatives.allowed:
         return "its pods do not allow it"
     if capacity_type == RESERVED:
-        return _why_no_reservation(alternatives, planned)
+        return _why_no_reservation(alternatives, decided)
     if alternatives.spot is None:
         return "none of these types has spot capacity now"
     return f"the cheapest costs {format_hourly(alternatives.spot)}, which is more than on demand"
 
 
-def _why_no_reservation(alternatives: LaunchAlternatives, planned: OfflinePlan) -> str:
-    if not planned.prepared.settings.options.capacity_reservations:
+def _why_no_reservation(alternatives: LaunchAlternatives, decided: DecidedPlan) -> str:
+    if not decided.options.capacity_reservations:
         return "the feature gate CapacityReservations is off"
     if not alternatives.reservations:
         return "no capacity reservation that fits is selected"
     names, listed = set(alternatives.reservations), join_with_and(alternatives.reservations)
-    if any(use.remaining for use in planned.plan.reservations if use.id in names):
+    if any(use.remaining for use in decided.plan.reservations if use.id in names):
         return f"with an instance of {listed} the limits would be exceeded"
     return f"{listed} has no free instance"
 
 
-def _relaxation_lines(planned: OfflinePlan, claim: PlannedNodeClaim, pod: str) -> Iterator[str]:
+def _relaxation_lines(plan: Plan, claim: PlannedNodeClaim, pod: str) -> Iterator[str]:
     for key in claim.relaxed_min_values:
         yield (
             f"minValues of {key} do not apply: a capacity reservation needs no flexibility"
             if claim.launch.reservation_id
             else f"minValues of {key} are lowered to what is left"
         )
-    for each in planned.plan.relaxed:
+    for each in plan.relaxed:
         if pod in each.pods:
             yield from (
                 f"preference relaxed: {unschedulable.describe_preference(what)}"
@@ -392,7 +410,7 @@ def _new_claim_lines(planned: OfflinePlan, claim: PlannedNodeClaim, pod: str) ->
         f"  launched as {launch.instance_type} in {launch.zone or 'any zone'}, "
         f"{launch.capacity_type}{reserved}, {format_hourly(launch.price)}"
     )
-    yield from (f"  {line}" for line in decision_lines(planned, claim, pod))
+    yield from (f"  {line}" for line in decision_lines(_decided(planned), claim, pod))
 
 
 def _other_pods(count: int) -> str:

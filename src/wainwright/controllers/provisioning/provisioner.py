@@ -190,6 +190,7 @@ class Provisioner:
         created = await self._create_claims(solved, given.catalogs)
         await self._nominate(solved, created)
         await self._report_unplaced(solved)
+        self._context.recorder.plan_made(solved, tuple(self._cache.all(NodePool)))
         self._planned = given if solved.plan.unplaced else None
         if solved.plan.unplaced:
             return self._wait_for_change()
