@@ -144,7 +144,7 @@ def test_in_a_pipe_a_line_is_a_line_however_long() -> None:
     lines = run("plan", STORY, "-", *NOW, text=text).stdout.splitlines()
     [line] = [line for line in lines if line.startswith("no place for")]
     assert line.count(long) == 3
-    assert line.endswith("no pool can launch a node for it")
+    assert line.endswith("no NodePool can launch a node for it")
 
 
 def test_a_narrow_window_does_not_cut_the_name_of_a_reservation(
