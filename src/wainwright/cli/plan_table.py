@@ -24,6 +24,7 @@ from wainwright.report.plan_rows import (
     format_node_pods,
     format_packing,
     format_relaxation,
+    has_estimates,
     node_rows,
     reservation_counts,
     unschedulable_rows,
@@ -71,7 +72,7 @@ def _parts(plan: Document, limit: int, *, every: bool) -> list[Text]:
     modelled = summary["modelledPrices"]
     cost = format_cost(nodes, price, fees, modelled=modelled)
     parts = [printable_text(cost, style="bold")]
-    parts += [printable_text(MODELLED_PRICES, style="dim")] if modelled else []
+    parts += [printable_text(MODELLED_PRICES, style="dim")] if has_estimates(plan) else []
     parts.extend(_existing(plan))
     parts.extend(_reservations(summary, limit))
     parts.extend(_packing(summary))

@@ -41,6 +41,16 @@ def _is_taken(node: Document) -> bool:
     return node["verdict"] in ("removed", "replaced") and node["reason"] != "expired"
 
 
+def has_modelled_prices(document: Document) -> bool:
+    """Whether a price that is shown with a node is an estimate."""
+    nodes = [
+        node
+        for command in shown_commands(document["commands"])
+        for node in (*command["candidates"], *command["replacements"])
+    ]
+    return any(node["modelledPrice"] for node in nodes)
+
+
 def answer_notes(document: Document) -> list[str]:
     """What else the answer depends on: expired nodes, commands that are not all, or that were not
     compared with others.
@@ -132,7 +142,9 @@ def _instance(node: Document) -> str:
     price = node["pricePerHour"]
     keys = ("instanceType", "capacityType", "reservationID", "zone")
     parts = [str(node[key]) for key in keys if node[key]]
-    return " ".join(["price unknown" if price is None else format_hourly(price), *parts])
+    modelled = node["modelledPrice"]
+    shown = "price unknown" if price is None else format_hourly(price, modelled=modelled)
+    return " ".join([shown, *parts])
 
 
 def _destinations(command: Document) -> Iterator[str]:

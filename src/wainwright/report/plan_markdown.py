@@ -15,6 +15,7 @@ from wainwright.report.plan_rows import (
     format_node_pods,
     format_packing,
     format_relaxation,
+    has_estimates,
     node_rows,
     reservation_counts,
     unschedulable_rows,
@@ -72,8 +73,8 @@ def _nodes(plan: Document) -> list[str]:
         "| pool | nodes | type | zone | capacity | each | total | pods | cpu | memory |",
         "|---|--:|---|---|---|--:|--:|--:|--:|--:|",
     )
-    modelled = [MODELLED_PRICES, ""] if plan["summary"]["modelledPrices"] else []
-    return [*head, *rows, "", *modelled] if rows else []
+    estimates = [MODELLED_PRICES, ""] if has_estimates(plan) else []
+    return [*head, *rows, "", *estimates] if rows else estimates
 
 
 def _existing(plan: Document) -> list[str]:

@@ -124,6 +124,12 @@ def _node_row(group: list[Document]) -> NodeRow:
     )
 
 
+def has_estimates(plan: Document) -> bool:
+    """Whether a price in the plan, or in a fix, is an estimate."""
+    fixes = (row["suggestion"] or "" for row in plan["unschedulable"])
+    return plan["summary"]["modelledPrices"] or any("~$" in fix for fix in fixes)
+
+
 def unschedulable_rows(unschedulable: Iterable[Document]) -> list[UnschedulableRow]:
     groups: dict[object, list[Document]] = {}
     texts: dict[int, bytes] = {}

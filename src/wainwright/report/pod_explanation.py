@@ -408,7 +408,8 @@ def _new_claim_lines(planned: OfflinePlan, claim: PlannedNodeClaim, pod: str) ->
     yield f"{pod} is scheduled on {claim.name}, a new node of NodePool {claim.pool}{others}"
     yield (
         f"  launched as {launch.instance_type} in {launch.zone or 'any zone'}, "
-        f"{launch.capacity_type}{reserved}, {format_hourly(launch.price)}"
+        f"{launch.capacity_type}{reserved}, "
+        f"{format_hourly(launch.price, modelled=launch.modelled_price)}"
     )
     yield from (f"  {line}" for line in decision_lines(_decided(planned), claim, pod))
 
