@@ -292,7 +292,7 @@ def test_an_unknown_type_is_not_taken_for_one_of_another_family(name: str, hint:
 
 def test_explain_type_shows_why_no_offering_is_available() -> None:
     assert "does not run on: nothing of it is on offer" in run(explain, "type", "a1.large").stdout
-    assert "has no price, and cannot be bought" in run(explain, "type", "mac2.metal").stdout
+    assert "has no price, and is not launched" in run(explain, "type", "mac2.metal").stdout
 
 
 OVERRIDES = """
