@@ -12,7 +12,7 @@ NEVER_IMPORTED := annotated-doc annotated-types prompt-toolkit pydantic pydantic
 export GOTOOLCHAIN = auto
 export PYTHONHASHSEED ?= random
 
-.PHONY: demo demo-plan cluster-demo test test-all check format bench bench-karpenter oracle oracle-disruption disruption-clusters karpenter-crds mutants faults fuzz two-processes stability simulated-worlds chaos chaos-proof crds awscli lock clean
+.PHONY: demo demo-plan messages cluster-demo test test-all check format bench bench-karpenter oracle oracle-disruption disruption-clusters karpenter-crds mutants faults fuzz two-processes stability simulated-worlds chaos chaos-proof crds awscli lock clean
 
 ## demo: a sale day simulated: reservations fill up, spot takes over, EC2 takes it back, and the night after
 demo: $(VENV)/.run
@@ -50,6 +50,12 @@ check: $(VENV)/.dev
 	$(BIN)/python scripts/make_simulation_schema.py --check
 	$(BIN)/python scripts/make_reference.py --check
 	$(BIN)/python scripts/update_readme.py --check
+
+## messages: write the golden messages, the examples' plans and the README's outputs again; review the difference
+messages: $(VENV)/.dev
+	UPDATE_MESSAGES=1 $(BIN)/python -m pytest -q tests/scenarios/test_messages.py
+	$(BIN)/python -m tests.scenarios.test_examples
+	$(BIN)/python scripts/update_readme.py
 
 ## format: rewrite the code in the agreed style
 format: $(VENV)/.dev

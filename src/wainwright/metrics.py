@@ -263,7 +263,7 @@ INTERRUPTION_QUEUE_DURATION: Final = Metric(
 
 UNHEALTHY_INSTANCES: Final = Metric(
     name="karpenter_interruption_instance_status_unhealthy_total",
-    help="Machines that were found unhealthy or due for maintenance, once for each time.",
+    help="Instances that were found unhealthy or due for maintenance, once for each time.",
     kind=MetricKind.COUNTER,
     labels=("category",),
 )
@@ -410,7 +410,7 @@ NODEPOOL_LIMIT: Final = Metric(
 )
 NODEPOOL_COST: Final = Metric(
     name="karpenter_nodepools_cost_total",
-    help="What the nodes of a NodePool cost at the prices in force, in USD per hour.",
+    help="What the nodes of a NodePool cost at the prices in effect, in USD per hour.",
     kind=MetricKind.GAUGE,
     labels=("nodepool",),
 )
@@ -465,7 +465,7 @@ SCHEDULER_QUEUE: Final = Metric(
 )
 SCHEDULER_UNSCHEDULABLE: Final = Metric(
     name="karpenter_scheduler_unschedulable_pods_count",
-    help="Pods that the last plan found no place for.",
+    help="Pods that were unschedulable in the last plan.",
     kind=MetricKind.GAUGE,
 )
 SCHEDULING_SECONDS: Final = Metric(

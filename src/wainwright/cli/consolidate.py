@@ -142,7 +142,7 @@ def disruption_options(command: Callable[..., Any]) -> Callable[..., Any]:
     help="One JSON line on standard error: seconds spent.",
 )
 def consolidate(output: str, save_input: str | None, print_timings: bool, **flags: Any) -> int:
-    """Say which nodes can go, what replaces them, what that saves, and what holds others back.
+    """Show which nodes can go, what replaces them, what that saves, and what holds others back.
 
     Exit code 0 when there is nothing to do, 3 when there is something, 2 for bad input.
     """

@@ -78,7 +78,7 @@ def describe_verdict(facts: VerdictFacts) -> str:
     if facts.drift and facts.verdict in ("kept", "blocked") and facts.code not in GONE_REASONS:
         reason = f"it has drifted ({facts.drift}), but {reason}"
     others = len({each.code for each in facts.blockers} - {facts.code})
-    more = f", and {format_count(others, 'more thing')} besides" if others else ""
+    more = f", and {format_count(others, 'other reason')} as well" if others else ""
     if not facts.saving or facts.verdict != "blocked":
         return reason + more
     change = suggest_change(facts)

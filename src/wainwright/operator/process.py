@@ -427,7 +427,7 @@ async def refuse_beside_karpenter(cluster: Cluster, clock: Clock) -> None:
             where = f"{lease.metadata.namespace}/{lease.metadata.name}"
             raise CannotStartError(
                 f"Karpenter is at work: {lease.spec.holderIdentity} holds the lease {where}",
-                "scale it to zero first, or use --dry-run to watch beside it",
+                "scale it to zero first, or use --dry-run to watch alongside it",
             )
 
 

@@ -192,7 +192,7 @@ class DisruptionLaws:
         return bool(node) and self._world.api.peek(Node, node) is not None
 
     def _allowed(self, pool: str, reason: str) -> int | None:
-        """By what was true in the last minutes; None where no budget is in force."""
+        """By what was true in the last minutes; None where no budget is in effect."""
         now = self._world.clock.now()
         size = max((count for _, count in self._recent(self._sizes[pool])), default=0)
         most: list[int] = []

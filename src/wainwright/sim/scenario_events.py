@@ -95,7 +95,7 @@ class ScenarioEvents:
         self._is_up = asyncio.Event()
         self._is_up.set()
         self._down = 0
-        """How many outages of the API server are in force."""
+        """How many outages of the API server are in effect."""
         self._traces = TracePods(scenario, world, self._write_soon)
         for event in scenario.events:
             self._plan(event)
@@ -195,7 +195,7 @@ class ScenarioEvents:
             case FreeAddresses(zone=zone, free=free):
                 cloud.set_addresses(event, zone, free)
             case _:
-                raise AssertionError(f"nobody carries out {event.action}")
+                raise AssertionError(f"nothing carries out {event.action}")
 
     async def _end(self, event: ScenarioEvent) -> None:
         self._recorder.touch()
@@ -341,7 +341,7 @@ class ScenarioEvents:
         self._cloud.begin_unavailable(event)
         instances = self._cloud.instances_in_zone(zone)
         if not instances:
-            self.warn(event, f"outage: no machine runs in {zone}")
+            self.warn(event, f"outage: no instance runs in {zone}")
         for each in instances:
             self._controls.lose(each)
             self._recorder.set_answering(each, answers=False)

@@ -101,7 +101,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     pool: Pool | None
     """None where the NodePool is not in the input."""
     offering: Offering | None
-    """What it is paid by; None where the catalogue in force has no such offering."""
+    """What it is paid by; None where the catalogue in effect has no such offering."""
     cost: float
     """Of its disruption."""
     pods: tuple[Pod, ...]
@@ -317,7 +317,7 @@ def find_offering(node: Node, offerings: Iterable[Offering]) -> Offering | None:
 
 
 def is_protected(pod: Pod, now: float | None) -> tuple[bool, float | None]:
-    """Whether its do-not-disrupt annotation is in force, and until when; None means for ever.
+    """Whether its do-not-disrupt annotation is in effect, and until when; None means for ever.
 
     A duration counts from the pod's start; one that has not started is protected.
     """
