@@ -9,12 +9,17 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import click
-import msgspec
 
 from wainwright import __version__
 from wainwright.cli import printing
 from wainwright.cli.catalog_input import gate_values
-from wainwright.cli.options import PLAN_OPTIONS, add_options, cluster_options, file_arguments
+from wainwright.cli.options import (
+    PLAN_OPTIONS,
+    Choice,
+    add_options,
+    cluster_options,
+    file_arguments,
+)
 from wainwright.cli.plan_run import PlanArguments, Timings, prepare_run, write_saved_input
 from wainwright.cli.printing import print_notes, print_problems
 from wainwright.core.disruption.cluster_bound import cluster_lower_bound
@@ -33,26 +38,21 @@ from wainwright.gc_pause import gc_paused
 from wainwright.messages.formatting import format_hourly
 from wainwright.model.disruption import NO_MINIMUM_SAVING, MinimumSaving
 from wainwright.model.plan import PlanOptions
-from wainwright.offline_disruption import (
-    depends_on_time,
-    disruption_input,
-    disruption_warnings,
-)
 from wainwright.report.consolidation_json import consolidation_document, consolidation_warnings
 from wainwright.report.plan_input import (
-    ConsolidationSettings,
     PlanInput,
     is_saved_input,
     load_plan_input,
     plan_input,
+    with_consolidation,
 )
 from wainwright.translate.disruption import parse_minimum_saving
 
 Document = dict[str, Any]
 
 TIMED_STEPS: Final = ("read", "compile", "decide", "bound", "explain")
-OUTPUTS: Final = click.Choice(["table", "json", "yaml", "markdown", "html"])
-METHODS: Final = click.Choice(["emptiness", "drift", "multi-node", "single-node"])
+OUTPUTS: Final = Choice(["table", "json", "yaml", "markdown", "html"])
+METHODS: Final = Choice(["emptiness", "drift", "multi-node", "single-node"])
 CONSOLIDATION_OPTIONS: Final = tuple(name for name in PLAN_OPTIONS if name != "packing")
 NOTHING_TO_DO, SOMETHING_TO_DO = 0, 3
 
@@ -178,19 +178,13 @@ def _read_input(arguments: DisruptionArguments, timings: Timings) -> PlanInput:
     run = prepare_run(arguments, timings)
     given = plan_input(run.prepared, now=run.now, file_notes=run.notes, other_notes=run.other_notes)
     with timings.measure("compile"):
-        disruption = disruption_input(run.prepared)
-    settings = ConsolidationSettings(
-        options=_disruption_options(arguments, given.options),
-        steps=arguments.steps,
-        offered=disruption.offered,
-        shows_time=arguments.now is not None or depends_on_time(run.prepared),
-    )
-    return msgspec.structs.replace(
-        given,
-        snapshot=disruption.snapshot,
-        warnings=(*given.warnings, *disruption_warnings(run.prepared)),
-        consolidation=settings,
-    )
+        return with_consolidation(
+            given,
+            run.prepared,
+            options=_disruption_options(arguments, given.options),
+            steps=arguments.steps,
+            time_given=arguments.now is not None,
+        )
 
 
 def _disruption_options(arguments: DisruptionArguments, plan: PlanOptions) -> DisruptionOptions:

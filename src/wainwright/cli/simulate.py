@@ -14,13 +14,14 @@ import msgspec
 
 from wainwright import __version__
 from wainwright.cli import printing
-from wainwright.cli.options import add_options, show_progress
+from wainwright.cli.options import Choice, add_options, show_progress
 from wainwright.cli.printing import print_notes, print_problems
 from wainwright.errors import UsageError
 from wainwright.manifests.documents import ReadOptions
 from wainwright.messages.formatting import format_count, format_hourly
 from wainwright.model.cluster_history import ClusterHistory
 from wainwright.model.simulation import SimulationResult
+from wainwright.report.json_text import dump_json
 from wainwright.report.simulation_comparison import (
     SimulationComparison,
     compare_simulations,
@@ -39,7 +40,7 @@ from wainwright.translate.workload_expansion import POD_LIMIT
 if TYPE_CHECKING:
     from wainwright.sim.simulation import SimulationOptions
 
-OUTPUTS: Final = click.Choice(["table", "json", "yaml", "html"])
+OUTPUTS: Final = Choice(["table", "json", "yaml", "html"])
 HELD, FAILED = 0, 1
 REFRESH_SECONDS: Final = 0.1
 """Of real time between two versions of the progress line."""
@@ -345,7 +346,7 @@ def progress_line(name: str, state: ObservedState, end: float | None) -> str:
 
 
 def _write_state(state: dict[str, Any], file: str) -> None:
-    _write_file(Path(file), printing.dump_json(state) + "\n")
+    _write_file(Path(file), dump_json(state) + "\n")
 
 
 def _write_file(path: Path, text: str) -> None:

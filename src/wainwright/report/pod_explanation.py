@@ -32,7 +32,7 @@ from wainwright.model.snapshot import Pool, Snapshot
 from wainwright.offline import OfflinePlan, PreparedInput, make_plan
 from wainwright.report.plan_input import plan_input
 from wainwright.report.plan_json import plan_document
-from wainwright.report.plan_rows import format_node_reason
+from wainwright.report.plan_rows import format_node_reason, row_answer
 from wainwright.translate.object_metadata import assign_names, namespace_of
 from wainwright.translate.pods import is_terminal
 from wainwright.translate.workload_expansion import expand_workloads
@@ -310,28 +310,36 @@ class PodExplanation(msgspec.Struct, frozen=True, kw_only=True):
     lines: tuple[str, ...]
 
 
-def explain_with_suggestions(planned: OfflinePlan, name: str, *, now: str) -> PodExplanation:
+def explain_with_suggestions(
+    planned: OfflinePlan, name: str, *, now: str, every: bool = False
+) -> PodExplanation:
     """The explanation for a plan made without suggestions.
 
     Fixes are tried in a second plan, and only for an unschedulable pod: for all others that saves
     the time of trying them.
     """
     document = plan_document(plan_input(planned.prepared, now=now), planned.plan)
-    explanation = explain_in_plan(planned, document, name)
+    explanation = explain_in_plan(planned, document, name, every=every)
     if explanation.placed or not explanation.evaluated:
         return explanation
     with_suggestions = make_plan(planned.prepared)
     given = plan_input(with_suggestions.prepared, now=now)
-    return explain_in_plan(with_suggestions, plan_document(given, with_suggestions.plan), name)
+    document = plan_document(given, with_suggestions.plan)
+    return explain_in_plan(with_suggestions, document, name, every=every)
 
 
-def explain_in_plan(planned: OfflinePlan, plan: Document, name: str) -> PodExplanation:
-    """The explanation of the named pod; raises UsageError with a suggestion for an unknown name."""
+def explain_in_plan(
+    planned: OfflinePlan, plan: Document, name: str, *, every: bool = False
+) -> PodExplanation:
+    """The explanation of the named pod; raises UsageError with a suggestion for an unknown name.
+
+    With `every`, an unschedulable pod gets the funnel of every NodePool.
+    """
     planned_pods = [pod.key for pod in planned.prepared.snapshot.pods]
     pod = find_pod(planned_pods, name)
     if pod is None:
         return _explain_excluded(planned, planned_pods, name)
-    lines = tuple(_explanation_lines(planned, plan, pod))
+    lines = tuple(_explanation_lines(planned, plan, pod, every=every))
     placed = all(row["pod"] != pod for row in plan["unschedulable"])
     return PodExplanation(pod=pod, evaluated=True, placed=placed, lines=lines)
 
@@ -370,7 +378,9 @@ def _without_namespace(pod: str) -> str:
     return pod.rpartition("/")[2]
 
 
-def _explanation_lines(planned: OfflinePlan, plan: Document, pod: str) -> Iterator[str]:
+def _explanation_lines(
+    planned: OfflinePlan, plan: Document, pod: str, *, every: bool
+) -> Iterator[str]:
     for claim in planned.plan.claims:
         if pod in claim.pods:
             yield from _new_claim_lines(planned, claim, pod)
@@ -380,7 +390,8 @@ def _explanation_lines(planned: OfflinePlan, plan: Document, pod: str) -> Iterat
             yield f"{pod} goes to {placement.node}, which is there already and has room"
             yield "  what is there is filled before anything new is planned"
             return
-    yield from unschedulable_lines(next(row for row in plan["unschedulable"] if row["pod"] == pod))
+    row = next(row for row in plan["unschedulable"] if row["pod"] == pod)
+    yield from unschedulable_lines(row, every=every)
 
 
 def _new_claim_lines(planned: OfflinePlan, claim: PlannedNodeClaim, pod: str) -> Iterator[str]:
@@ -399,13 +410,15 @@ def _other_pods(count: int) -> str:
     return "another pod" if count == 1 else f"{count:,} other pods"
 
 
-def unschedulable_lines(row: Document) -> Iterator[str]:
-    yield f"{row['pod']} has no place: {row['reason']}"
+def unschedulable_lines(row: Document, *, every: bool = False) -> Iterator[str]:
+    """The answer for one pod; if wanted, the funnel of every NodePool and the reasons of nodes."""
+    yield f"{row['pod']} is unschedulable"
+    yield from (f"  {line}" for line in row_answer(row).lines())
+    if not every:
+        return
     for pool in row["pools"]:
-        yield f"  {pool['nodePool']}: {pool['reason']}"
+        yield f"  NodePool {pool['nodePool']}: {pool['reason']}"
         yield from (
             f"    {pool['funnel'][step]:>6,} {label}" for step, label in FUNNEL_STEPS.items()
         )
     yield from (f"  {format_node_reason(each)}" for each in row["nodes"])
-    if row["suggestion"]:
-        yield f"  try: {row['suggestion']}"
