@@ -179,7 +179,7 @@ def _workload(random: Random, name: str) -> Manifest:
             {
                 "maxSkew": 1,
                 "topologyKey": "topology.kubernetes.io/zone",
-                "whenUnsatisfiable": "ScheduleAnyway",  # see docs/fault-injection.md
+                "whenUnsatisfiable": random.choice(["DoNotSchedule", "ScheduleAnyway"]),
                 "labelSelector": {"matchLabels": {"app": name}},
             }
         ]
