@@ -11,7 +11,11 @@ from wainwright.api.kubernetes.workloads import Pod, StatefulSet
 from wainwright.core.disruption.candidates import UNDONE_CONSOLIDATIONS
 from wainwright.metrics import UNDONE_CONSOLIDATIONS_TOTAL
 
-POOL: dict[str, Any] = {"disruption": {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]}}
+ON_DEMAND = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
+POOL: dict[str, Any] = {
+    "disruption": {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]},
+    "template": {"spec": {"requirements": [ON_DEMAND]}},
+}
 
 STATEFUL_SET: dict[str, Any] = {
     "metadata": {"name": "web", "namespace": "default"},
@@ -102,7 +106,7 @@ def verdicts(cluster: ControlledCluster) -> dict[str, str]:
     return {each.candidate.name: each.code for each in cluster.manager.disruption.verdicts()}
 
 
-def test_a_removal_that_is_undone_is_told_and_not_repeated_for_a_growing_time() -> None:
+def test_a_removal_that_is_undone_is_reported_and_not_repeated_for_a_growing_time() -> None:
     async def story(cluster: ControlledCluster) -> None:
         await two_half_empty_nodes(cluster)
         first = await undo(cluster, await drained(cluster))
@@ -172,17 +176,63 @@ def test_a_workload_that_has_grown_needs_its_node_for_that() -> None:
     run_cluster(story, instanceTypes=["m5.large"])
 
 
-def test_a_replacement_inherits_the_count_and_an_empty_node_goes_in_any_case() -> None:
+def test_a_launch_that_costs_less_than_was_saved_undoes_nothing() -> None:
     async def story(cluster: ControlledCluster) -> None:
         await begin(cluster)
-        node = await cluster.add_node("web-0", **await of_web(cluster))
-        claim = await cluster.claim()
-        stated = {"metadata": {"annotations": {UNDONE_CONSOLIDATIONS: "1"}}}
-        await cluster.api.patch(NodeClaim, claim.metadata.name, stated)
-        await cluster.wait(60)
+        small = await cluster.add_node("web-0", **await of_web(cluster))
+        await fill(cluster, small.metadata.name)
+        await cluster.create_pod("big", cpu="2500m")
+        large = await cluster.add_node("web-1", **await of_web(cluster))
+        await cluster.bind("big", large.metadata.name)
+        for name in ("big", "filler"):
+            await cluster.api.delete(Pod, name, "default", grace_period=0)
+        evicted = await drained(cluster)
+        assert evicted.spec.nodeName == large.metadata.name
+        await undo(cluster, evicted)
+        assert await undone_claims(cluster) == {}
+
+    run_cluster(story, instanceTypes=["m5.large", "m5.xlarge"])
+
+
+async def undone_once(cluster: ControlledCluster, *others: str) -> Node:
+    """A node that came of a removal which was undone; `others` are pods on it besides web-0."""
+    await begin(cluster)
+    for name in others:
+        await cluster.create_pod(name, cpu="2500m")
+    node = await cluster.add_node("web-0", **await of_web(cluster))
+    for name in others:
+        await cluster.bind(name, node.metadata.name)
+    stated = {"metadata": {"annotations": {UNDONE_CONSOLIDATIONS: "1"}}}
+    await cluster.api.patch(NodeClaim, (await cluster.claim()).metadata.name, stated)
+    await cluster.wait(60)
+    return node
+
+
+def test_an_empty_node_goes_whatever_was_undone() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        node = await undone_once(cluster)
         assert verdicts(cluster) == {node.metadata.name: "consolidation-backoff"}
+        (event, *_) = await cluster.events("Unconsolidatable")
+        assert "had to be launched again" in event.message
         await cluster.api.delete(Pod, "web-0", "default", grace_period=0)
         await cluster.wait(120)
         assert await cluster.nodes() == []
+
+    run_cluster(story, instanceTypes=["m5.large", "m5.xlarge"])
+
+
+def test_a_replacement_inherits_the_count() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        node = await undone_once(cluster, "big")
+        await cluster.api.delete(Pod, "big", "default", grace_period=0)
+        await cluster.wait(1800)
+        assert len(await cluster.claims()) == 1, "an hour has not passed"
+        await cluster.wait(1830)
+        (replacement,) = (
+            each.metadata.name
+            for each in await cluster.claims()
+            if f"node-{each.metadata.name}" != node.metadata.name
+        )
+        assert (await undone_claims(cluster))[replacement] == "1"
 
     run_cluster(story, instanceTypes=["m5.large", "m5.xlarge"])
