@@ -343,8 +343,8 @@ def _change_lines(outcome: NodeOutcome, change: Change | None, removal: Removal)
         )
         if outcome.code == "no-saving" and price:
             yield (
-                f"  nothing to change: new nodes for its pods cost {format_hourly(price)}, the node "
-                f"costs {format_hourly(outcome.candidate.price)}"
+                f"  nothing to change: new nodes for its pods cost {format_hourly(price)}, the "
+                f"node costs {format_hourly(outcome.candidate.price)}"
             )
         else:
             yield "  no single change is known that would free it"

@@ -74,8 +74,8 @@ def _pending(document: Document, preview: PreviewHistory) -> Iterator[PendingExp
     for row in unschedulable_rows(document["unschedulable"]):
         yield PendingExplanation(
             pods=[preview.pod_numbers[pod] for pod in row.pods],
-            reason=row.reason,
-            suggestion=row.suggestion or "",
+            reason=row.answer.cause,
+            suggestion=row.answer.fix or "",
             pools=[
                 PoolRefusal(
                     pool=each["nodePool"],
