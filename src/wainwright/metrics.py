@@ -385,6 +385,13 @@ DISRUPTION_BREAKER_OPEN: Final = Metric(
     help="1 while no node is disrupted because too many were within a short time.",
     kind=MetricKind.GAUGE,
 )
+UNDONE_CONSOLIDATIONS_TOTAL: Final = Metric(
+    name="wainwright_disruption_undone_consolidations_total",
+    help="Nodes launched for pods whose node consolidation had just removed, so that it saved "
+    "nothing.",
+    kind=MetricKind.COUNTER,
+    labels=("nodepool",),
+)
 LAUNCH_BACKOFF_PODS: Final = Metric(
     name="wainwright_launch_backoff_pods",
     help="Pods that wait before another node is launched for them: they were bound to none.",

@@ -23,6 +23,10 @@ from wainwright.cloud import NodePoolCatalog
 from wainwright.controllers.cluster_cache import Change, ChangeHandler, metadata_of
 from wainwright.controllers.conditions import is_initialized
 from wainwright.controllers.context import ControllerContext
+from wainwright.controllers.disruption.consolidation_backoff import (
+    ConsolidationBackoff,
+    undone_annotation,
+)
 from wainwright.controllers.nodeclaim.claim_creation import ClaimCreator
 from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
 from wainwright.controllers.provisioning.launch_backoff import LaunchBackoff
@@ -141,9 +145,14 @@ class Provisioner:
     name = "provisioner"
 
     def __init__(
-        self, context: ControllerContext, declared: DeclaredObjectsTracker, creator: ClaimCreator
+        self,
+        context: ControllerContext,
+        declared: DeclaredObjectsTracker,
+        creator: ClaimCreator,
+        consolidation_backoff: ConsolidationBackoff,
     ) -> None:
         self._context, self._declared, self._creator = context, declared, creator
+        self._consolidation_backoff = consolidation_backoff
         self._cache, self._state = context.cache, context.state
         settings = context.settings
         self._window = BatchWindow(settings.batch_idle, settings.batch_max)
@@ -235,9 +244,9 @@ class Provisioner:
         self, solved: SolvedPlan, catalogs: Mapping[str, NodePoolCatalog]
     ) -> dict[str, NodeClaim]:
         """By name in the plan; claims that the API server refuses are planned again later."""
-        planned, create = solved.plan.claims, self._creator.create
+        planned = solved.plan.claims
         results = await asyncio.gather(
-            *(create(claim, catalogs[claim.pool], reason="provisioned") for claim in planned),
+            *(self._create_claim(claim, catalogs[claim.pool]) for claim in planned),
             return_exceptions=True,
         )
         created = {}
@@ -245,7 +254,7 @@ class Provisioner:
             if isinstance(result, NodeClaim):
                 created[claim.name] = result
                 LOG.info("%s: %s", result.metadata.name, describe_claim(claim))
-                self._backoff.launched(result, filter(None, map(self._pod, claim.pods)))
+                self._backoff.launched(result, self._pods_of(claim))
             elif isinstance(result, KubernetesError):
                 LOG.error("NodeClaim for %s was not created: %s", claim.pool, result)
             else:
@@ -254,7 +263,21 @@ class Provisioner:
             raise KubernetesError(f"{len(planned) - len(created)} NodeClaims were not created")
         return created
 
+    async def _create_claim(self, claim: PlannedNodeClaim, catalog: NodePoolCatalog) -> NodeClaim:
+        pods, backoff = self._pods_of(claim), self._consolidation_backoff
+        undone = backoff.launching(claim.launch.price, pods)
+        annotations = undone_annotation(undone)
+        created = await self._creator.create(
+            claim, catalog, reason="provisioned", annotations=annotations
+        )
+        if undone:
+            await backoff.launched(created, undone, pods)
+        return created
+
     # Pods
+
+    def _pods_of(self, claim: PlannedNodeClaim) -> list[Pod]:
+        return [*filter(None, map(self._pod, claim.pods))]
 
     async def _nominate(self, solved: SolvedPlan, created: Mapping[str, NodeClaim]) -> None:
         seconds = self._context.settings.nomination_seconds
@@ -274,7 +297,7 @@ class Provisioner:
         """From now on the pods are counted on the claims that they were planned onto."""
         for planned in solved.plan.claims:
             name = created[planned.name].metadata.name
-            self._nominations.add(name, filter(None, map(self._pod, planned.pods)))
+            self._nominations.add(name, self._pods_of(planned))
         coming = {
             node.name: node.claim.name
             for node in solved.snapshot.nodes

@@ -251,6 +251,26 @@ def test_objects_of_foreign_classes_are_left_alone() -> None:
     run_cluster(story)
 
 
+def test_a_launch_that_is_tried_again_keeps_its_share_of_the_limits() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        pool = node_pool(**_only("m5.large"), **QUIET, limits={"cpu": "3"})
+        await cluster.set_up(pool)
+        cluster.start()
+        await cluster.wait(5)
+        cluster.account.change({"faults": [{"operation": "CreateFleet"}]})
+        await cluster.create(pending_pod("web-0", cpu="500m"))
+        await cluster.wait(20)
+        assert conditions(await cluster.claim())["Launched"][0] == "Unknown"
+        await cluster.create(pending_pod("web-1", cpu="1800m"))
+        await cluster.wait(20)
+        assert len(await cluster.claims()) == 1, "what is launched for web-0 has two CPUs"
+        cluster.account.change({"faults": []})
+        await cluster.wait(120)
+        assert len(cluster.instances()) == 1
+
+    run_cluster(story)
+
+
 async def _join_too_small(cluster: ControlledCluster) -> None:
     """Every claim that has launched gets a node that keeps too much of its memory to itself."""
     names = {node.metadata.name for node in await cluster.nodes()}
