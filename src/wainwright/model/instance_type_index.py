@@ -38,6 +38,7 @@ class InstanceTypeIndex:
     """
 
     __slots__ = (
+        "_by_name",
         "_groups",
         "_label_indexes",
         "_tables",
@@ -74,6 +75,7 @@ class InstanceTypeIndex:
         if previous is not None and self._has_same_labels(previous):
             self._label_indexes = previous._label_indexes
         self._values: dict[str, tuple[str, ...]] = {}
+        self._by_name: dict[str, InstanceType] | None = None
         self.keys = self._groups.keys | self._tables.label_keys
         """The labels that types or offerings have: well known for every user of this catalogue."""
         # Copied from the tables, as the planner's inner loops read them.
@@ -83,6 +85,11 @@ class InstanceTypeIndex:
         """Allocatable resources before DaemonSet overhead."""
         self.metal: BitSet = self._tables.metal
         self.accelerated: BitSet = self._tables.accelerated
+
+    def find(self, name: str) -> InstanceType | None:
+        if self._by_name is None:
+            self._by_name = {each.name: each for each in self.types}
+        return self._by_name.get(name)
 
     def _has_same_labels(self, previous: "InstanceTypeIndex") -> bool:
         """Whether label indexes are the same: of the same types, with offerings that name the same
