@@ -26,9 +26,9 @@ demo-plan: $(VENV)/.run
 cluster-demo: $(VENV)/.dev
 	@PYTHONPATH=. $(BIN)/python scripts/cluster_demo.py
 
-## test: every test that this machine can run
+## test: every test that this machine can run, on all its cores: ARGS="-n 0" for one process, ARGS=--durations=20
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadgroup $(ARGS)
 
 ## test-all: the same with every interpreter of 3.11 to 3.13 that is found
 test-all:

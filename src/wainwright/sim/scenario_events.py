@@ -19,6 +19,7 @@ from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.kubernetes.cluster import Namespace, Node
 from wainwright.api.wire import ObjectMeta, WireStruct
 from wainwright.clock import format_timestamp
+from wainwright.controllers.runtime import ACCOUNT, IMAGES
 from wainwright.errors import KubernetesError, ServerUnavailableError
 from wainwright.sim.cloud_events import CloudEvents
 from wainwright.sim.expectations import selects_node
@@ -145,7 +146,7 @@ class ScenarioEvents:
         at = round(self._world.now(), 3)
         self._recorder.timeline.scenario(at, verb, event.line, subject, text)
         await self._carry_out(event)
-        self._world.changes.add()
+        self._changed(event)
 
     async def _carry_out(self, event: ScenarioEvent) -> None:  # noqa: C901 - one line a verb
         match event.action:
@@ -211,7 +212,14 @@ class ScenarioEvents:
                 self._end_outage(event, zone)
             case _:
                 self._cloud.end(event)
-        self._world.changes.add()
+        self._changed(event)
+
+    def _changed(self, event: ScenarioEvent) -> None:
+        """Objects and instances tell of their changes by themselves."""
+        if isinstance(event.action, PublishImage):
+            self._world.changes.add(IMAGES)
+        elif not isinstance(event.action, (ScaleWorkload, DeleteObject, SetNodeCondition)):
+            self._world.changes.add(ACCOUNT)
 
     # Objects
 

@@ -220,7 +220,6 @@ class _CandidateFinder:
         self._context = context
         self._pools = {pool.name: pool for pool in snapshot.pools}
         self._budgets = EvictionAllowance(snapshot)
-        self._offerings: dict[tuple[str, str], tuple[Offering, ...]] = {}
 
     def candidate(self, node: Node) -> Candidate:
         pool = self._pools.get(node.pool or "")
@@ -263,13 +262,8 @@ class _CandidateFinder:
         name = node.labels.get(INSTANCE_TYPE, "")
         if index is None or not name:
             return None
-        key = (node.pool or "", name)
-        offerings = self._offerings.get(key)
-        if offerings is None:
-            # Once per type: thousands of nodes are of a few types.
-            found = next((each for each in index.types if each.name == name), None)
-            offerings = self._offerings[key] = found.offerings if found is not None else ()
-        return find_offering(node, offerings)
+        found = index.find(name)
+        return None if found is None else find_offering(node, found.offerings)
 
     def _blockers(
         self, node: Node, pool: Pool | None, offering: Offering | None, drift: Drift | None
