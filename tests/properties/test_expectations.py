@@ -12,7 +12,7 @@ from wainwright.sim.scenario import (
     EventExpectation,
     Expectation,
     NodeExpectation,
-    NodeSelector,
+    NodeMatch,
     StateExpectation,
     Window,
 )
@@ -43,7 +43,7 @@ EXPECTATIONS = st.one_of(
         lambda window, count: NodeExpectation(
             line=1,
             window=window,
-            selector=NodeSelector(name="*"),
+            selector=NodeMatch(name="*"),
             values={("ready",): Comparison(equal=True)},
             count=count,
         ),

@@ -19,7 +19,7 @@ from wainwright.clock import VirtualClock, format_microseconds
 from wainwright.operator.process import (
     EMULATOR,
     CannotStartError,
-    Operator,
+    OperatorProcess,
     RunOptions,
     cloud_connector,
     refuse_beside_karpenter,
@@ -40,7 +40,7 @@ class Process:
 
     def __init__(self, world: "World", options: RunOptions) -> None:
         connect = cloud_connector(SETTINGS, options, "1.33", world.clock)
-        self.operator = Operator(
+        self.operator = OperatorProcess(
             world.api, connect, SETTINGS, clock=world.clock, namespace=NAMESPACE, options=options
         )
         self.task = asyncio.create_task(self.operator.run())

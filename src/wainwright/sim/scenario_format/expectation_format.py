@@ -18,7 +18,7 @@ from wainwright.sim.scenario import (
     Expectation,
     NodeExpectation,
     ObjectExpectation,
-    ObjectReference,
+    ObjectTarget,
     StateExpectation,
     TotalExpectation,
     Window,
@@ -296,7 +296,7 @@ class ExpectationReader:
             line=line, window=window, target=target, values=values, count=count
         )
 
-    def _target(self, value: Any, path: FieldPath) -> ObjectReference | None:
+    def _target(self, value: Any, path: FieldPath) -> ObjectTarget | None:
         fields = self.reader.fields(value, path, OBJECT_KEYS)
         errors = len(self.reader.errors)
         kind = fields.required("kind", self._kind, "", "the kind of the object")
