@@ -32,7 +32,7 @@ from wainwright.catalogue.region_catalog import (
 )
 from wainwright.core.disruption.eviction import evict_from_deleting_nodes
 from wainwright.core.explain.unschedulable import explain_plan
-from wainwright.core.plan import plan, solve_plan
+from wainwright.core.plan import SolvedPlan, plan, solve_plan
 from wainwright.core.static_capacity import StaticPoolState, plan_static_capacity
 from wainwright.errors import InvalidInputError
 from wainwright.gc_pause import gc_paused
@@ -282,15 +282,19 @@ def plan_snapshot(
     """The plan, why pods are unplaced, and a warning about what respecting preferences costs."""
     with gc_paused():
         static = plan_static_capacity(snapshot, indexes, options)
-        snapshot = static.snapshot
-        result = explain_plan(
-            solve_plan(snapshot, indexes, options), with_suggestions=with_suggestions
-        )
-        warnings = _preference_cost_warnings(snapshot, indexes, options, result)
-        warnings += _unpriced_node_warnings(result)
-        warnings += _unexplained_warnings(result)
-        warnings += tuple(describe_static_pool(each) for each in static.pools)
+        solved = solve_plan(static.snapshot, indexes, options)
+        result = explain_solved_plan(solved, with_suggestions=with_suggestions)
+        warnings = tuple(describe_static_pool(each) for each in static.pools)
         result = static.join(result)
+    return msgspec.structs.replace(result, warnings=(*result.warnings, *warnings))
+
+
+def explain_solved_plan(solved: SolvedPlan, *, with_suggestions: bool = True) -> ExplainedPlan:
+    """The same of a plan that has been made."""
+    result = explain_plan(solved, with_suggestions=with_suggestions)
+    warnings = _preference_cost_warnings(solved.snapshot, solved.catalogs, solved.options, result)
+    warnings += _unpriced_node_warnings(result)
+    warnings += _unexplained_warnings(result)
     return msgspec.structs.replace(result, warnings=(*result.warnings, *warnings))
 
 

@@ -12,30 +12,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
-import msgspec
 
 from wainwright.manifests.problems import Problem, ProblemReport
-from wainwright.manifests.yaml_writer import UNPRINTABLE, dump_yaml, escape_surrogates
+from wainwright.manifests.yaml_writer import UNPRINTABLE, dump_yaml
 from wainwright.messages.formatting import escape_unprintable
-
-
-def dump_json(value: Any) -> str:
-    """Indented JSON with fields in insertion order.
-    The order is documented (the steps of a funnel come in order), so keys are not sorted. Documents
-    contain no sets, whose order would vary. Characters that would steer a terminal are escaped.
-    """
-    return _escape_json(msgspec.json.format(_encode(value)).decode())
-
-
-def _encode(value: Any) -> bytes:
-    try:
-        return msgspec.json.encode(value)
-    except UnicodeEncodeError:  # half a character, as file names that are not UTF-8 have
-        return msgspec.json.encode(escape_surrogates(msgspec.to_builtins(value)))
-
-
-def _escape_json(text: str) -> str:
-    return UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+from wainwright.report.json_text import dump_json, escape_json
 
 
 def echo(text: str = "", *, err: bool = False) -> None:
@@ -54,7 +35,7 @@ def echo_json(value: Any) -> None:
 
 def echo_json_text(text: str) -> None:
     """Prints JSON that is text already and ends with a line break."""
-    click.echo(_escape_json(text), nl=False)
+    click.echo(escape_json(text), nl=False)
 
 
 def echo_yaml(*documents: Any) -> None:
@@ -70,31 +51,35 @@ def _escape_lines(text: str) -> str:
     return "\n".join(map(escape_unprintable, text.split("\n")))
 
 
-def show_report(report: ProblemReport, *, word: str = "warning") -> None:
-    """Prints all errors, then all warnings, then notes."""
-    print_problems(report.errors, word="error", colour="red")
-    print_problems(report.warnings, word=word, colour="yellow")
+def show_report(report: ProblemReport, *, word: str = "warning", err: bool = True) -> None:
+    """Prints all errors, then all warnings, then notes. Errors and warnings go to standard error
+    unless they are what the command was asked for; notes always.
+    """
+    print_problems(report.errors, word="error", colour="red", err=err)
+    print_problems(report.warnings, word=word, colour="yellow", err=err)
     print_problems(report.notes, word="note", colour="yellow")
 
 
-def print_problems(problems: Iterable[Problem], *, word: str, colour: str = "yellow") -> None:
+def print_problems(
+    problems: Iterable[Problem], *, word: str, colour: str = "yellow", err: bool = True
+) -> None:
     """Prints each problem: place and field, then the message, then the hint."""
     for problem in problems:
         if not problem.file:
             click.echo(
                 _styled(f"{word}: ", fg=colour, bold=True) + escape_unprintable(problem.message),
-                err=True,
+                err=err,
             )
             continue
         field = f": {problem.path}" if problem.path else ""
         click.echo(
             _styled(f"{word}: ", fg=colour, bold=True)
             + _styled(f"{problem.where}{field}", bold=True),
-            err=True,
+            err=err,
         )
-        echo(f"    {problem.sentence}", err=True)
+        echo(f"    {problem.sentence}", err=err)
         if problem.hint:
-            click.echo(_styled(f"    {problem.hint}", fg="cyan"), err=True)
+            click.echo(_styled(f"    {problem.hint}", fg="cyan"), err=err)
 
 
 def _styled(text: str, **style: Any) -> str:

@@ -30,6 +30,7 @@ from wainwright.controllers.cloud.unused_cloud_resources import UnusedCloudResou
 from wainwright.controllers.cluster_cache import ClusterCache
 from wainwright.controllers.condition_metrics import ConditionMetrics
 from wainwright.controllers.context import Compute, ControllerContext, compute_inline
+from wainwright.controllers.decision_recorder import NO_RECORDER, DecisionRecorder
 from wainwright.controllers.disruption.disruption_conditions import DisruptionConditions, PodEvents
 from wainwright.controllers.disruption.disruption_controller import Disruption
 from wainwright.controllers.disruption.disruption_queue import DisruptionQueue
@@ -94,6 +95,7 @@ class ControllerEnvironment(msgspec.Struct, frozen=True, kw_only=True):
     """Only in simulations."""
     reports: ControllerReports = NO_REPORTS
     compute: Compute = compute_inline
+    recorder: DecisionRecorder = NO_RECORDER
 
 
 class ControllerManager:
@@ -118,6 +120,7 @@ class ControllerManager:
             settings=settings,
             reports=environment.reports,
             compute=environment.compute,
+            recorder=environment.recorder,
         )
         self._seed = environment.seed
         self._declared = DeclaredObjectsTracker(self._cache, self._cloud)

@@ -90,6 +90,7 @@ _REGION_SOURCES: Final = {
     RegionSource.CATALOG: "the Catalog states it",
     RegionSource.CLOUD: "the Cloud states it",
     RegionSource.OPTION: "--region states it",
+    RegionSource.PROVIDER: "wain run launched instances there",
     RegionSource.NODE: "{} is in {}",
     RegionSource.PROVIDER_ID: "the provider id of {} names {}",
     RegionSource.CLASS_STATUS: "the status of {} names {}",

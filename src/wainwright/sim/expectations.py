@@ -28,7 +28,6 @@ from wainwright.sim.observed_state import ObservedState
 from wainwright.sim.scenario import (
     END,
     ClaimExpectation,
-    Comparison,
     Comparisons,
     EventExpectation,
     Expectation,
@@ -38,6 +37,7 @@ from wainwright.sim.scenario import (
     ObjectTarget,
     StateExpectation,
     TotalExpectation,
+    ValueComparison,
     Window,
 )
 from wainwright.sim.scenario_format.references import is_glob, matches
@@ -61,7 +61,7 @@ class JudgedExpectation(msgspec.Struct, frozen=True, kw_only=True):
     """Empty where the values say enough."""
 
 
-def holds(comparison: Comparison, value: Value) -> bool:
+def holds(comparison: ValueComparison, value: Value) -> bool:
     """Whether a value is as it should be; text may be a glob."""
     if comparison.equal is not msgspec.UNSET:
         return _is_equal(comparison.equal, value)
@@ -86,7 +86,7 @@ def _is_equal(expected: Value | msgspec.UnsetType, value: Value) -> bool:
     return abs(value - expected) <= TOLERANCE
 
 
-def describe_comparison(comparison: Comparison) -> str:
+def describe_comparison(comparison: ValueComparison) -> str:
     """7, at most 7, more than 3 and less than 9."""
     if comparison.equal is not msgspec.UNSET:
         return "nothing" if comparison.equal is None else format_amount(comparison.equal)
@@ -414,7 +414,7 @@ def describe_outcome(outcome: JudgedExpectation, comparisons: Comparisons) -> st
     )
 
 
-def _describe_difference(path: Path, value: Value, comparison: Comparison) -> str:
+def _describe_difference(path: Path, value: Value, comparison: ValueComparison) -> str:
     unit = _unit(path)
     return f"{_describe(path, value)}, expected {describe_comparison(comparison)}{unit}"
 
@@ -489,7 +489,7 @@ def _judge_all(
     what: str,
     candidates: Sequence[Candidate],
     comparisons: Comparisons,
-    count: Comparison | None,
+    count: ValueComparison | None,
 ) -> JudgedExpectation:
     """Without a count all must pass, and there must be one; else as many as it says."""
     failures = [

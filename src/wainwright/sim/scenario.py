@@ -371,7 +371,7 @@ class ScenarioEvent(msgspec.Struct, frozen=True, kw_only=True):
 # What is expected
 
 
-class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+class ValueComparison(msgspec.Struct, frozen=True, kw_only=True):
     """What a value must be: equal to a number or text, or within bounds."""
 
     equal: float | str | bool | msgspec.UnsetType | None = msgspec.UNSET
@@ -389,7 +389,7 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
 
 
 WHOLE_RUN: Final = Window(start=0.0, end=END)
-Comparisons = Mapping[tuple[str, ...], Comparison]
+Comparisons = Mapping[tuple[str, ...], ValueComparison]
 """By the path of a value, such as ("pods", "pending")."""
 
 
@@ -417,7 +417,7 @@ class NodeExpectation(msgspec.Struct, frozen=True, kw_only=True, tag="node"):
     selector: NodeMatch
     values: Comparisons
     """instanceType, zone, capacityType, reservationID, nodePool, name, pricePerHour, ready, pods"""
-    count: Comparison | None = None
+    count: ValueComparison | None = None
 
 
 class ClaimExpectation(msgspec.Struct, frozen=True, kw_only=True, tag="claim"):
@@ -428,7 +428,7 @@ class ClaimExpectation(msgspec.Struct, frozen=True, kw_only=True, tag="claim"):
     selector: NodeMatch
     values: Comparisons
     """As for nodes, and conditions.TYPE, labels.KEY"""
-    count: Comparison | None = None
+    count: ValueComparison | None = None
 
 
 class ObjectExpectation(msgspec.Struct, frozen=True, kw_only=True, tag="object"):
@@ -439,7 +439,7 @@ class ObjectExpectation(msgspec.Struct, frozen=True, kw_only=True, tag="object")
     target: ObjectTarget
     values: Comparisons
     """conditions.TYPE"""
-    count: Comparison | None = None
+    count: ValueComparison | None = None
 
 
 class EventExpectation(msgspec.Struct, frozen=True, kw_only=True, tag="event"):
@@ -453,7 +453,7 @@ class EventExpectation(msgspec.Struct, frozen=True, kw_only=True, tag="event"):
     """Of the object."""
     name: str | None = None
     """`name` or `namespace/name`."""
-    count: Comparison
+    count: ValueComparison
 
 
 Expectation = (

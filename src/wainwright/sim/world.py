@@ -2,14 +2,14 @@
 EC2 account that has everything they name, and running instances for the nodes among them.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from random import Random
 from typing import Final
 
 import msgspec
 
 from wainwright.api.api_resources import served_resources
-from wainwright.api.catalog_documents import Catalog, Cloud, CloudPrice, CloudSpec
+from wainwright.api.catalog_documents import Cloud, CloudSpec
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.cluster import Namespace, Node, PriorityClass
@@ -22,14 +22,9 @@ from wainwright.emulator.settings import EmulatorSettings
 from wainwright.errors import RequestForbiddenError
 from wainwright.manifests.auto_mode import is_auto_mode
 from wainwright.manifests.cluster_manifests import ClusterManifests
-from wainwright.model.labels import (
-    CAPACITY_TYPE,
-    ON_DEMAND,
-    SPOT,
-    ZONE,
-)
 from wainwright.offline import choose_region
 from wainwright.sim.api_server import InMemoryApiServer
+from wainwright.sim.catalog_cloud import cloud_of_catalog
 from wainwright.sim.initial_nodes import InitialNodes
 from wainwright.sim.money import PriceBook
 
@@ -107,26 +102,9 @@ class World:
         catalog = self.manifests.catalog
         if catalog is None:
             return cloud
-        return self._cloud_of_catalog(catalog, cloud)
-
-    def _cloud_of_catalog(self, catalog: Catalog, cloud: Cloud) -> Cloud:
-        known = EmulatedAwsAccount.known_instance_types()
-        unknown = [each.name for each in catalog.instanceTypes if each.name not in known]
-        if unknown:
-            self.warnings.append(
-                f"the emulated EC2 does not sell {', '.join(unknown)}: only types of EC2 can be "
-                "simulated"
-            )
-        self.warnings.append(
-            "of the Catalog the simulation has the types and their prices; capacity and labels are "
-            "those of EC2"
-        )
-        spec = msgspec.structs.replace(
-            cloud.spec,
-            instanceTypes=[each.name for each in catalog.instanceTypes if each.name in known],
-            prices=[*_catalog_prices(catalog), *(cloud.spec.prices or ())],
-        )
-        return msgspec.structs.replace(cloud, spec=spec)
+        cloud, warnings = cloud_of_catalog(catalog, cloud)
+        self.warnings += warnings
+        return cloud
 
     def _add_classes(self) -> None:
         """Whatever the classes name exists."""
@@ -182,16 +160,3 @@ class World:
 
     def close(self) -> None:
         self.clock.close()
-
-
-def _catalog_prices(catalog: Catalog) -> Iterator[CloudPrice]:
-    for each in catalog.instanceTypes:
-        for offering in each.offerings or ():
-            capacity_type = offering.labels.get(CAPACITY_TYPE, ON_DEMAND)
-            if capacity_type in (ON_DEMAND, SPOT):
-                yield CloudPrice(
-                    instanceType=each.name,
-                    capacityType=capacity_type,
-                    price=offering.price,
-                    zone=offering.labels.get(ZONE),
-                )

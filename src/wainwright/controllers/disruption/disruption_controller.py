@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from wainwright.api.karpenter.nodeclaim import NodeClaim
+from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.cloud import NodePoolCatalog
 from wainwright.controllers import conditions as condition
 from wainwright.controllers.context import ControllerContext
@@ -164,6 +165,9 @@ class Disruption:
         await self._reports.repair_blocked(looked.repairs.due)
         if await self._is_held(found) or found is None:
             return await self._rest(looked)
+        self._context.recorder.command_found(
+            looked.given, looked.options, found, tuple(self._context.cache.all(NodePool))
+        )
         if found.method in IMMEDIATE:
             if await self._queue.start(found, self._catalogs) and found.method is Method.REPAIR:
                 self._reports.repaired(looked.repairs.due, found)

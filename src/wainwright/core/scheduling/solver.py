@@ -29,7 +29,7 @@ from wainwright.core.scheduling.reservation_manager import (
     number_reservations,
 )
 from wainwright.core.scheduling.state import SchedulingState
-from wainwright.core.scheduling.topology.groups import ANTI_AFFINITY_KINDS, ConstraintKind
+from wainwright.core.scheduling.topology.groups import ANTI_AFFINITY_KINDS, TopologyKind
 from wainwright.core.scheduling.topology.registry import TopologyRegistry
 from wainwright.core.scheduling.topology.topology import Topology
 from wainwright.model.bitset import iter_bits
@@ -51,7 +51,7 @@ class Strategy(NamedTuple):
     """Which placement policy is used, and when drafts decide on a topology domain."""
 
     policy: PolicyFactory = _first_fit
-    deferred_kinds: frozenset[ConstraintKind] = ANTI_AFFINITY_KINDS
+    deferred_kinds: frozenset[TopologyKind] = ANTI_AFFINITY_KINDS
     """Topology groups of these kinds do not make drafts decide on a domain within their round."""
     observer: ObserverFactory | None = None
 

@@ -16,7 +16,7 @@ import msgspec
 from wainwright.emulator import saved_state
 from wainwright.emulator.account_services import AccountServices
 from wainwright.emulator.ec2.capacity_reservations.reservation_capacity import CapacityReservation
-from wainwright.emulator.emulated_account import EmulatedAwsAccount
+from wainwright.emulator.emulated_account import READ_ONLY_PREFIXES, EmulatedAwsAccount
 from wainwright.emulator.faults import FaultState, ThrottleState
 from wainwright.emulator.http.protocols import HttpRequest, HttpResponse
 from wainwright.errors import AwsError, WainError
@@ -68,9 +68,6 @@ class RequestLog:
 
 
 MAX_LOG_BYTES: Final = 8 * 2**20
-
-
-READ_ONLY_PREFIXES: Final = ("Describe", "Get", "List")
 
 
 class ConnectionInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
