@@ -37,7 +37,7 @@ test-all:
 	    echo "== Python $$v"; $(MAKE) --no-print-directory test PYTHON=python$$v VENV=.venv-$$v || exit 1; \
 	  else echo "== Python $$v is not on this machine: skipped"; fi; done
 
-## check: formatting, lint, types, import rules, private words, depth of inheritance, and that generated files are up to date
+## check: formatting, lint, types, import rules, private words, depth of inheritance, repeated names, and that generated files are up to date
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -45,6 +45,7 @@ check: $(VENV)/.dev
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python scripts/check_words.py
 	$(BIN)/python scripts/check_inheritance.py
+	$(BIN)/python scripts/check_names.py
 	$(BIN)/wain crds --check deploy/crds
 	$(BIN)/python scripts/make_catalogue.py --check
 	$(BIN)/python scripts/make_simulation_schema.py --check

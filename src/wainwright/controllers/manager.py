@@ -19,7 +19,7 @@ from wainwright.controllers.cloud.capacity_reservations import (
     CapacityReservationLabels,
 )
 from wainwright.controllers.cloud.cloud_upkeep import CloudRefresh, GarbageCollection
-from wainwright.controllers.cloud.discovered_capacity import DiscoveredCapacity
+from wainwright.controllers.cloud.discovered_capacity import CapacityDiscovery
 from wainwright.controllers.cloud.interruption import (
     InstanceStatusChecks,
     InterruptionHandler,
@@ -221,7 +221,7 @@ class ControllerManager:
         self._add(CapacityBlockExpiration(context))
         self._add(InstanceStatusChecks(context, self._interruption))
         self._add(InstanceTagging(context))
-        self._add(DiscoveredCapacity(context))
+        self._add(CapacityDiscovery(context))
         self._add(UnusedCloudResources(context, declared))
 
     def _add(self, reconciler: Reconciler, *, workers: int = 1) -> None:

@@ -143,7 +143,7 @@ class EmulatedSeam:
 ConnectCloud: TypeAlias = Callable[[Cluster], Awaitable[ConnectedCloud]]
 
 
-class Operator:
+class OperatorProcess:
     """This process: it stands by until it leads, and then runs the controllers."""
 
     def __init__(
@@ -340,7 +340,7 @@ async def run_operator(settings: OperatorSettings, options: RunOptions) -> None:
         clock = SystemClock()
         if not options.dry_run:
             await refuse_beside_karpenter(cluster, clock)
-        operator = Operator(
+        operator = OperatorProcess(
             cluster,
             cloud_connector(settings, options, version, clock),
             settings,

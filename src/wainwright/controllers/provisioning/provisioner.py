@@ -65,7 +65,7 @@ UNPLACED_POLL: Final = 10.0
 FAILED_SCHEDULING_REPEAT: Final = 300.0
 
 
-class BatchWindow:
+class PodBatchWindow:
     """Since when a batch is collected, and when it is complete."""
 
     def __init__(self, idle: float, most: float) -> None:
@@ -90,7 +90,7 @@ class BatchWindow:
         self._first = None
 
 
-class PlanInput(msgspec.Struct, frozen=True, kw_only=True):
+class ProvisioningInput(msgspec.Struct, frozen=True, kw_only=True):
     """What a plan is made from."""
 
     snapshot: Snapshot
@@ -101,7 +101,7 @@ class PlanInput(msgspec.Struct, frozen=True, kw_only=True):
         snapshot = self.snapshot
         return bool(snapshot.pods) or any(node.deleting and node.pods for node in snapshot.nodes)
 
-    def is_same(self, other: "PlanInput") -> bool:
+    def is_same(self, other: "ProvisioningInput") -> bool:
         """Whether a plan of it would be the same: everything is the same object."""
         own, their = self._parts(), other._parts()
         is_alike = self.catalogs.keys() == other.catalogs.keys() and len(own) == len(their)
@@ -155,10 +155,10 @@ class Provisioner:
         self._consolidation_backoff = consolidation_backoff
         self._cache, self._state = context.cache, context.state
         settings = context.settings
-        self._window = BatchWindow(settings.batch_idle, settings.batch_max)
+        self._window = PodBatchWindow(settings.batch_idle, settings.batch_max)
         self._backoff = LaunchBackoff(context.cache)
         self._nominations = PodNominations(context.cache)
-        self._planned: PlanInput | None = None
+        self._planned: ProvisioningInput | None = None
         self._reported = ReportedPods()
 
     def watch(self, queue: WorkQueue) -> None:
@@ -205,7 +205,7 @@ class Provisioner:
             return self._wait_for_change()
         return self._wait_for_binding(given.snapshot)
 
-    async def _input(self) -> "PlanInput":
+    async def _input(self) -> "ProvisioningInput":
         catalogs = await self._declared.catalogs()
         snapshot = self._state.snapshot(catalogs.values())
         pools = tuple(
@@ -216,7 +216,7 @@ class Provisioner:
         snapshot = self._nominations.apply(snapshot)
         pods = self._backoff.restrict(snapshot.pods, self._context.clock.now())
         snapshot = msgspec.structs.replace(snapshot, pools=pools, pods=pods)
-        return PlanInput(snapshot=snapshot, catalogs=catalogs)
+        return ProvisioningInput(snapshot=snapshot, catalogs=catalogs)
 
     def _wait_for_binding(self, snapshot: Snapshot) -> Result:
         """Pods that are not bound to the node that came up for them are planned again."""
@@ -229,7 +229,7 @@ class Provisioner:
         moments = (self._context.cloud.next_catalog_change(), self._backoff.next_release(now))
         return Poll(UNPLACED_POLL, min((each for each in moments if each), default=None))
 
-    def _solve(self, given: "PlanInput", options: PlanOptions) -> SolvedPlan:
+    def _solve(self, given: "ProvisioningInput", options: PlanOptions) -> SolvedPlan:
         indexes = {name: catalog.index for name, catalog in given.catalogs.items()}
         clock, metrics = self._context.clock, self._context.metrics
         began = clock.now()

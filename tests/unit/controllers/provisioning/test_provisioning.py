@@ -18,7 +18,7 @@ from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.clock import VirtualClock
 from wainwright.controllers.provisioning.launch_backoff import BACKOFF_STEP
-from wainwright.controllers.provisioning.provisioner import BatchWindow
+from wainwright.controllers.provisioning.provisioner import PodBatchWindow
 from wainwright.metrics import LAUNCH_BACKOFF_PODS
 from wainwright.model.plan import ClusterLimits, PlanOptions
 
@@ -47,7 +47,7 @@ def _only(instance_type: str) -> dict[str, Any]:
 def test_a_batch_ends_when_no_pod_comes_for_a_second_and_after_ten_at_the_latest(
     arrivals: list[float], closes: float
 ) -> None:
-    window = BatchWindow(idle=1.0, most=10.0)
+    window = PodBatchWindow(idle=1.0, most=10.0)
     for arrival in arrivals:
         if window.is_open and window.seconds_left(arrival) <= 0:
             break
