@@ -103,6 +103,11 @@ class MetricsRegistry:
         """Removes a gauge whose object is gone."""
         self._values.get(metric, {}).pop(_key(metric, labels, MetricKind.GAUGE), None)
 
+    def remove_gauges(self) -> None:
+        """Removes all gauges: nobody keeps them up to date any more."""
+        for metric in [each for each in self._values if each.kind is MetricKind.GAUGE]:
+            del self._values[metric]
+
     def observe(self, metric: Metric, value: float, /, **labels: str) -> None:
         """Adds one observation to a histogram."""
         key = _key(metric, labels, MetricKind.HISTOGRAM)

@@ -246,6 +246,8 @@ class OperatorProcess:
         finally:
             self._manager = None
             await _cancel(controllers, *beside)
+            # What another leader knows by now would be contradicted for as long as this one runs.
+            self.metrics.remove_gauges()
 
     def _make_recorder(self, cloud: ConnectedCloud) -> FlightRecorder | None:
         record = self._options.record
