@@ -2,13 +2,12 @@
 Imported only where a table is printed, because importing rich takes longer than most commands.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import rich.console
-from rich.console import RenderableType
+from rich.cells import cell_len
 from rich.style import Style
-from rich.table import Table
 from rich.text import Text
 
 from wainwright.messages.formatting import (
@@ -20,6 +19,7 @@ from wainwright.messages.formatting import (
     join_first,
 )
 from wainwright.report.plan_rows import (
+    NodeRow,
     UnschedulableRow,
     format_node_pods,
     format_packing,
@@ -38,13 +38,20 @@ class Console(rich.console.Console):
         raise  # rich calls this while it handles the error
 
 
+def print_line(console: Console, line: Text, *, wraps: bool = False) -> None:
+    """In a pipe as it is: rich takes a hundred times as long, to no effect."""
+    if console.is_terminal:
+        console.print(line, soft_wrap=not wraps)
+    else:
+        console.file.write(f"{line.plain}\n")
+
+
 def printable_text(text: str, style: str | Style = "") -> Text:
     """A line, or a cell, in which no character steers the terminal."""
     return Text(escape_unprintable(text), style=style)
 
 
 Document = dict[str, Any]
-MAX_WIDTH = 10_000  # of a row
 COLOURS = {"reserved": "cyan", "spot": "green", "on-demand": "yellow"}
 
 
@@ -55,65 +62,64 @@ def print_plan(plan: Document, console: Console, launchable: Callable[[str], int
     than the window is not truncated, because names must stay whole. `launchable` gives the number
     of instance types that a claim could be launched as.
     """
-    for part in _parts(plan, launchable):
-        if isinstance(part, Table):
-            _print_table(part, console)
-        else:
-            console.print(part, soft_wrap=not console.is_terminal)
-
-
-def _print_table(table: Table, console: Console) -> None:
-    window = console.width
-    console.width = max(window, _full_width(table, console))
-    with console.capture() as captured:
-        console.print(table)
-    console.width = window
-    for line in captured.get().splitlines():
-        console.out(line.rstrip(), highlight=False)
-
-
-def _full_width(table: Table, console: Console) -> int:
-    """The width at which nothing is truncated."""
-    return console.measure(table, options=console.options.update(width=MAX_WIDTH)).maximum
-
-
-def _parts(plan: Document, launchable: Callable[[str], int]) -> list[RenderableType]:
-    summary = plan["summary"]
-    parts: list[RenderableType] = []
     if plan["nodeClaims"]:
-        parts.append(_nodes(plan, launchable))
+        for line in _node_lines(plan, launchable):
+            print_line(console, line)
+    for line in _sentences(plan):
+        print_line(console, line, wraps=True)
+
+
+def _sentences(plan: Document) -> Iterator[Text]:
+    summary = plan["summary"]
     nodes, price, fees = (summary[key] for key in ("nodeClaims", "pricePerHour", "feesPerHour"))
-    parts.append(printable_text(format_cost(nodes, price, fees), style="bold"))
-    parts.extend(_existing(plan))
-    parts.extend(_reservations(summary))
-    parts.extend(_packing(summary))
-    parts.extend(
-        printable_text(format_relaxation(each), style="yellow") for each in plan["relaxed"]
-    )
+    yield printable_text(format_cost(nodes, price, fees), style="bold")
+    yield from _existing(plan)
+    yield from _reservations(summary)
+    yield from _packing(summary)
+    for each in plan["relaxed"]:
+        yield printable_text(format_relaxation(each), style="yellow")
     for row in unschedulable_rows(plan["unschedulable"]):
-        parts.extend(_failure(row))
-    parts.append(printable_text(format_scheduled(summary["scheduled"], summary["pods"])))
-    return parts
+        yield from _failure(row)
+    yield printable_text(format_scheduled(summary["scheduled"], summary["pods"]))
 
 
-def _nodes(plan: Document, launchable: Callable[[str], int]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("NODES", "POOL", "TYPE", "ZONE", "CAPACITY", "PRICE", "PODS", "OPTIONS"):
-        number = name in ("NODES", "PRICE", "PODS")
-        table.add_column(name, justify="right" if number else "left", no_wrap=True)
-    for row in node_rows(plan["nodeClaims"]):
-        capacity = f"{row.capacity_type} {row.reservation}".strip()
-        table.add_row(
-            f"{row.count:,}",
-            printable_text(row.pool),
-            printable_text(row.instance_type),
-            printable_text(row.zone),
-            printable_text(capacity, style=COLOURS.get(row.capacity_type, "")),
-            format_hourly(row.price),
-            f"{row.pods:,}",
-            format_count(launchable(row.claims[0]["name"]), "type"),
-        )
-    return table
+HEADINGS = ("NODES", "POOL", "TYPE", "ZONE", "CAPACITY", "PRICE", "PODS", "OPTIONS")
+RIGHT_ALIGNED = frozenset({"NODES", "PRICE", "PODS"})
+COLUMN_GAP = "  "
+
+
+def _node_lines(plan: Document, launchable: Callable[[str], int]) -> Iterator[Text]:
+    """The table of new nodes, as wide as its cells."""
+    rows = node_rows(plan["nodeClaims"])
+    cells = [[escape_unprintable(cell) for cell in _node_cells(row, launchable)] for row in rows]
+    widths = [max(map(cell_len, column)) for column in zip(HEADINGS, *cells, strict=True)]
+    yield _aligned(HEADINGS, widths, dict.fromkeys(HEADINGS, "bold"))
+    for row, texts in zip(rows, cells, strict=True):
+        yield _aligned(texts, widths, {"CAPACITY": COLOURS.get(row.capacity_type, "")})
+
+
+def _node_cells(row: NodeRow, launchable: Callable[[str], int]) -> tuple[str, ...]:
+    return (
+        f"{row.count:,}",
+        *(row.pool, row.instance_type, row.zone),
+        f"{row.capacity_type} {row.reservation}".strip(),
+        format_hourly(row.price),
+        f"{row.pods:,}",
+        format_count(launchable(row.claims[0]["name"]), "type"),
+    )
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int], styles: Mapping[str, str]) -> Text:
+    """One row; the last column needs no filling."""
+    line = Text()
+    for heading, cell, width in zip(HEADINGS, cells, widths, strict=True):
+        filling = " " * (width - cell_len(cell))
+        line.append(filling if heading in RIGHT_ALIGNED else "")
+        line.append(cell, styles.get(heading, ""))
+        line.append("" if heading in RIGHT_ALIGNED else filling)
+        line.append(COLUMN_GAP)
+    line.rstrip()
+    return line
 
 
 def _existing(plan: Document) -> list[Text]:
