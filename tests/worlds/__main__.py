@@ -49,7 +49,8 @@ def _in_a_process(start: int) -> tuple[int, str]:
     if done.returncode == 0:
         return 0, ""
     number = max(1, done.stdout.count("finding: "))
-    return number, f"PYTHONHASHSEED={hash_seed}\n{done.stdout}{done.stderr}"
+    ended = f"seeds from {start} with PYTHONHASHSEED={hash_seed} ended with {done.returncode}"
+    return number, f"{ended}\n{done.stdout}{done.stderr}"
 
 
 def _run_batch(start: int, count: int) -> int:
