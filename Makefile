@@ -48,6 +48,7 @@ check: $(VENV)/.dev
 	$(BIN)/wain crds --check deploy/crds
 	$(BIN)/python scripts/make_catalogue.py --check
 	$(BIN)/python scripts/make_simulation_schema.py --check
+	$(BIN)/python scripts/make_reference.py --check
 	$(BIN)/python scripts/update_readme.py --check
 
 ## messages: write the golden messages, the examples' plans and the README's outputs again; review the difference

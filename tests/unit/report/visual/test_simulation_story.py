@@ -24,7 +24,7 @@ SCENARIOS = (
 
 
 @lru_cache
-def told(name: str) -> tuple[SimulationResult, Story]:
+def described(name: str) -> tuple[SimulationResult, Story]:
     """Once for all tests: a run is the same every time."""
     options = SimulationOptions(keep_history=True)
     simulation = Simulation(read_scenario(str(FOLDER / f"{name}.yaml")), options=options)
@@ -39,7 +39,7 @@ def told(name: str) -> tuple[SimulationResult, Story]:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_every_moment_has_the_numbers_of_the_series(name: str) -> None:
-    result, story = told(name)
+    result, story = described(name)
     series = result.series
     found = [cluster_at(story, at) for at in series.at]
     assert [len(each.managed) for each in found] == series.nodes
@@ -52,7 +52,7 @@ def test_every_moment_has_the_numbers_of_the_series(name: str) -> None:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_every_moment_has_the_reservations_of_the_series(name: str) -> None:
-    result, story = told(name)
+    result, story = described(name)
     for place, at in enumerate(result.series.at):
         found = {each.record.id: each for each in cluster_at(story, at).reservations}
         for identity, series in result.series.reservations.items():
@@ -62,15 +62,14 @@ def test_every_moment_has_the_reservations_of_the_series(name: str) -> None:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_the_last_moment_is_the_end_of_the_json(name: str) -> None:
-    result, story = told(name)
+    result, story = described(name)
     end = cluster_at(story, story.end)
     found = {
         node.record.id: (
             node.record.name or None,
             node.record.instanceType,
             node.record.zone,
-            node.record.capacityType,
-            node.record.reservationID,
+            *node.record.capacity_at(story.end),
             node.pricePerHour,
             sorted(pod.name for pod in node.pods if not pod.daemon),
         )
@@ -101,7 +100,7 @@ def test_nothing_is_remembered_where_nobody_asked_for_it() -> None:
 
 
 def test_a_node_knows_why_it_was_launched_and_what_became_of_it() -> None:
-    _, story = told("spot-is-interrupted")
+    _, story = described("spot-is-interrupted")
     verdicts = {each.verdict for each in story.verdicts}
     assert "interrupted" in verdicts
     assert any("pending pod" in each.why[0] for each in story.notes)
