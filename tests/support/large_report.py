@@ -17,7 +17,9 @@ def large_report(nodes: int, pods_per_node: int) -> Report:
     """Nodes that come within the first hours; a tenth of them goes again."""
     records = [_node(number, nodes) for number in range(nodes)]
     pods = [
-        _pod(node, number, place) for number, node in enumerate(records) for place in range(pods_per_node)
+        _pod(node, number, place)
+        for number, node in enumerate(records)
+        for place in range(pods_per_node)
     ]
     reservation = ReservationRecord(
         id="cr-1", instanceType="m5.large", zone="us-west-2a", counts=[(0.0, 0, 50, 50)]
