@@ -100,9 +100,9 @@ def filter_options(command: Any) -> Any:
 def catalog(**flags: Any) -> int:
     """List instance types and their offerings.
 
-    Without files: us-east-1 with a default class. VCPU and MEMORY are those of the machine as it
-    is sold; POD CPU and POD MEMORY are what is left of it for pods. Prices are USD per hour. The
-    JSON is a Catalog, which can be given back as input.
+    Without files: us-east-1 with a default class. VCPU and MEMORY are those of the
+    instance type; POD CPU and POD MEMORY are what pods can use. Prices are USD per hour. The JSON
+    is a Catalog, which can be given back as input.
     """
     filters = CatalogFilters(**flags)
     query = _listing_query(filters)
