@@ -22,7 +22,7 @@ REPORTS = {
         "simulate",
         "examples/sale-day/scenario.yaml",
         "--compare",
-        "spec.settings.minimumSaving=50%",
+        "NodePool/shop:spec.disruption.consolidationPolicy=WhenEmpty",
     ),
     "consolidate": ("consolidate", "examples/consolidate"),
 }
@@ -42,7 +42,7 @@ PICTURES = (
     Picture("report", "simulate", "light"),
     Picture("report-dark", "simulate", "dark", 15.8 * 3600),
     Picture("report-node", "simulate", "light", 14.8 * 3600, ("ArrowDown", "ArrowDown")),
-    Picture("report-compare", "compare", "light", 14.8 * 3600),
+    Picture("report-compare", "compare", "light", 18 * 3600),
     Picture("report-consolidate", "consolidate", "light", 0.0, ("ArrowRight",)),
 )
 

@@ -40,6 +40,7 @@ class InstanceTypeIndex:
     """
 
     __slots__ = (
+        "_by_name",
         "_groups",
         "_label_indexes",
         "_tables",
@@ -76,6 +77,7 @@ class InstanceTypeIndex:
         if previous is not None and self._has_same_labels(previous):
             self._label_indexes = previous._label_indexes
         self._values: dict[str, tuple[str, ...]] = {}
+        self._by_name: dict[str, InstanceType] | None = None
         self.keys = self._groups.keys | self._tables.label_keys
         """The labels that types or offerings have: well known for every user of this catalogue."""
         # Copied from the tables, as the planner's inner loops read them.
@@ -85,6 +87,11 @@ class InstanceTypeIndex:
         """Allocatable resources before DaemonSet overhead."""
         self.metal: BitSet = self._tables.metal
         self.accelerated: BitSet = self._tables.accelerated
+
+    def find(self, name: str) -> InstanceType | None:
+        if self._by_name is None:
+            self._by_name = {each.name: each for each in self.types}
+        return self._by_name.get(name)
 
     def with_more_reserved(self, added: Mapping[str, int]) -> "InstanceTypeIndex":
         """The same types with more available instances in these capacity reservations."""
