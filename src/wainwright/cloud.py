@@ -79,7 +79,7 @@ class ObjectRemark(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     message: str
     void: str = ""
-    """Why the object is not in force, as the reason of a condition; empty where it is."""
+    """Why the object is not in effect, as the reason of a condition; empty where it is."""
 
 
 class NodePoolCatalog(msgspec.Struct, frozen=True, kw_only=True):

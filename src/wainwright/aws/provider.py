@@ -519,7 +519,7 @@ class AwsCloudProvider:
         return RecoveredLaunches(instances=instances, unclear=frozenset(unclear))
 
     async def _recover_claim(self, claim: NodeClaim) -> Instance | None:
-        with _error_context(f"looking for the machine of {claim.name}"):
+        with _error_context(f"looking for the instance of {claim.name}"):
             instance = await self._components.recovery.find(claim)
             self._components.reservation_holds.resolve_unclear(
                 claim.uid, instance.reservation_id if instance else ""

@@ -145,7 +145,11 @@ class WorkQueue:
 
     @property
     def next_due(self) -> float | None:
-        """The time of the next timer, on the clock of the event loop; polls are not due."""
+        """The time of the next timer, on the clock of the event loop; now while a key is in work.
+        Polls are not due.
+        """
+        if any(key not in self._polls for key in (*self._waiting, *self._in_work)):
+            return asyncio.get_running_loop().time()
         timers = (timer.when() for key, timer in self._timers.items() if key not in self._polls)
         return min(timers, default=None)
 

@@ -81,7 +81,7 @@ class StateMetrics:
         return Poll(COST_PERIOD, depends_on=COST_DEPENDS_ON)
 
     async def _measure_cost(self) -> None:
-        """At the prices in force now, overlays and InstanceTypes included."""
+        """At the prices in effect now, overlays and InstanceTypes included."""
         catalogs, metrics = await self._declared.catalogs(), self._context.metrics
         costs = dict.fromkeys(catalogs, 0.0)
         for node in self._state.snapshot(catalogs.values()).nodes:

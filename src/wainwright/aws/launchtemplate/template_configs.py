@@ -62,7 +62,7 @@ class LaunchInstanceType(msgspec.Struct, frozen=True, kw_only=True):
     requirements: Requirements
     """Its labels, which select the image."""
     max_pods: int
-    """The max-pods in force, as used in plans."""
+    """The max-pods in effect, as used in plans."""
     class_max_pods: int
     """Its max-pods without an InstanceType object."""
     eni_limited_max_pods: int
