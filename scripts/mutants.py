@@ -73,6 +73,9 @@ MODULE_LINES: Final = 150
 """What counts as one module in the size of the sample, so that merging files does not change it."""
 MANY: Final = 60
 """From here on tests are chosen from every test file in turn, and not only the quickest."""
+NEAREST: Final = 4
+MOST_FILES: Final = 30
+"""From so many test files the tests of a mutant are chosen, the nearest first."""
 START_UP: Final = 30.0
 MARGIN: Final = 10.0
 SLOWER: Final = 5.0
@@ -474,7 +477,7 @@ def drawn(packages: Collection[str], seed: int, per_module: float) -> list[Mutan
     found: list[Mutant] = []
     for package in packages or files:
         found += _sample(files[package], seed, per_module)
-    return sorted(found, key=lambda mutant: (mutant.path, mutant.line))
+    return found
 
 
 def _sample(paths: list[Path], seed: int, per_module: float) -> list[Mutant]:
@@ -963,11 +966,17 @@ class TestChoice:
         self._lock = threading.Lock()
         self.seconds = recording.seconds
 
-    def of(self, mutant: Mutant, without: Collection[str]) -> tuple[set[str], list[str]]:
-        """All that execute it, and those of them that fit into the budget."""
+    def of(self, mutant: Mutant, without: Collection[str]) -> tuple[set[str], list[list[str]]]:
+        """All that execute it, and those of them that fit into the budget, in two lots: first those
+        of the files that are about the same subject by their names, which notice most mutants.
+        Collecting a file takes longer than most of its tests, so that both are of few files.
+        """
         with self._lock:
             found = self._tests(mutant) - set(without)
-        return found, budgeted(found, self.seconds, self._budget) if found else []
+        files = sorted({name.partition("::")[0] for name in found}, key=closeness(mutant.path))
+        lots = files[:NEAREST], files[NEAREST:MOST_FILES]
+        named = ([name for name in found if name.partition("::")[0] in lot] for lot in lots)
+        return found, [budgeted(lot, self.seconds, self._budget / 2) for lot in named if lot]
 
     def _tests(self, mutant: Mutant) -> set[str]:
         path = SOURCE / mutant.path
@@ -997,12 +1006,17 @@ class MutantRunner:
         shutil.copytree(SOURCE, self._tree / PACKAGE, ignore=unneeded)
 
     def verdict(self, mutant: Mutant, without: Collection[str] = ()) -> Verdict:
-        found, chosen = self._choice.of(mutant, without)
-        if not found:
-            return Verdict(mutant, NOT_EXECUTED, 0, 0)
-        with self._in_place(mutant):
+        found, lots = self._choice.of(mutant, without)
+        verdict = Verdict(mutant, SURVIVED if found else NOT_EXECUTED, 0, len(found))
+        for chosen in lots:
+            verdict = self._judge(replace(verdict, tests=verdict.tests + len(chosen)), chosen)
+            if verdict.killed:
+                break
+        return verdict
+
+    def _judge(self, verdict: Verdict, chosen: list[str]) -> Verdict:
+        with self._in_place(verdict.mutant):
             status, failures = self._run(chosen, "-x")
-        verdict = Verdict(mutant, SURVIVED, len(chosen), len(found))
         if status in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
             return verdict
         if status in TIMERS:
@@ -1043,6 +1057,16 @@ class MutantRunner:
         return status, self._failures.read_text(encoding="utf-8").splitlines()
 
 
+def closeness(path: str) -> Callable[[str], tuple[int, str]]:
+    """Ranks test files by how many words their paths share with the path of a source file."""
+    words = _words(path)
+    return lambda file: (-len(words & _words(file)), file)
+
+
+def _words(path: str) -> set[str]:
+    return set("_".join(Path(path).with_suffix("").parts).split("_"))
+
+
 def budgeted(tests: Collection[str], seconds: Mapping[str, float], budget: float) -> list[str]:
     """The quickest that fit into the budget; of many, the quickest of every file come first."""
     order = sorted(tests, key=lambda name: (seconds[name], name))
@@ -1078,10 +1102,15 @@ def run_mutants(mutants: list[Mutant], choice: TestChoice, jobs: int) -> list[Ve
         killed.append(verdict.killed)
         counts = f"{len(killed)} of {len(mutants)} mutants, {sum(killed)} killed"
         progress(counts, line=len(killed) % 10 == 0)
+        if not verdict.killed:
+            progress(_described(verdict), line=True)
         return verdict
 
+    # In the order of the draw: if the run is stopped, what was judged is a sample of the sample.
+    in_order = sorted(mutants, key=lambda mutant: mutant.rank)
     with ThreadPoolExecutor(jobs) as pool:
-        verdicts = list(pool.map(judged, mutants))
+        verdicts = list(pool.map(judged, in_order))
+    verdicts.sort(key=lambda verdict: (verdict.mutant.path, verdict.mutant.line))
     runner = idle.get()
     killers = {verdict.killer for verdict in verdicts if verdict.killer}
     broken = runner.failing(sorted(killers))
@@ -1132,13 +1161,16 @@ def reported(verdicts: list[Verdict]) -> str:
     lines = [f"{'package':<12}  mutants  killed  survived      %", *map(str, rows(verdicts))]
     for verdict in verdicts:
         if not verdict.killed:
-            mutant = verdict.mutant
-            where = f"src/{PACKAGE}/{mutant.path}:{mutant.line} {mutant.function}"
-            passed = f"{verdict.status}, {verdict.tests} of {verdict.of} tests"
-            what = verdict.status if verdict.status == NOT_EXECUTED else passed
-            lines += ["", f"{where} · {mutant.operator} · {what}"]
-            lines += [f"    {mutant.before}", f"  → {mutant.after}"]
+            lines += ["", _described(verdict)]
     return "\n".join(lines)
+
+
+def _described(verdict: Verdict) -> str:
+    mutant = verdict.mutant
+    where = f"src/{PACKAGE}/{mutant.path}:{mutant.line} {mutant.function}"
+    passed = f"{verdict.status}, {verdict.tests} of {verdict.of} tests"
+    what = verdict.status if verdict.status == NOT_EXECUTED else passed
+    return f"{where} · {mutant.operator} · {what}\n    {mutant.before}\n  → {mutant.after}"
 
 
 def report(verdicts: list[Verdict], options: argparse.Namespace) -> str:
