@@ -3,11 +3,11 @@
     python scripts/mutants.py --seed 1 --per-module 1 --budget 20 --jobs 2 --packages core,aws
 
 First the tests run under coverage, which gives the tests that execute each line, and how long they
-take. The recording is kept in .mutants and used again for as long as sources and tests are the
-same. Then a sample of mutants is drawn. Each is run against tests
-that execute its line, in a copy of the package that is first on PYTHONPATH, so that processes
-started by a test import the mutant as well. Both the recording and the runs are shared among
---jobs processes; a verdict is the same with any number of them, as tests are bounded by CPU time.
+take. Then a sample of mutants is drawn. Each is run against tests that execute its line, in a copy
+of the package that is first on PYTHONPATH, so that processes started by a test import the mutant as
+well. The recording and the verdicts are kept in .mutants for as long as sources and tests are the
+same: a run that was stopped goes on. All of it is shared among --jobs processes; a verdict is the
+same with any number of them, as tests are bounded by CPU time.
 
 A mutant is killed if a test fails, if the package cannot be imported, or if a test takes many times
 as long as recorded (timeout). It survived if all chosen tests pass, or if no test executes it. As
@@ -1086,7 +1086,34 @@ def budgeted(tests: Collection[str], seconds: Mapping[str, float], budget: float
     return chosen
 
 
-def run_mutants(mutants: list[Mutant], choice: TestChoice, jobs: int) -> list[Verdict]:
+class KnownVerdicts:
+    """Verdicts of earlier runs on the same sources and tests: a run that was stopped goes on, and
+    samples share what they have in common.
+    """
+
+    def __init__(self, file: Path, now: str) -> None:
+        self._file, self._now = file, now
+        self._entries: dict[str, dict[str, Any]] = {}
+        for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
+            entry = json.loads(line)
+            if entry["fingerprint"] == now:
+                self._entries[entry["key"]] = entry
+
+    def of(self, mutant: Mutant) -> Verdict | None:
+        entry = self._entries.get(mutant.key)
+        if entry is None:
+            return None
+        return Verdict(mutant, entry["status"], entry["tests"], entry["of"], entry["killer"])
+
+    def add(self, verdict: Verdict) -> None:
+        entry = {**_entry(verdict), "fingerprint": self._now}
+        with self._file.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
+
+
+def run_mutants(
+    mutants: list[Mutant], choice: TestChoice, known: KnownVerdicts, jobs: int
+) -> list[Verdict]:
     """A verdict that rests on a test which also fails without the mutant is given anew."""
     idle: queue.SimpleQueue[MutantRunner] = queue.SimpleQueue()
     for number in range(jobs):
@@ -1094,11 +1121,14 @@ def run_mutants(mutants: list[Mutant], choice: TestChoice, jobs: int) -> list[Ve
     killed: list[bool] = []
 
     def judged(mutant: Mutant) -> Verdict:
-        runner = idle.get()
-        try:
-            verdict = runner.verdict(mutant)
-        finally:
-            idle.put(runner)
+        verdict = known.of(mutant)
+        if verdict is None:
+            runner = idle.get()
+            try:
+                verdict = runner.verdict(mutant)
+            finally:
+                idle.put(runner)
+            known.add(verdict)
         killed.append(verdict.killed)
         counts = f"{len(killed)} of {len(mutants)} mutants, {sum(killed)} killed"
         progress(counts, line=len(killed) % 10 == 0)
@@ -1216,7 +1246,8 @@ def main() -> None:
     if recorded.failed:
         left_out = ", ".join(recorded.failed)
         print(f"fail without a mutant, and are left out: {left_out}", file=sys.stderr)
-    verdicts = run_mutants(mutants, TestChoice(recorded, options.budget), options.jobs)
+    known = KnownVerdicts(WORK / "verdicts.jsonl", f"{fingerprint()} {options.budget}")
+    verdicts = run_mutants(mutants, TestChoice(recorded, options.budget), known, options.jobs)
     progress("")
     print(reported(verdicts))
     if options.report:
