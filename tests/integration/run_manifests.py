@@ -5,7 +5,7 @@ from typing import Any
 ZONE = "topology.kubernetes.io/zone"
 EMULATED = ("--provider", "emulator", "--cluster-name", "shop", "--emulator-boot", "1s")
 DISCOVERY = [{"tags": {"karpenter.sh/discovery": "shop"}}]
-NODE_CLASS = {
+NODE_CLASS: dict[str, Any] = {
     "apiVersion": "karpenter.k8s.aws/v1",
     "kind": "EC2NodeClass",
     "metadata": {"name": "default"},
@@ -16,7 +16,7 @@ NODE_CLASS = {
         "securityGroupSelectorTerms": DISCOVERY,
     },
 }
-NODE_POOL = {
+NODE_POOL: dict[str, Any] = {
     "apiVersion": "karpenter.sh/v1",
     "kind": "NodePool",
     "metadata": {"name": "default"},

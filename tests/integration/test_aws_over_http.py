@@ -1,5 +1,5 @@
-"""`wain run --provider aws` with botocore against `wain emulator` over HTTP: the same controllers by
-another path, in processes of their own, on a real API server. The test plays the kubelets.
+"""`wain run --provider aws` with botocore against `wain emulator` over HTTP: the same controllers
+by another path, in processes of their own, on a real API server. The test plays the kubelets.
 """
 
 import json

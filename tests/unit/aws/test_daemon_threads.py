@@ -12,7 +12,7 @@ def test_calls_run_beside_each_other_up_to_the_number_of_threads() -> None:
     pool, together = DaemonThreadPool(2, "test"), threading.Barrier(2)
     first, second = (pool.submit(together.wait, 10) for _ in range(2))
     assert {first.result(10), second.result(10)} == {0, 1}
-    assert [pool.submit(lambda n=n: n).result(10) for n in range(9)] == [*range(9)]
+    assert [pool.submit(int, str(n)).result(10) for n in range(9)] == [*range(9)]
     assert sum(each.name.startswith("test-") for each in threading.enumerate()) == 2
     pool.shutdown()
     assert not [each for each in threading.enumerate() if each.name.startswith("test-")]

@@ -31,7 +31,7 @@ class DaemonThreadPool(Executor):
                 return
             try:
                 future.set_result(function(*args, **kwargs))
-            except BaseException as error:  # the caller gets it, whatever it is
+            except BaseException as error:  # noqa: BLE001 - the caller gets it, whatever it is
                 future.set_exception(error)
 
         self._work.put(work)
