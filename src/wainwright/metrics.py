@@ -368,6 +368,12 @@ DISRUPTION_EVALUATION_SECONDS: Final = Metric(
     kind=MetricKind.HISTOGRAM,
     buckets=DURATION_BUCKETS,
 )
+DISRUPTION_TIMEOUTS: Final = Metric(
+    name="karpenter_voluntary_disruption_consolidation_timeouts_total",
+    help="Looks for something to disrupt that were ended because they took too long.",
+    kind=MetricKind.COUNTER,
+    labels=("consolidation_type",),
+)
 NODEPOOL_ALLOWED_DISRUPTIONS: Final = Metric(
     name="karpenter_nodepools_allowed_disruptions",
     help="How many more nodes the budgets of a NodePool allow to be disrupted now.",

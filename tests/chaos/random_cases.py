@@ -179,7 +179,7 @@ def _workload(random: Random, name: str) -> Manifest:
             {
                 "maxSkew": 1,
                 "topologyKey": "topology.kubernetes.io/zone",
-                "whenUnsatisfiable": "ScheduleAnyway",  # see docs/fault-injection.md
+                "whenUnsatisfiable": "ScheduleAnyway",  # see docs/internals/fault-injection.md
                 "labelSelector": {"matchLabels": {"app": name}},
             }
         ]

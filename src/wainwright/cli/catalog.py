@@ -22,7 +22,7 @@ from wainwright.catalogue.queries import (
 )
 from wainwright.cli import printing
 from wainwright.cli.catalog_input import CatalogArguments, CatalogInput, catalog_options
-from wainwright.cli.options import file_arguments
+from wainwright.cli.options import Choice, file_arguments
 from wainwright.cli.printing import pluralize, print_table
 from wainwright.errors import UsageError
 from wainwright.messages.formatting import escape_unprintable
@@ -31,8 +31,8 @@ from wainwright.model.labels import ARCH, ON_DEMAND, RESERVED, SPOT, ZONE_ID
 from wainwright.model.requirements import Requirements
 from wainwright.model.resources import CPU, MEMORY, PODS, format_quantity
 
-OUTPUTS: Final = click.Choice(["table", "json", "csv"])
-CAPACITY_TYPES: Final = click.Choice([ON_DEMAND, SPOT, RESERVED])
+OUTPUTS: Final = Choice(["table", "json", "csv"])
+CAPACITY_TYPES: Final = Choice([ON_DEMAND, SPOT, RESERVED])
 TYPE_HEADINGS: Final = (
     *("TYPE", "ARCH", "VCPU", "MEMORY", "PODS", "POD CPU", "POD MEMORY"),
     *("ON-DEMAND", "SPOT", "RESERVED"),
@@ -54,7 +54,7 @@ FILTER_OPTIONS: Final = (
     click.option("--min-memory", metavar="SIZE", help="At least so much memory, as 16Gi."),
     click.option(
         "--sort",
-        type=click.Choice([order.value for order in SortOrder]),
+        type=Choice([order.value for order in SortOrder]),
         default=SortOrder.NAME.value,
         help="By what the list is sorted.",
     ),

@@ -19,6 +19,7 @@ from typing import Any, Final, TextIO
 import click
 
 from wainwright import __version__
+from wainwright.api.field_error import closest_match
 from wainwright.errors import WainError
 from wainwright.manifests.problems import InvalidInput
 from wainwright.messages.formatting import escape_unprintable
@@ -104,7 +105,15 @@ def _redirect_to_devnull(stream: TextIO | None) -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
+COMMAND_GROUPS: Final = {
+    "Decide": ("plan", "consolidate", "explain", "reservations", "catalog", "simulate"),
+    "Manifests": ("validate", "convert", "crds", "snapshot"),
+    "Run": ("run", "emulator", "completion"),
+}
+"""By job, in the order in which a newcomer needs them."""
+
 COMMANDS: Final = {
+    "completion": "a script that completes commands and options in bash, zsh or fish",
     "catalog": "instance types, offerings and prices",
     "consolidate": "which nodes can go, what that saves, and what holds others back",
     "emulator": "an EC2 on this machine for any AWS client, without an account",
@@ -148,8 +157,19 @@ class LazyCommandGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        with formatter.section("Commands"):
-            formatter.write_dl(sorted(COMMANDS.items()))
+        for job, names in COMMAND_GROUPS.items():
+            with formatter.section(job):
+                formatter.write_dl([(name, COMMANDS[name]) for name in names])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            name = closest_match(args[0], sorted(COMMANDS))
+            hint = f" Did you mean {name}?" if name else ""
+            raise click.UsageError(f"{error.message}{hint}", ctx) from None
 
 
 @click.group(cls=LazyCommandGroup, context_settings={"help_option_names": ["-h", "--help"]})

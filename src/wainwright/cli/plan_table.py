@@ -17,7 +17,6 @@ from wainwright.messages.formatting import (
     format_count,
     format_hourly,
     format_scheduled,
-    join_first,
 )
 from wainwright.report.plan_rows import (
     UnschedulableRow,
@@ -48,14 +47,17 @@ MAX_WIDTH = 10_000  # of a row
 COLOURS = {"reserved": "cyan", "spot": "green", "on-demand": "yellow"}
 
 
-def print_plan(plan: Document, console: Console, launchable: Callable[[str], int]) -> None:
-    """Prints new nodes, their cost, pods on existing nodes, and unschedulable pods with reasons.
+def print_plan(
+    plan: Document, console: Console, launchable: Callable[[str], int], *, every: bool = False
+) -> None:
+    """Prints new nodes, their cost, pods on existing nodes, and the answer for unschedulable pods;
+    with `every` also the reason of each NodePool and node.
 
     Sentences wrap on a terminal, but not in a pipe, where a program may read lines. A table wider
     than the window is not truncated, because names must stay whole. `launchable` gives the number
     of instance types that a claim could be launched as.
     """
-    for part in _parts(plan, launchable):
+    for part in _parts(plan, launchable, every=every):
         if isinstance(part, Table):
             _print_table(part, console)
         else:
@@ -77,7 +79,9 @@ def _full_width(table: Table, console: Console) -> int:
     return console.measure(table, options=console.options.update(width=MAX_WIDTH)).maximum
 
 
-def _parts(plan: Document, launchable: Callable[[str], int]) -> list[RenderableType]:
+def _parts(
+    plan: Document, launchable: Callable[[str], int], *, every: bool
+) -> list[RenderableType]:
     summary = plan["summary"]
     parts: list[RenderableType] = []
     if plan["nodeClaims"]:
@@ -91,7 +95,7 @@ def _parts(plan: Document, launchable: Callable[[str], int]) -> list[RenderableT
         printable_text(format_relaxation(each), style="yellow") for each in plan["relaxed"]
     )
     for row in unschedulable_rows(plan["unschedulable"]):
-        parts.extend(_failure(row))
+        parts.extend(_failure(row, every=every))
     parts.append(printable_text(format_scheduled(summary["scheduled"], summary["pods"])))
     return parts
 
@@ -132,12 +136,12 @@ def _packing(summary: Document) -> list[Text]:
     return [] if packing is None else [printable_text(format_packing(packing))]
 
 
-def _failure(row: UnschedulableRow) -> list[Text]:
-    lines = [printable_text(f"no place for {join_first(row.pods)}: {row.reason}", style="red")]
-    for pool in row.pools:
-        steps = " → ".join(f"{count:,}" for count in pool["funnel"].values())
-        lines.append(printable_text(f"  {pool['nodePool']}: {pool['reason']}  [{steps}]"))
-    lines.extend(printable_text(f"  {node_reason}") for node_reason in row.nodes)
-    if row.suggestion:
-        lines.append(printable_text(f"  try: {row.suggestion}", style="cyan"))
-    return lines
+def _failure(row: UnschedulableRow, *, every: bool) -> list[Text]:
+    cause, fix, *others = row.answer.lines()
+    lines = [
+        printable_text(row.title, style="red"),
+        printable_text(f"  {cause}"),
+        printable_text(f"  {fix}", style="cyan"),
+        *(printable_text(f"  {line}") for line in others),
+    ]
+    return [*lines, *(printable_text(f"  {line}") for line in (row.details if every else ()))]

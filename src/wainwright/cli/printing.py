@@ -51,31 +51,35 @@ def _escape_lines(text: str) -> str:
     return "\n".join(map(escape_unprintable, text.split("\n")))
 
 
-def show_report(report: ProblemReport, *, word: str = "warning") -> None:
-    """Prints all errors, then all warnings, then notes."""
-    print_problems(report.errors, word="error", colour="red")
-    print_problems(report.warnings, word=word, colour="yellow")
+def show_report(report: ProblemReport, *, word: str = "warning", err: bool = True) -> None:
+    """Prints all errors, then all warnings, then notes. Errors and warnings go to standard error
+    unless they are what the command was asked for; notes always.
+    """
+    print_problems(report.errors, word="error", colour="red", err=err)
+    print_problems(report.warnings, word=word, colour="yellow", err=err)
     print_problems(report.notes, word="note", colour="yellow")
 
 
-def print_problems(problems: Iterable[Problem], *, word: str, colour: str = "yellow") -> None:
+def print_problems(
+    problems: Iterable[Problem], *, word: str, colour: str = "yellow", err: bool = True
+) -> None:
     """Prints each problem: place and field, then the message, then the hint."""
     for problem in problems:
         if not problem.file:
             click.echo(
                 _styled(f"{word}: ", fg=colour, bold=True) + escape_unprintable(problem.message),
-                err=True,
+                err=err,
             )
             continue
         field = f": {problem.path}" if problem.path else ""
         click.echo(
             _styled(f"{word}: ", fg=colour, bold=True)
             + _styled(f"{problem.where}{field}", bold=True),
-            err=True,
+            err=err,
         )
-        echo(f"    {problem.sentence}", err=True)
+        echo(f"    {problem.sentence}", err=err)
         if problem.hint:
-            click.echo(_styled(f"    {problem.hint}", fg="cyan"), err=True)
+            click.echo(_styled(f"    {problem.hint}", fg="cyan"), err=err)
 
 
 def _styled(text: str, **style: Any) -> str:

@@ -10,7 +10,7 @@ import click
 
 from wainwright.api.catalog_documents import Cloud, CloudSpec
 from wainwright.cli import printing
-from wainwright.cli.options import add_options, show_progress
+from wainwright.cli.options import Choice, add_options, show_progress
 from wainwright.errors import UsageError
 from wainwright.manifests.cluster_manifests import ClusterManifests, read_manifests
 from wainwright.operator.flight_recorder import MOST_DECISIONS, RecorderOptions
@@ -60,7 +60,7 @@ def setting_flags(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command()
-@click.option("--provider", type=click.Choice([AWS, EMULATOR]), default=AWS, show_default=True)
+@click.option("--provider", type=Choice([AWS, EMULATOR]), default=AWS, show_default=True)
 @click.option("--kubeconfig", default="", metavar="FILE", help="Or KUBECONFIG.")
 @click.option("--context", default="", metavar="NAME", help="Of the kubeconfig.")
 @click.option("--cloud", metavar="FILE", help="The Cloud of the emulated EC2.")

@@ -84,8 +84,8 @@ def describe_verdict(facts: VerdictFacts) -> str:
     change = suggest_change(facts)
     saving = format_hourly(facts.saving)
     if change is None or more:
-        return f"{reason}{more}: {saving} would be saved otherwise"
-    return f"{reason}: {change} to save {saving}"
+        return f"{reason}{more}; without that, {saving} would be saved"
+    return f"{reason}; {change} to save {saving}"
 
 
 def describe_reason(facts: VerdictFacts) -> str:
@@ -150,9 +150,9 @@ GONE_REASONS: Final = {
 """Codes of nodes that a command takes."""
 
 REASONS: Final[Mapping[str, str]] = {
-    "no-saving": "nothing cheaper holds {its_pods}",
+    "no-saving": "no cheaper node holds {its_pods}",
     "pods-would-be-pending": (
-        "without it pods would have no place (wain explain node {node} says which and why)"
+        "without it pods would be unschedulable (wain explain node {node} says which and why)"
     ),
     "needs-several-nodes": "{its_pods} would need several new nodes, and a command launches one",
     "do-not-disrupt-node": "the node has the annotation karpenter.sh/do-not-disrupt",
@@ -186,7 +186,7 @@ CHANGES: Final[Mapping[str, str]] = {
     "needs-several-nodes": "allow several with --allow-split",
     "do-not-disrupt-node": "remove the annotation",
     "do-not-disrupt-pod": "remove the annotation",
-    "pdb": "let it allow a disruption",
+    "pdb": "let PodDisruptionBudget {names} allow a disruption (more replicas or maxUnavailable)",
     "budget": "{raise_budget} spec.disruption.budgets of NodePool {pool}",
     "policy": "set consolidationPolicy of NodePool {pool} to WhenEmptyOrUnderutilized",
     "unknown-price": "state its price in the Cloud, an InstanceType or a NodeOverlay",

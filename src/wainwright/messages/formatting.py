@@ -37,9 +37,16 @@ def join_with_and(things: Sequence[str]) -> str:
     return f"{', '.join(things[:-1])} and {things[-1]}"
 
 
+def join_with_or(things: Sequence[str]) -> str:
+    """One, two or three."""
+    if len(things) < 2:
+        return "".join(things)
+    return f"{', '.join(things[:-1])} or {things[-1]}"
+
+
 def format_scheduled(placed: int, pods: int) -> str:
-    """3 of 4 pods have a place (are scheduled)."""
-    return f"{placed:,} of {format_count(pods, 'pod')} {'has' if pods == 1 else 'have'} a place"
+    """3 of 4 pods scheduled"""
+    return f"{placed:,} of {format_count(pods, 'pod')} scheduled"
 
 
 def join_first(names: Iterable[str], most: int = 3) -> str:
@@ -49,14 +56,22 @@ def join_first(names: Iterable[str], most: int = 3) -> str:
     return ", ".join(listed[:most]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
+SMALLEST_SHOWN_PRICE: Final = 0.0005  # USD per hour; less is printed as 0
 HOURS_PER_MONTH: Final = 730  # as AWS's price calculators count: 365 days / 12
 
 
 def format_hourly(price: float) -> str:
     """Three decimals; the price of reserved capacity is almost, but not exactly, 0."""
-    if 0 < price < 0.0005:
+    if 0 < price < SMALLEST_SHOWN_PRICE:
         return "≈$0/h"
     return f"${price:,.3f}/h"
+
+
+def format_price_change(change: float) -> str:
+    """+$0.096/h, −$1.460/h; nothing that would be printed as zero gets a sign."""
+    if abs(change) < SMALLEST_SHOWN_PRICE:
+        return "+$0/h"
+    return f"{'+' if change > 0 else '−'}{format_hourly(abs(change))}"
 
 
 def format_monthly(price: float) -> str:

@@ -7,6 +7,7 @@ of pods that would have no place.
 
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
+from math import fsum
 from typing import Any, Final
 
 import msgspec
@@ -89,7 +90,7 @@ def explain_node(given: PlanInput, preview: DisruptionPreview, name: str) -> Doc
             *_cost_lines(outcome),
             *_content_lines(outcome, preview),
             *_removal_lines(outcome, removal),
-            *_change_lines(outcome, change),
+            *_change_lines(outcome, change, removal),
         ],
     }
 
@@ -333,11 +334,20 @@ def _describe_target(destination: Destination) -> str:
     )
 
 
-def _change_lines(outcome: NodeOutcome, change: Change | None) -> Iterator[str]:
+def _change_lines(outcome: NodeOutcome, change: Change | None, removal: Removal) -> Iterator[str]:
     if _is_gone(outcome):
         return
     if change is None:
-        yield "  no single change is known that would free it"
+        price = fsum(
+            each.claim.launch.price for each in removal.destinations if each.claim is not None
+        )
+        if outcome.code == "no-saving" and price:
+            yield (
+                f"  nothing to change: new nodes for its pods cost {format_hourly(price)}, the "
+                f"node costs {format_hourly(outcome.candidate.price)}"
+            )
+        else:
+            yield "  no single change is known that would free it"
         return
     saved = "" if change.saving is None else f", which would save {format_hourly(change.saving)}"
     yield f"  to free it: {change.text}{saved}"

@@ -109,11 +109,14 @@ def _is_noticeable(change: Document) -> bool:
     return abs(float(change["change"])) * HOURS_PER_MONTH >= SMALLEST_CHANGE / 2
 
 
-def diff_lines(diff: Document, bullet: str = "") -> list[str]:
-    """The difference as lines; reasons of unschedulable pods are indented below."""
+def diff_lines(diff: Document, bullet: str = "", *, every: bool = False) -> list[str]:
+    """The difference as lines; answers for unschedulable pods are indented below, with the reasons
+    of all NodePools and nodes if these are wanted.
+    """
     lines = [bullet + _node_line(row) for row in diff["nodes"]]
     lines += [bullet + line for line in _pod_lines(diff["pods"])]
-    lines += ["  " * depth + bullet + line for depth, line in _reason_lines(diff["unschedulable"])]
+    reasons = _reason_lines(diff["unschedulable"], every=every)
+    lines += ["  " * depth + bullet + line for depth, line in reasons]
     price, fees = diff["pricePerHour"], diff["feesPerHour"]
     lines += [f"{bullet}{_price_line(price, 'becomes')}"] if _is_noticeable(price) else []
     lines += [f"{bullet}fees: {_price_line(fees, 'become')}"] if _is_noticeable(fees) else []
@@ -124,16 +127,16 @@ def diff_lines(diff: Document, bullet: str = "") -> list[str]:
 def _pod_lines(pods: Document) -> Iterator[str]:
     unscheduled = set(pods["withoutPlace"])
     groups = {
-        ("loses its place", "lose their place"): pods["lost"],
-        ("is new and has no place", "are new and have no place"): [
+        ("becomes unschedulable", "become unschedulable"): pods["lost"],
+        ("is new and unschedulable", "are new and unschedulable"): [
             pod for pod in pods["added"] if pod in unscheduled
         ],
-        ("gains a place", "gain a place"): pods["gained"],
+        ("becomes schedulable", "become schedulable"): pods["gained"],
         ("is new", "are new"): [pod for pod in pods["added"] if pod not in unscheduled],
         ("is gone", "are gone"): pods["removed"],
         (
-            "still has no place, but for another reason",
-            "still have no place, but for other reasons",
+            "is still unschedulable, but for another reason",
+            "are still unschedulable, but for other reasons",
         ): pods["otherwise"],
     }
     for (singular, plural), names in groups.items():
@@ -142,14 +145,12 @@ def _pod_lines(pods: Document) -> Iterator[str]:
             yield f"{format_count(len(names), 'pod')} {text}: {join_first(names)}"
 
 
-def _reason_lines(rows: list[Document]) -> Iterator[tuple[int, str]]:
-    """Indentation and text of the reasons of newly unschedulable pods."""
+def _reason_lines(rows: list[Document], *, every: bool) -> Iterator[tuple[int, str]]:
+    """Indentation and text of the answers for newly unschedulable pods."""
     for row in unschedulable_rows(rows):
-        yield 1, f"no place for {join_first(row.pods)}: {row.reason}"
-        yield from ((2, f"{pool['nodePool']}: {pool['reason']}") for pool in row.pools)
-        yield from ((2, node_reason) for node_reason in row.nodes)
-        if row.suggestion:
-            yield 2, f"try: {row.suggestion}"
+        yield 1, row.title
+        yield from ((2, line) for line in row.answer.lines())
+        yield from ((2, line) for line in (row.details if every else ()))
 
 
 def _price_line(change: Document, becomes: str) -> str:

@@ -30,7 +30,12 @@ from wainwright.model.plan import PlanOptions
 from wainwright.model.serialization import decode_model, encode_model, from_plain
 from wainwright.model.snapshot import Snapshot
 from wainwright.offline import PreparedInput
-from wainwright.offline_disruption import ClassDrift
+from wainwright.offline_disruption import (
+    ClassDrift,
+    depends_on_time,
+    disruption_input,
+    disruption_warnings,
+)
 from wainwright.report.pool_warnings import pool_warnings
 
 API_VERSION: Final = "wainwright.dev/v1alpha1"
@@ -192,6 +197,30 @@ def with_classes(given: PlanInput, prepared: PreparedInput) -> PlanInput:
         for pool in prepared.manifests.pools
     }
     return msgspec.structs.replace(given, classes=classes)
+
+
+def with_consolidation(
+    given: PlanInput,
+    prepared: PreparedInput,
+    *,
+    options: DisruptionOptions,
+    steps: int,
+    time_given: bool,
+) -> PlanInput:
+    """With the drift of its nodes, and what `wain consolidate` depends on besides."""
+    disruption = disruption_input(prepared)
+    settings = ConsolidationSettings(
+        options=options,
+        steps=steps,
+        offered=disruption.offered,
+        shows_time=time_given or depends_on_time(prepared),
+    )
+    return msgspec.structs.replace(
+        given,
+        snapshot=disruption.snapshot,
+        warnings=(*given.warnings, *disruption_warnings(prepared)),
+        consolidation=settings,
+    )
 
 
 def _format_problem(problem: Problem) -> str:

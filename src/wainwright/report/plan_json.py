@@ -5,8 +5,8 @@ from typing import Any
 
 from wainwright.messages import unschedulable
 from wainwright.messages.input_remarks import describe_region_source
-from wainwright.messages.suggestions import describe_suggestion
 from wainwright.messages.unschedulable import describe_node_reason
+from wainwright.messages.unschedulable_answer import answer_for
 from wainwright.model.plan import (
     ExplainedPlan,
     PackingResult,
@@ -123,19 +123,23 @@ def unschedulable_documents(groups: Iterable[UnschedulableGroup]) -> list[Docume
 
 def _group(group: UnschedulableGroup) -> Document:
     """What equal pods share: the same objects, as thousands of pods times pools take memory."""
+    answer = answer_for(group)
     return {
-        "reason": unschedulable.describe_pod_reason(group.reason),
-        "suggestion": _suggestion(group),
+        "reason": answer.cause,
+        "suggestion": answer.fix,
+        "suggestionPricePerHour": None
+        if group.suggestion is None
+        else group.suggestion.price_change,
+        "alternative": answer.alternative,
+        "nearestPool": group.nearest_pool,
+        "otherPools": answer.other_pools,
+        "existingNodes": answer.nodes,
         "pools": [_verdict(verdict) for verdict in group.pools],
         "nodes": [
             {"nodes": each.nodes, "reason": describe_node_reason(each.reason)}
             for each in group.nodes
         ],
     }
-
-
-def _suggestion(group: UnschedulableGroup) -> str | None:
-    return None if group.suggestion is None else describe_suggestion(group.suggestion)
 
 
 def _verdict(verdict: PoolVerdict) -> Document:

@@ -1,5 +1,6 @@
 """The plan as Markdown, for a comment on a pull request."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from wainwright.messages.formatting import (
@@ -7,7 +8,6 @@ from wainwright.messages.formatting import (
     format_cost,
     format_hourly,
     format_scheduled,
-    join_first,
 )
 from wainwright.report.plan_rows import (
     format_node_pods,
@@ -75,13 +75,20 @@ def _reservations(summary: Document) -> list[str]:
 def _failures(plan: Document) -> list[str]:
     lines: list[str] = []
     for row in unschedulable_rows(plan["unschedulable"]):
-        lines.append(f"**No place for {join_first(row.pods)}**: {row.reason}")
-        lines.extend(f"- {pool['nodePool']}: {pool['reason']}" for pool in row.pools)
-        lines.extend(f"- {node_reason}" for node_reason in row.nodes)
-        if row.suggestion:
-            lines.append(f"- try: {row.suggestion}")
+        lines.append(f"**{row.title}**")
         lines.append("")
+        lines.extend(f"- {line}" for line in row.answer.lines())
+        lines.append("")
+        lines.extend(details("Every NodePool and node", row.details))
     return lines
+
+
+def details(title: str, lines: Sequence[str]) -> list[str]:
+    """A list that is folded until somebody opens it."""
+    if not lines:
+        return []
+    listed = [f"- {line}" for line in lines]
+    return [f"<details><summary>{title}</summary>", "", *listed, "", "</details>", ""]
 
 
 def _relaxed(plan: Document) -> list[str]:

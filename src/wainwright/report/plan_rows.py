@@ -2,13 +2,14 @@
 Equal claims and equal failures are grouped: ten equal nodes are one row.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from wainwright.core.launch.launch_choice import options_of_claim, without_exotic_types
-from wainwright.messages.formatting import format_hourly, join_first
+from wainwright.messages.formatting import format_count, format_hourly, join_first
+from wainwright.messages.unschedulable_answer import UnschedulableAnswer
 from wainwright.model.plan import Plan
 from wainwright.report.plan_input import PlanInput
 
@@ -41,11 +42,34 @@ class UnschedulableRow(msgspec.Struct, frozen=True, kw_only=True):
     """Pods that are unschedulable for the same reasons."""
 
     pods: tuple[str, ...]
-    reason: str
-    suggestion: str | None
-    pools: tuple[Document, ...]
+    answer: UnschedulableAnswer
+    pools: tuple[Document, ...] = ()
     nodes: tuple[str, ...] = ()
     """Why the existing nodes do not take them."""
+
+    @property
+    def title(self) -> str:
+        """3 pods are unschedulable: shop/web-0, shop/web-1, shop/web-2"""
+        return format_unschedulable(self.pods)
+
+    @property
+    def details(self) -> list[str]:
+        """The reason of every NodePool, with the types left after each check, and of every node."""
+        pools = [
+            f"NodePool {pool['nodePool']}: {pool['reason']} [{_format_funnel(pool['funnel'])}]"
+            for pool in self.pools
+        ]
+        return [*pools, *self.nodes]
+
+
+def format_unschedulable(pods: Sequence[str]) -> str:
+    """1 pod is unschedulable: shop/web-0"""
+    are = "is" if len(pods) == 1 else "are"
+    return f"{format_count(len(pods), 'pod')} {are} unschedulable: {join_first(pods)}"
+
+
+def _format_funnel(funnel: Document) -> str:
+    return " → ".join(f"{count:,}" for count in funnel.values())
 
 
 def node_rows(claims: Iterable[Document]) -> list[NodeRow]:
@@ -83,17 +107,27 @@ def unschedulable_rows(unschedulable: Iterable[Document]) -> list[UnschedulableR
             texts.get(id(each)) or texts.setdefault(id(each), msgspec.json.encode(each))
             for each in (row["pools"], row["nodes"])
         ]
-        groups.setdefault((row["reason"], row["suggestion"], *shared), []).append(row)
+        groups.setdefault((row_answer(row), *shared), []).append(row)
     return [_unschedulable_row(group) for group in groups.values()]
 
 
 def _unschedulable_row(group: list[Document]) -> UnschedulableRow:
     return UnschedulableRow(
         pods=tuple(row["pod"] for row in group),
-        reason=group[0]["reason"],
-        suggestion=group[0]["suggestion"],
+        answer=row_answer(group[0]),
         pools=tuple(group[0]["pools"]),
         nodes=tuple(map(format_node_reason, group[0]["nodes"])),
+    )
+
+
+def row_answer(row: Document) -> UnschedulableAnswer:
+    """The answer that a row of the document has."""
+    return UnschedulableAnswer(
+        cause=row["reason"],
+        fix=row["suggestion"],
+        alternative=row["alternative"],
+        other_pools=row["otherPools"],
+        nodes=row["existingNodes"],
     )
 
 

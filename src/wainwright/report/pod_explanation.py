@@ -24,14 +24,15 @@ from wainwright.errors import UsageError
 from wainwright.messages import unschedulable
 from wainwright.messages.formatting import format_count, format_hourly, join_first, join_with_and
 from wainwright.messages.unschedulable import describe_node_reason
+from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import ON_DEMAND, RESERVED, SPOT
-from wainwright.model.plan import PlannedNodeClaim
+from wainwright.model.plan import Plan, PlannedNodeClaim, PlanOptions
 from wainwright.model.reasons import SUITABLE_NODE_REASONS, LimitExceeded
 from wainwright.model.snapshot import Pool, Snapshot
 from wainwright.offline import OfflinePlan, PreparedInput, make_plan
 from wainwright.report.plan_input import plan_input
 from wainwright.report.plan_json import plan_document
-from wainwright.report.plan_rows import format_node_reason
+from wainwright.report.plan_rows import format_node_reason, row_answer
 from wainwright.translate.object_metadata import assign_names, namespace_of
 from wainwright.translate.pods import is_terminal
 from wainwright.translate.workload_expansion import expand_workloads
@@ -61,23 +62,39 @@ def exclusion_reason(pod: Pod) -> str:
     return "it belongs to a DaemonSet or to its node, and counts as what a node needs for itself"
 
 
-def decision_lines(planned: OfflinePlan, claim: PlannedNodeClaim, pod: str) -> list[str]:
-    """Why not elsewhere, why this offering, and which preferences were relaxed."""
+class DecidedPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan and what it was decided on."""
+
+    snapshot: Snapshot
+    indexes: Mapping[str, InstanceTypeIndex]
+    options: PlanOptions
+    plan: Plan
+
+
+def _decided(planned: OfflinePlan) -> DecidedPlan:
     prepared = planned.prepared
-    indexes = {name: catalog.index for name, catalog in prepared.catalogs.items()}
-    options = prepared.settings.options
-    pools = {pool.name: pool for pool in prepared.snapshot.pools}
+    return DecidedPlan(
+        snapshot=prepared.snapshot,
+        indexes={name: catalog.index for name, catalog in prepared.catalogs.items()},
+        options=prepared.settings.options,
+        plan=planned.plan,
+    )
+
+
+def decision_lines(decided: DecidedPlan, claim: PlannedNodeClaim, pod: str) -> list[str]:
+    """Why not elsewhere, why this offering, and which preferences were relaxed."""
+    indexes, options = decided.indexes, decided.options
+    pools = {pool.name: pool for pool in decided.snapshot.pools}
     pool = pools[claim.pool]
     if pool.keeps_replicas:
         return [f"{pool.name} is static: its nodes are launched first, whatever pods need"]
-    snapshot = plan_static_capacity(prepared.snapshot, indexes, options).snapshot
+    snapshot = plan_static_capacity(decided.snapshot, indexes, options).snapshot
     decision = explain_placement(snapshot, indexes, options, claim, pod)
-    alternatives = launch_alternatives(claim, pool, indexes[claim.pool])
-    after = snapshot_after_plan(prepared.snapshot, indexes, planned.plan.claims)
+    after = snapshot_after_plan(decided.snapshot, indexes, decided.plan.claims)
     return [
         *(_placement_lines(decision, pool, after) if decision is not None else [PACKED_BY_COST]),
-        *_launch_lines(claim, alternatives, planned),
-        *_relaxation_lines(planned, claim, pod),
+        *launch_lines(decided, claim),
+        *_relaxation_lines(decided.plan, claim, pod),
     ]
 
 
@@ -191,9 +208,10 @@ def _why_not_earlier(decision: PlacementDecision) -> str:
     return ", or ".join(reasons)
 
 
-def _launch_lines(
-    claim: PlannedNodeClaim, alternatives: LaunchAlternatives, planned: OfflinePlan
-) -> Iterator[str]:
+def launch_lines(decided: DecidedPlan, claim: PlannedNodeClaim) -> Iterator[str]:
+    """Why this instance type and this capacity type."""
+    pool = next(each for each in decided.snapshot.pools if each.name == claim.pool)
+    alternatives = launch_alternatives(claim, pool, decided.indexes[claim.pool])
     yield _type_count_line(claim, alternatives)
     if alternatives.exotic_types:
         number = f"{alternatives.exotic_types:,}"
@@ -208,7 +226,7 @@ def _launch_lines(
         if chosen in CAPACITY_TYPE_ORDER
         else ()
     ):
-        reason = _why_not_capacity_type(capacity_type, claim, alternatives, planned)
+        reason = _why_not_capacity_type(capacity_type, claim, alternatives, decided)
         yield f"not {capacity_type}: {reason}"
     if chosen == RESERVED:
         yield f"reserved goes before {join_with_and(alternatives.allowed[1:])}"
@@ -231,38 +249,38 @@ def _why_not_capacity_type(
     capacity_type: str,
     claim: PlannedNodeClaim,
     alternatives: LaunchAlternatives,
-    planned: OfflinePlan,
+    decided: DecidedPlan,
 ) -> str:
     if capacity_type not in alternatives.by_pool:
         return f"{claim.pool} does not allow it"
     if capacity_type not in alternatives.allowed:
         return "its pods do not allow it"
     if capacity_type == RESERVED:
-        return _why_no_reservation(alternatives, planned)
+        return _why_no_reservation(alternatives, decided)
     if alternatives.spot is None:
         return "none of these types can be had as spot now"
     return f"the cheapest costs {format_hourly(alternatives.spot)}, which is more than on demand"
 
 
-def _why_no_reservation(alternatives: LaunchAlternatives, planned: OfflinePlan) -> str:
-    if not planned.prepared.settings.options.capacity_reservations:
+def _why_no_reservation(alternatives: LaunchAlternatives, decided: DecidedPlan) -> str:
+    if not decided.options.capacity_reservations:
         return "the feature gate CapacityReservations is off"
     if not alternatives.reservations:
         return "no reservation is selected that would do"
     names, listed = set(alternatives.reservations), join_with_and(alternatives.reservations)
-    if any(use.remaining for use in planned.plan.reservations if use.id in names):
+    if any(use.remaining for use in decided.plan.reservations if use.id in names):
         return f"with a slot of {listed} limits do not hold"
     return f"{listed} had no slot left"
 
 
-def _relaxation_lines(planned: OfflinePlan, claim: PlannedNodeClaim, pod: str) -> Iterator[str]:
+def _relaxation_lines(plan: Plan, claim: PlannedNodeClaim, pod: str) -> Iterator[str]:
     for key in claim.relaxed_min_values:
         yield (
             f"minValues of {key} are not needed: a reservation is capacity found"
             if claim.launch.reservation_id
             else f"minValues of {key} are lowered to what there is"
         )
-    for each in planned.plan.relaxed:
+    for each in plan.relaxed:
         if pod in each.pods:
             yield from (
                 f"given up: {unschedulable.describe_preference(what)}" for what in each.preferences
@@ -292,28 +310,36 @@ class PodExplanation(msgspec.Struct, frozen=True, kw_only=True):
     lines: tuple[str, ...]
 
 
-def explain_with_suggestions(planned: OfflinePlan, name: str, *, now: str) -> PodExplanation:
+def explain_with_suggestions(
+    planned: OfflinePlan, name: str, *, now: str, every: bool = False
+) -> PodExplanation:
     """The explanation for a plan made without suggestions.
 
     Fixes are tried in a second plan, and only for an unschedulable pod: for all others that saves
     the time of trying them.
     """
     document = plan_document(plan_input(planned.prepared, now=now), planned.plan)
-    explanation = explain_in_plan(planned, document, name)
+    explanation = explain_in_plan(planned, document, name, every=every)
     if explanation.placed or not explanation.evaluated:
         return explanation
     with_suggestions = make_plan(planned.prepared)
     given = plan_input(with_suggestions.prepared, now=now)
-    return explain_in_plan(with_suggestions, plan_document(given, with_suggestions.plan), name)
+    document = plan_document(given, with_suggestions.plan)
+    return explain_in_plan(with_suggestions, document, name, every=every)
 
 
-def explain_in_plan(planned: OfflinePlan, plan: Document, name: str) -> PodExplanation:
-    """The explanation of the named pod; raises UsageError with a suggestion for an unknown name."""
+def explain_in_plan(
+    planned: OfflinePlan, plan: Document, name: str, *, every: bool = False
+) -> PodExplanation:
+    """The explanation of the named pod; raises UsageError with a suggestion for an unknown name.
+
+    With `every`, an unschedulable pod gets the funnel of every NodePool.
+    """
     planned_pods = [pod.key for pod in planned.prepared.snapshot.pods]
     pod = find_pod(planned_pods, name)
     if pod is None:
         return _explain_excluded(planned, planned_pods, name)
-    lines = tuple(_explanation_lines(planned, plan, pod))
+    lines = tuple(_explanation_lines(planned, plan, pod, every=every))
     placed = all(row["pod"] != pod for row in plan["unschedulable"])
     return PodExplanation(pod=pod, evaluated=True, placed=placed, lines=lines)
 
@@ -352,7 +378,9 @@ def _without_namespace(pod: str) -> str:
     return pod.rpartition("/")[2]
 
 
-def _explanation_lines(planned: OfflinePlan, plan: Document, pod: str) -> Iterator[str]:
+def _explanation_lines(
+    planned: OfflinePlan, plan: Document, pod: str, *, every: bool
+) -> Iterator[str]:
     for claim in planned.plan.claims:
         if pod in claim.pods:
             yield from _new_claim_lines(planned, claim, pod)
@@ -362,7 +390,8 @@ def _explanation_lines(planned: OfflinePlan, plan: Document, pod: str) -> Iterat
             yield f"{pod} goes to {placement.node}, which is there already and has room"
             yield "  what is there is filled before anything new is planned"
             return
-    yield from unschedulable_lines(next(row for row in plan["unschedulable"] if row["pod"] == pod))
+    row = next(row for row in plan["unschedulable"] if row["pod"] == pod)
+    yield from unschedulable_lines(row, every=every)
 
 
 def _new_claim_lines(planned: OfflinePlan, claim: PlannedNodeClaim, pod: str) -> Iterator[str]:
@@ -374,20 +403,22 @@ def _new_claim_lines(planned: OfflinePlan, claim: PlannedNodeClaim, pod: str) ->
         f"  bought as {launch.instance_type} in {launch.zone or 'any zone'}, "
         f"{launch.capacity_type}{reserved}, {format_hourly(launch.price)}"
     )
-    yield from (f"  {line}" for line in decision_lines(planned, claim, pod))
+    yield from (f"  {line}" for line in decision_lines(_decided(planned), claim, pod))
 
 
 def _other_pods(count: int) -> str:
     return "another pod" if count == 1 else f"{count:,} other pods"
 
 
-def unschedulable_lines(row: Document) -> Iterator[str]:
-    yield f"{row['pod']} has no place: {row['reason']}"
+def unschedulable_lines(row: Document, *, every: bool = False) -> Iterator[str]:
+    """The answer for one pod; if wanted, the funnel of every NodePool and the reasons of nodes."""
+    yield f"{row['pod']} is unschedulable"
+    yield from (f"  {line}" for line in row_answer(row).lines())
+    if not every:
+        return
     for pool in row["pools"]:
-        yield f"  {pool['nodePool']}: {pool['reason']}"
+        yield f"  NodePool {pool['nodePool']}: {pool['reason']}"
         yield from (
             f"    {pool['funnel'][step]:>6,} {label}" for step, label in FUNNEL_STEPS.items()
         )
     yield from (f"  {format_node_reason(each)}" for each in row["nodes"])
-    if row["suggestion"]:
-        yield f"  try: {row['suggestion']}"

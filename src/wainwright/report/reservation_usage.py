@@ -29,10 +29,10 @@ def reservation_usage(planned: OfflinePlan) -> list[Document]:
         _unusable(each, is_active=is_reservation_active(each, now))
         for each in prepared.unusable_reservations
     ]
-    return [*map(_usage, utilization), *unusable]
+    return [*map(usage_document, utilization), *unusable]
 
 
-def _usage(utilization: ReservationUtilization) -> Document:
+def usage_document(utilization: ReservationUtilization) -> Document:
     return {
         "id": utilization.id,
         "instanceType": utilization.instance_type,

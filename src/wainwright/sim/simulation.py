@@ -117,6 +117,8 @@ class SimulationOptions(msgspec.Struct, frozen=True, kw_only=True):
     keep_timeline: bool = True
     keep_all_points: bool = False
     """Whether the series are not thinned."""
+    keep_history: bool = False
+    """Whether every node and pod is remembered, for a report."""
 
 
 DEFAULT_OPTIONS: Final = SimulationOptions()
@@ -146,6 +148,7 @@ class Simulation:
             self.calls,
             keep_timeline=options.keep_timeline,
             keep_all_points=options.keep_all_points,
+            keep_history=options.keep_history,
         )
         clock_error = faults.clock_error if faults is not None else 0.0
         self._laws = Laws(

@@ -37,18 +37,18 @@ from wainwright.controllers.runtime import (
     WorkQueue,
 )
 from wainwright.controllers.settings import Pause
-from wainwright.core.explain.unschedulable import explain_plan
+from wainwright.core.explain.unschedulable import explain_unschedulable
 from wainwright.core.plan import SolvedPlan, solve_plan
 from wainwright.errors import KubernetesError
 from wainwright.messages.formatting import format_count, format_hourly
-from wainwright.messages.unschedulable import describe_pod_reason
+from wainwright.messages.unschedulable_answer import answer_for
 from wainwright.metrics import (
     LAUNCH_BACKOFF_PODS,
     SCHEDULER_QUEUE,
     SCHEDULER_UNSCHEDULABLE,
     SCHEDULING_SECONDS,
 )
-from wainwright.model.plan import PlannedNodeClaim, PlanOptions
+from wainwright.model.plan import PlannedNodeClaim, PlanOptions, UnschedulableGroup
 from wainwright.model.snapshot import Snapshot
 from wainwright.translate.pods import PodRole, pod_role
 
@@ -109,6 +109,34 @@ class PlanInput(msgspec.Struct, frozen=True, kw_only=True):
         return [*indexes, *snapshot.pods, *snapshot.pools, *snapshot.nodes, *snapshot.daemonsets]
 
 
+class ReportedPods:
+    """Unschedulable pods whose event was written lately, each with the kind of its cause."""
+
+    def __init__(self) -> None:
+        self._reported: dict[str, tuple[float, object]] = {}
+
+    def select_due(self, groups: Iterable[UnschedulableGroup], now: float) -> frozenset[str]:
+        """The pods that get an event now: another kind of cause, or the last one was long ago.
+
+        Pods that are no longer unschedulable are forgotten.
+        """
+        causes = {pod: _kind_of_cause(group) for group in groups for pod in group.pods}
+        kept = {
+            pod: (since, kind)
+            for pod, (since, kind) in self._reported.items()
+            if causes.get(pod) == kind and now - since < FAILED_SCHEDULING_REPEAT
+        }
+        due = causes.keys() - kept.keys()
+        self._reported = kept | {pod: (now, causes[pod]) for pod in due}
+        return frozenset(due)
+
+
+def _kind_of_cause(group: UnschedulableGroup) -> object:
+    """Without its amounts: that a limit is reached by one node more is no news."""
+    nearest = next((each for each in group.pools if each.pool == group.nearest_pool), None)
+    return type(group.reason), group.nearest_pool, None if nearest is None else type(nearest.reason)
+
+
 class Provisioner:
     name = "provisioner"
 
@@ -122,6 +150,7 @@ class Provisioner:
         self._backoff = LaunchBackoff(context.cache)
         self._nominations = PodNominations(context.cache)
         self._planned: PlanInput | None = None
+        self._reported = ReportedPods()
 
     def watch(self, queue: WorkQueue) -> None:
         def extend() -> None:
@@ -260,9 +289,16 @@ class Provisioner:
         if not solved.plan.unplaced:
             return
         await self._report_disagreements(solved)
-        explained = await self._context.compute(lambda: explain_plan(solved))
-        for group in explained.unschedulable:
-            message = f"Failed to schedule pod: {describe_pod_reason(group.reason)}"
+        groups = await self._context.compute(lambda: explain_unschedulable(solved))
+        due = self._reported.select_due(groups, self._context.clock.now())
+        if not due:
+            return
+        # Fixes are tried by planning again: only for pods that get an event now.
+        explained = await self._context.compute(
+            lambda: explain_unschedulable(solved, due, with_suggestions=True)
+        )
+        for group in explained:
+            message = f"Failed to schedule pod: {'; '.join(answer_for(group).lines())}"
             for key in group.pods:
                 pod = self._pod(key)
                 if pod is not None:

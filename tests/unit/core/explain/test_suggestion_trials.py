@@ -10,7 +10,7 @@ from tests.support.model_builders import (
     offering,
 )
 
-from wainwright.core.explain.suggested_changes import ChangeSet
+from wainwright.core.explain.fix_search import ChangeSet
 from wainwright.core.explain.suggestion_trials import MIN_COST_TRIALS, Replanner, TrialRunner
 from wainwright.core.plan import solve_snapshot
 from wainwright.core.scheduling.solver import Solution
@@ -36,10 +36,10 @@ class CountingPlanner:
         self.snapshot = snapshot
         self.cost_plans = 0
 
-    def solve(self, snapshot: Snapshot) -> Solution:
+    def solve(self, snapshot: Snapshot, _: ChangeSet = ()) -> Solution:
         return solve_snapshot(snapshot, self.catalogs, DEFAULT_PLAN_OPTIONS)
 
-    def solve_by_cost(self, snapshot: Snapshot) -> Solution:
+    def solve_by_cost(self, snapshot: Snapshot, _: ChangeSet) -> Solution:
         self.cost_plans += 1
         return self.solve(snapshot)
 
