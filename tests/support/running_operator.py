@@ -109,10 +109,12 @@ class TestedCluster:
             if pod["metadata"].get("labels", {}).get("app") == app and _is_ready(pod)
         ]
 
-    def wait_for(self, what: str, is_so: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + WITHIN_SECONDS
+    def wait_for(
+        self, what: str, is_so: Callable[[], bool], seconds: float = WITHIN_SECONDS
+    ) -> None:
+        deadline = time.monotonic() + seconds
         while not is_so():
-            assert time.monotonic() < deadline, f"waited {WITHIN_SECONDS:.0f} s for {what}"
+            assert time.monotonic() < deadline, f"waited {seconds:.0f} s for {what}"
             time.sleep(POLL_SECONDS)
 
 
