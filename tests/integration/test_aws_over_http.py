@@ -3,8 +3,10 @@ by another path, in processes of their own, on a real API server. The test plays
 """
 
 import json
+import random
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -93,18 +95,21 @@ def bound(operated: TestedCluster) -> int:
 
 
 def ended(operated: TestedCluster, emulator: dict[str, Any]) -> bool:
-    """The kubelets end what is to be deleted, and the instances go with their nodes."""
+    """Whether the instances are gone with their nodes."""
+    end_pods(operated)
+    return not instances(emulator) and not operated.names("NodeClaim")
+
+
+def end_pods(operated: TestedCluster) -> None:
+    """As the kubelets do with what is to be deleted."""
     for pod in operated.all("Pod"):
         metadata = pod["metadata"]
         if metadata.get("deletionTimestamp"):
             path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
             operated.plane.request("DELETE", path, query={"gracePeriodSeconds": "0"})
-    return not instances(emulator) and not operated.names("NodeClaim")
 
 
-def test_pods_get_instances_of_ec2_over_http_and_give_them_back(
-    operated: TestedCluster, emulator: dict[str, Any], tmp_path: Path
-) -> None:
+def use_class(operated: TestedCluster, emulator: dict[str, Any]) -> None:
     discovery = [{"tags": emulator["discovery"]}]
     spec = {
         **NODE_CLASS["spec"],
@@ -113,6 +118,12 @@ def test_pods_get_instances_of_ec2_over_http_and_give_them_back(
         "securityGroupSelectorTerms": discovery,
     }
     operated.apply("EC2NodeClass", {**NODE_CLASS, "spec": spec})
+
+
+def test_pods_get_instances_of_ec2_over_http_and_give_them_back(
+    operated: TestedCluster, emulator: dict[str, Any], tmp_path: Path
+) -> None:
+    use_class(operated, emulator)
     operated.apply("Deployment", deployment(8))
     flags = (*RUN, "--interruption-queue", emulator["queue"])
     with RunningOperator(
@@ -131,3 +142,44 @@ def test_pods_get_instances_of_ec2_over_http_and_give_them_back(
         code, output, seconds = operator.terminate()
         assert (code, output) == (0, b"")
         assert seconds < 10, "a long poll of the queue keeps nobody"
+
+
+def test_ten_kills_at_random_moments_leak_and_double_nothing(
+    operated: TestedCluster, emulator: dict[str, Any], tmp_path: Path
+) -> None:
+    use_class(operated, emulator)
+    flags = (*RUN, "--disable-leader-election")
+    chance = random.Random(20)
+    for number in range(10):
+        with RunningOperator(
+            operated.plane, tmp_path, *flags, environment=emulator["environment"]
+        ) as operator:
+            operated.apply("Deployment", deployment(3 + 3 * (number % 3)))
+            play_kubelets(operated, chance.uniform(3.0, 9.0))
+            operator.kill()
+    with RunningOperator(
+        operated.plane, tmp_path, *flags, environment=emulator["environment"]
+    ) as operator:
+        operated.apply("Deployment", deployment(9))
+        operated.wait_for("9 pods that are bound", lambda: bound(operated) == 9)
+        operated.wait_for(
+            "one instance for each claim", lambda: is_one_to_one(operated, emulator), seconds=400
+        )
+
+
+def play_kubelets(operated: TestedCluster, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        join(operated)
+        end_pods(operated)
+
+
+def is_one_to_one(operated: TestedCluster, emulator: dict[str, Any]) -> bool:
+    join(operated)
+    end_pods(operated)
+    claims = [each.get("status", {}).get("providerID", "") for each in operated.all("NodeClaim")]
+    nodes = [each["spec"].get("providerID", "") for each in operated.all("Node")]
+    running = sorted(instances(emulator))
+    return sorted(each.rpartition("/")[2] for each in claims) == running and (
+        sorted(claims) == sorted(nodes)
+    )
