@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +19,7 @@ import yaml
 from tests.integration.run_manifests import EMULATED, NODE_CLASS, NODE_POOL, ZONE, deployment
 from tests.support.kubectl import kubectl_command
 from tests.support.processes import MissingTool, skip_or_fail
-from tests.support.running_operator import RunningOperator, TestedCluster
+from tests.support.running_operator import PATHS, RunningOperator, TestedCluster
 
 RESERVATION = "cr-0a1b2c3d"
 CAPACITY_TYPE = "karpenter.sh/capacity-type"
@@ -227,6 +228,45 @@ def is_going(claim: dict[str, Any]) -> bool:
     return any(
         each["type"] == "DisruptionReason" and each["status"] == "True" for each in conditions
     )
+
+
+def test_a_storm_of_conflicting_writes_holds_nothing_up(
+    operated: TestedCluster, tmp_path: Path
+) -> None:
+    """Somebody writes onto every object all the time, so that every version is an old one."""
+    stop, client = threading.Event(), operated.plane.new_client()
+    writes = 0
+
+    def write() -> None:
+        nonlocal writes
+        while not stop.is_set():
+            for kind in ("NodeClaim", "Node", "NodePool", "EC2NodeClass"):
+                for each in json.loads(client.request("GET", PATHS[kind]).body)["items"]:
+                    writes += 1
+                    patch = {"metadata": {"annotations": {"tests/number": str(writes)}}}
+                    client.request(
+                        "PATCH",
+                        f"{PATHS[kind]}/{each['metadata']['name']}",
+                        body=json.dumps(patch).encode(),
+                        content_type="application/merge-patch+json",
+                    )
+
+    storm = threading.Thread(target=write)
+    storm.start()
+    try:
+        with RunningOperator(operated.plane, tmp_path, *EMULATED):
+            operated.apply("Deployment", deployment(6))
+            operated.wait_for("6 pods", lambda: len(operated.ready_pods("web")) == 6)
+            claims = operated.names("NodeClaim")
+            operated.apply("Deployment", deployment(0))
+            operated.wait_for("the end of all nodes", lambda: not operated.names("Node"))
+            assert not operated.names("NodeClaim")
+            assert claims
+            assert writes > 100
+    finally:
+        stop.set()
+        storm.join()
+        client.close()
 
 
 def test_kubectl_shows_columns_of_nodes_and_claims(operated: TestedCluster, tmp_path: Path) -> None:
