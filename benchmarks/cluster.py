@@ -112,15 +112,17 @@ async def _scale_down(kubelets: "Kubelets", operator: RunningOperator, left: int
     started, before = time.time(), cpu_seconds(operator.pid)
     requests = Metrics(operator.get("metrics", "/metrics")[1]).total("client_go_request_total")
     await kubelets.until("fewer pods", lambda: kubelets.pods == left)
+    gone = time.time()
     await kubelets.until(
         "nothing that changes",
         lambda: (
-            time.time() - max(kubelets.last_change, started) > SETTLED_SECONDS
+            time.time() - max(kubelets.last_change, gone) > SETTLED_SECONDS
             and kubelets.bound == left
         ),
     )
     metrics = Metrics(operator.get("metrics", "/metrics")[1])
-    print_row(f"{left:,} pods left: settled after", f"{kubelets.last_change - started:.1f} s")
+    settled = max(kubelets.last_change, gone) - started
+    print_row(f"{left:,} pods left: settled after", f"{settled:.1f} s")
     print_row("  pods moved", f"{metrics.total('karpenter_pods_eviction_requests_total'):.0f}")
     print_row("  nodes", f"{kubelets.nodes}")
     print_row("  price", f"${metrics.total('karpenter_nodepools_cost_total'):.2f}/h")
