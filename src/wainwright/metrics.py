@@ -104,6 +104,11 @@ class MetricsRegistry:
         """Removes a gauge whose object is gone."""
         self._values.get(metric, {}).pop(_key(metric, labels, MetricKind.GAUGE), None)
 
+    def remove_gauges(self) -> None:
+        """Removes all gauges: nobody keeps them up to date any more."""
+        for metric in [each for each in self._values if each.kind is MetricKind.GAUGE]:
+            del self._values[metric]
+
     def observe(self, metric: Metric, value: float, /, **labels: str) -> None:
         """Adds one observation to a histogram."""
         key = _key(metric, labels, MetricKind.HISTOGRAM)
@@ -264,7 +269,7 @@ INTERRUPTION_QUEUE_DURATION: Final = Metric(
 
 UNHEALTHY_INSTANCES: Final = Metric(
     name="karpenter_interruption_instance_status_unhealthy_total",
-    help="Machines that were found unhealthy or due for maintenance, once for each time.",
+    help="Instances that were found unhealthy or due for maintenance, once for each time.",
     kind=MetricKind.COUNTER,
     labels=("category",),
 )
@@ -386,6 +391,13 @@ DISRUPTION_BREAKER_OPEN: Final = Metric(
     help="1 while no node is disrupted because too many were within a short time.",
     kind=MetricKind.GAUGE,
 )
+UNDONE_CONSOLIDATIONS_TOTAL: Final = Metric(
+    name="wainwright_disruption_undone_consolidations_total",
+    help="Nodes launched for pods whose node consolidation had just removed, so that it saved "
+    "nothing.",
+    kind=MetricKind.COUNTER,
+    labels=("nodepool",),
+)
 LAUNCH_BACKOFF_PODS: Final = Metric(
     name="wainwright_launch_backoff_pods",
     help="Pods that wait before another node is launched for them: they were bound to none.",
@@ -411,7 +423,7 @@ NODEPOOL_LIMIT: Final = Metric(
 )
 NODEPOOL_COST: Final = Metric(
     name="karpenter_nodepools_cost_total",
-    help="What the nodes of a NodePool cost at the prices in force, in USD per hour.",
+    help="What the nodes of a NodePool cost at the prices in effect, in USD per hour.",
     kind=MetricKind.GAUGE,
     labels=("nodepool",),
 )
@@ -478,7 +490,7 @@ SCHEDULER_QUEUE: Final = Metric(
 )
 SCHEDULER_UNSCHEDULABLE: Final = Metric(
     name="karpenter_scheduler_unschedulable_pods_count",
-    help="Pods that the last plan found no place for.",
+    help="Pods that were unschedulable in the last plan.",
     kind=MetricKind.GAUGE,
 )
 SCHEDULING_SECONDS: Final = Metric(

@@ -34,7 +34,7 @@
 export const TITLE_HEIGHT = 24;
 const GROUP_GAP = 14;
 const PADDING = 8;
-const MAX_UNIT = 74;
+const MAX_UNIT = 118;
 const MIN_UNIT = 3.2;
 const CAPACITY_ORDER = ["reserved", "spot", "on-demand"];
 

@@ -240,13 +240,13 @@ def _footnotes(class_catalog: NodeClassCatalog, instance_types: list[InstanceTyp
     if names:
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         printing.echo(
-            f"{pluralize(len(names), 'type')} without a price cannot be bought: "
+            f"{pluralize(len(names), 'type')} without a price are never launched: "
             f"{', '.join(names[:3])}{more}; a Cloud, NodeOverlay or InstanceType can give one",
             err=True,
         )
     if class_catalog.fees:
         printing.echo(
-            f"every node costs up to {class_catalog.fee:.6g} USD per hour in fees beside", err=True
+            f"every node costs up to {class_catalog.fee:.6g} USD per hour of fees on top", err=True
         )
     if not instance_types:
-        printing.echo("nothing in the catalogue is what was asked for", err=True)
+        printing.echo("nothing in the catalogue matches", err=True)

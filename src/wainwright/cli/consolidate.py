@@ -142,7 +142,7 @@ def disruption_options(command: Callable[..., Any]) -> Callable[..., Any]:
     help="One JSON line on standard error: seconds spent.",
 )
 def consolidate(output: str, save_input: str | None, print_timings: bool, **flags: Any) -> int:
-    """Say which nodes can go, what replaces them, what that saves, and what holds others back.
+    """Show which nodes can go, what replaces them, what that saves, and what holds others back.
 
     Exit code 0 when there is nothing to do, 3 when there is something, 2 for bad input.
     """
@@ -167,11 +167,15 @@ def is_something_to_do(preview: DisruptionPreview) -> bool:
 
 def consolidation_input(arguments: DisruptionArguments, timings: Timings) -> PlanInput:
     """From manifests, or as it was saved; notes about files are printed."""
-    saved = any(path != "-" and is_saved_input(path) for path in arguments.paths)
-    read = _saved_input if saved else _read_input
-    given = read(arguments, timings)
+    given = read_consolidation(arguments, timings)
     print_problems(given.file_notes, word="note")
     return given
+
+
+def read_consolidation(arguments: DisruptionArguments, timings: Timings) -> PlanInput:
+    """The same without printing anything."""
+    saved = any(path != "-" and is_saved_input(path) for path in arguments.paths)
+    return (_saved_input if saved else _read_input)(arguments, timings)
 
 
 def _read_input(arguments: DisruptionArguments, timings: Timings) -> PlanInput:

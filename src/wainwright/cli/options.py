@@ -67,7 +67,7 @@ OPTIONS: Final = {
         type=PercentRange(0, 100),
         default=7.5,
         show_default=True,
-        help="What a virtual machine loses of its memory.",
+        help="The share of memory that the hypervisor takes.",
     ),
     "reserved_enis": click.option(
         "--reserved-enis", type=click.IntRange(0), default=0, help="Interfaces kept from pods."

@@ -144,7 +144,7 @@ class EmulatedSeam:
 ConnectCloud: TypeAlias = Callable[[Cluster], Awaitable[ConnectedCloud]]
 
 
-class Operator:
+class OperatorProcess:
     """This process: it stands by until it leads, and then runs the controllers."""
 
     def __init__(
@@ -248,6 +248,8 @@ class Operator:
         finally:
             self._manager = None
             await _cancel(controllers, *beside)
+            # What another leader knows by now would be contradicted for as long as this one runs.
+            self.metrics.remove_gauges()
 
     def _make_recorder(self, cloud: ConnectedCloud) -> FlightRecorder | None:
         record = self._options.record
@@ -345,7 +347,7 @@ async def run_operator(settings: OperatorSettings, options: RunOptions) -> None:
         clock = SystemClock()
         if not options.dry_run:
             await refuse_beside_karpenter(cluster, clock)
-        operator = Operator(
+        operator = OperatorProcess(
             cluster,
             cloud_connector(settings, options, version, clock),
             settings,
@@ -435,7 +437,7 @@ async def refuse_beside_karpenter(cluster: Cluster, clock: Clock) -> None:
             where = f"{lease.metadata.namespace}/{lease.metadata.name}"
             raise CannotStartError(
                 f"Karpenter is at work: {lease.spec.holderIdentity} holds the lease {where}",
-                "scale it to zero first, or use --dry-run to watch beside it",
+                "scale it to zero first, or use --dry-run to watch alongside it",
             )
 
 
