@@ -103,6 +103,11 @@ class MetricsRegistry:
         """Removes a gauge whose object is gone."""
         self._values.get(metric, {}).pop(_key(metric, labels, MetricKind.GAUGE), None)
 
+    def remove_gauges(self) -> None:
+        """Removes all gauges: nobody keeps them up to date any more."""
+        for metric in [each for each in self._values if each.kind is MetricKind.GAUGE]:
+            del self._values[metric]
+
     def observe(self, metric: Metric, value: float, /, **labels: str) -> None:
         """Adds one observation to a histogram."""
         key = _key(metric, labels, MetricKind.HISTOGRAM)
@@ -263,7 +268,7 @@ INTERRUPTION_QUEUE_DURATION: Final = Metric(
 
 UNHEALTHY_INSTANCES: Final = Metric(
     name="karpenter_interruption_instance_status_unhealthy_total",
-    help="Machines that were found unhealthy or due for maintenance, once for each time.",
+    help="Instances that were found unhealthy or due for maintenance, once for each time.",
     kind=MetricKind.COUNTER,
     labels=("category",),
 )
@@ -368,6 +373,12 @@ DISRUPTION_EVALUATION_SECONDS: Final = Metric(
     kind=MetricKind.HISTOGRAM,
     buckets=DURATION_BUCKETS,
 )
+DISRUPTION_TIMEOUTS: Final = Metric(
+    name="karpenter_voluntary_disruption_consolidation_timeouts_total",
+    help="Looks for something to disrupt that were ended because they took too long.",
+    kind=MetricKind.COUNTER,
+    labels=("consolidation_type",),
+)
 NODEPOOL_ALLOWED_DISRUPTIONS: Final = Metric(
     name="karpenter_nodepools_allowed_disruptions",
     help="How many more nodes the budgets of a NodePool allow to be disrupted now.",
@@ -378,6 +389,13 @@ DISRUPTION_BREAKER_OPEN: Final = Metric(
     name="wainwright_disruption_breaker_open",
     help="1 while no node is disrupted because too many were within a short time.",
     kind=MetricKind.GAUGE,
+)
+UNDONE_CONSOLIDATIONS_TOTAL: Final = Metric(
+    name="wainwright_disruption_undone_consolidations_total",
+    help="Nodes launched for pods whose node consolidation had just removed, so that it saved "
+    "nothing.",
+    kind=MetricKind.COUNTER,
+    labels=("nodepool",),
 )
 LAUNCH_BACKOFF_PODS: Final = Metric(
     name="wainwright_launch_backoff_pods",
@@ -404,7 +422,7 @@ NODEPOOL_LIMIT: Final = Metric(
 )
 NODEPOOL_COST: Final = Metric(
     name="karpenter_nodepools_cost_total",
-    help="What the nodes of a NodePool cost at the prices in force, in USD per hour.",
+    help="What the nodes of a NodePool cost at the prices in effect, in USD per hour.",
     kind=MetricKind.GAUGE,
     labels=("nodepool",),
 )
@@ -459,7 +477,7 @@ SCHEDULER_QUEUE: Final = Metric(
 )
 SCHEDULER_UNSCHEDULABLE: Final = Metric(
     name="karpenter_scheduler_unschedulable_pods_count",
-    help="Pods that the last plan found no place for.",
+    help="Pods that were unschedulable in the last plan.",
     kind=MetricKind.GAUGE,
 )
 SCHEDULING_SECONDS: Final = Metric(

@@ -10,11 +10,13 @@ from rich.text import Text
 
 from wainwright.cli.plan_table import Console, print_line, printable_text
 from wainwright.cli.printing import align_columns
+from wainwright.messages.formatting import MODELLED_PRICES
 from wainwright.report.consolidation_rows import (
     answer,
     answer_notes,
     command_lines,
     figure_rows,
+    has_modelled_prices,
     held_rows,
     held_title,
     more_commands,
@@ -55,6 +57,8 @@ def _lines(document: Document) -> Iterator[Text]:
     yield Text(answer(document), style="bold")
     yield from (Text(note, style="yellow") for note in answer_notes(document))
     yield from _commands(document["commands"])
+    if has_modelled_prices(document):
+        yield Text(MODELLED_PRICES, style="dim")
     yield from _held(document)
     yield from map(Text, stay_lines(document))
     yield from _figures(document)

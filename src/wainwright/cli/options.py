@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 import click
 import msgspec
 
+from wainwright.api.field_error import closest_match
 from wainwright.errors import UsageError
 from wainwright.manifests.documents import ProgressCallback, ReadOptions
 from wainwright.translate.workload_expansion import POD_LIMIT
@@ -26,6 +27,15 @@ class PercentRange(click.FloatRange):
         if math.isnan(number):
             self.fail(f"{value!r} is not a number.", param, ctx)
         return number
+
+
+class Choice(click.Choice[str]):
+    """One of a few words; a misspelt one gets the word that was probably meant."""
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        message = super().get_invalid_choice_message(value, ctx)
+        name = closest_match(str(value), [str(each) for each in self.choices])
+        return f"{message} Did you mean {name}?" if name else message
 
 
 OPTIONS: Final = {
@@ -57,7 +67,7 @@ OPTIONS: Final = {
         type=PercentRange(0, 100),
         default=7.5,
         show_default=True,
-        help="What a virtual machine loses of its memory.",
+        help="The share of memory that the hypervisor takes.",
     ),
     "reserved_enis": click.option(
         "--reserved-enis", type=click.IntRange(0), default=0, help="Interfaces kept from pods."
@@ -67,21 +77,21 @@ OPTIONS: Final = {
     ),
     "min_values_policy": click.option(
         "--min-values-policy",
-        type=click.Choice(["Strict", "BestEffort"]),
+        type=Choice(["Strict", "BestEffort"]),
         default="Strict",
         show_default=True,
         help="What happens where a pool cannot keep its minValues.",
     ),
     "preference_policy": click.option(
         "--preference-policy",
-        type=click.Choice(["Respect", "Ignore"]),
+        type=Choice(["Respect", "Ignore"]),
         default="Respect",
         show_default=True,
         help="Whether preferences of pods count until they cannot be met, or not at all.",
     ),
     "packing": click.option(
         "--packing",
-        type=click.Choice(["first-fit", "cost"]),
+        type=Choice(["first-fit", "cost"]),
         default="first-fit",
         show_default=True,
         help="How pods are put together: as they come, or for the lowest price.",
@@ -94,7 +104,7 @@ OPTIONS: Final = {
     "built_in_pools": click.option(
         "--built-in-pool",
         "built_in_pools",
-        type=click.Choice(["general-purpose", "system"]),
+        type=Choice(["general-purpose", "system"]),
         multiple=True,
         help="A NodePool that EKS Auto Mode brings along; may be repeated.",
     ),
@@ -107,7 +117,7 @@ OPTIONS: Final = {
     ),
     "replicas": click.option(
         "--replicas",
-        type=click.Choice(["stated", "max"]),
+        type=Choice(["stated", "max"]),
         default="stated",
         show_default=True,
         help="Of workloads that are scaled: those stated, else where scaling begins; or the most.",

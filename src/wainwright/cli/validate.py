@@ -7,6 +7,7 @@ import msgspec
 
 from wainwright.cli import printing
 from wainwright.cli.options import (
+    Choice,
     ReadingArguments,
     cluster_options,
     collect_files,
@@ -16,7 +17,7 @@ from wainwright.cli.options import (
 from wainwright.cli.printing import pluralize, show_report
 from wainwright.manifests.manifest_validation import ValidatedManifests, validate_manifests
 
-OUTPUTS = click.Choice(["text", "json"])
+OUTPUTS = Choice(["text", "json"])
 
 
 @click.command()
@@ -43,7 +44,7 @@ def validate(output: str, strict: bool, **flags: Any) -> int:
 
 def _print(checked: ValidatedManifests) -> None:
     report = checked.report
-    show_report(report)
+    show_report(report, err=False)
     files = len({document.file for document, _ in checked.objects})
     read = f"{pluralize(len(checked.objects), 'object')} in {pluralize(files, 'file')}"
     errors = pluralize(len(report.errors), "error")

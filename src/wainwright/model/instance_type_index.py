@@ -14,6 +14,8 @@ the remaining ones.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
+import msgspec
+
 from wainwright.model.bitset import BitSet, LabelIndex, ResourceIndex, iter_bits, union
 from wainwright.model.instance_type import InstanceType, Offering
 from wainwright.model.instance_type_tables import InstanceTypeTables, tables_of
@@ -38,6 +40,7 @@ class InstanceTypeIndex:
     """
 
     __slots__ = (
+        "_by_name",
         "_groups",
         "_label_indexes",
         "_tables",
@@ -74,6 +77,7 @@ class InstanceTypeIndex:
         if previous is not None and self._has_same_labels(previous):
             self._label_indexes = previous._label_indexes
         self._values: dict[str, tuple[str, ...]] = {}
+        self._by_name: dict[str, InstanceType] | None = None
         self.keys = self._groups.keys | self._tables.label_keys
         """The labels that types or offerings have: well known for every user of this catalogue."""
         # Copied from the tables, as the planner's inner loops read them.
@@ -83,6 +87,27 @@ class InstanceTypeIndex:
         """Allocatable resources before DaemonSet overhead."""
         self.metal: BitSet = self._tables.metal
         self.accelerated: BitSet = self._tables.accelerated
+
+    def find(self, name: str) -> InstanceType | None:
+        if self._by_name is None:
+            self._by_name = {each.name: each for each in self.types}
+        return self._by_name.get(name)
+
+    def with_more_reserved(self, added: Mapping[str, int]) -> "InstanceTypeIndex":
+        """The same types with more available instances in these capacity reservations."""
+
+        def enlarge(offering: Offering) -> Offering:
+            more = added.get(offering.reservation_id or "", 0)
+            return msgspec.structs.replace(offering, available=offering.available + more)
+
+        def changed(each: InstanceType) -> InstanceType:
+            if not any(offering.reservation_id in added for offering in each.offerings):
+                return each
+            offerings = tuple(map(enlarge, each.offerings))
+            return msgspec.structs.replace(each, offerings=offerings)
+
+        types = map(changed, self.types)
+        return InstanceTypeIndex(types, self._type_labels, self.zones, previous=self)
 
     def _has_same_labels(self, previous: "InstanceTypeIndex") -> bool:
         """Whether label indexes are the same: of the same types, with offerings that name the same

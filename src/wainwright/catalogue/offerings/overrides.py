@@ -606,7 +606,7 @@ def _declared_offering_warnings(
 ) -> Iterator[ObjectDiagnostic]:
     path, name = ("spec", "offerings", index), item.metadata.name
     if not offerings:
-        message = "no price is known for this offering, so that nothing can be bought through it"
+        message = "no price is known for this offering, so that nothing is launched through it"
         yield object_warning("InstanceType", name, path, message, f"give it {PRICE_LABEL}")
     if any(offering.capacity_type == RESERVED for offering in offerings):
         message = "a reserved offering without a capacity reservation behind it has no end"

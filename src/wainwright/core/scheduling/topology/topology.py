@@ -23,11 +23,11 @@ from wainwright.core.scheduling.topology.domains import (
 )
 from wainwright.core.scheduling.topology.groups import (
     AnyGroup,
-    ConstraintKind,
     DividedGroups,
     HostGroup,
     LabelGroup,
     NodeFilter,
+    TopologyKind,
 )
 from wainwright.core.scheduling.topology.registry import TopologyRegistry
 from wainwright.core.scheduling.topology.topology_reasons import topology_reasons
@@ -354,7 +354,7 @@ class Topology:
     def _groups_counting(self, pod: Pod) -> Iterator[AnyGroup]:
         """The groups that count a running pod; terminating ones do not count for spreads."""
         for group in self.registry.matching_groups(pod).counting:
-            if not (pod.terminating and group.kind is ConstraintKind.SPREAD):
+            if not (pod.terminating and group.kind is TopologyKind.SPREAD):
                 yield group
         for term in dict.fromkeys(pod.constraints.anti_affinity):
             yield self.registry.inverse_anti_affinity_group(term)
