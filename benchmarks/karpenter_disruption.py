@@ -7,10 +7,10 @@ go: what both do every ten seconds in a cluster at rest that has changed.
 import sys
 from collections.abc import Iterable
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
-from tests.oracle.client import Oracle
+from tests.oracle.client import Oracle, OracleOutOfTime
 from tests.oracle.disruption.clusters import launch_node, willing_pool
 from tests.oracle.disruption.runs import disruption_question
 from tests.oracle.random_catalog import Manifest
@@ -32,6 +32,9 @@ from wainwright.model.plan import (
 from wainwright.model.requirements import NO_REQUIREMENTS
 
 SIZES: Final = (500, 1_000)
+LIMIT: Final = 600
+"""Seconds of processor time that Karpenter's methods get for a size. At 1,000 nodes they took more
+than 2,000, without coming to an end; the row then says what is certain."""
 POOL: Final = "general"
 TYPES: Final = 40
 ZONES: Final = {"test-1a": "t1-az1", "test-1b": "t1-az2", "test-1c": "t1-az3"}
@@ -39,21 +42,20 @@ CPUS: Final = 4
 PODS: Final = 13
 
 
-def run(sizes: Iterable[int] = SIZES) -> None:
-    print("disruption, nothing left to do: CPU seconds of one look")
+def run(sizes: Iterable[int] = SIZES, limit: int = LIMIT) -> None:
+    print(f"disruption, nothing left to do: CPU seconds of one look, theirs for {limit} at most")
     print(
         f"{'nodes':>7}{'pods':>8}{'theirs, multi-node':>20}{'single-node':>13}{'simulations/s':>15}"
         f"{'ours':>9}{'simulations/s':>15}{'ratio':>8}"
     )
     try:
-        with Oracle.start() as oracle:
-            for size in sizes:
-                _report(oracle, size)
+        for size in sizes:
+            _report(size, limit)
     except MissingTool as missing:
         sys.exit(str(missing))
 
 
-def _report(oracle: Oracle, size: int) -> None:
+def _report(size: int, limit: int) -> None:
     cluster = full_cluster(size)
     ready = prepare_cluster(cluster)
     given = DisruptionInput(
@@ -62,15 +64,31 @@ def _report(oracle: Oracle, size: int) -> None:
     )
     assert DisruptionPass(given).find_command() is None
     ours = processor_seconds(lambda: DisruptionPass(given).find_command(), 3)
-    answer = oracle.schedule_json(msgspec.json.encode(disruption_question(cluster)))
-    assert answer.command is None
-    theirs = {each.method: each.processor for each in answer.passes}
-    multi, single = theirs["multi-node"], theirs["single-node"]
+    theirs = _karpenter(cluster, size, limit)
     print(
-        f"{size:>7,}{size * PODS:>8,}{multi:>20.1f}{single:>13.1f}{size / single:>15.1f}"
-        f"{ours:>9.2f}{size / ours:>15,.0f}{sum(theirs.values()) / ours:>7.0f}x",
+        f"{size:>7,}{size * PODS:>8,}{theirs.columns}{ours:>9.2f}{size / ours:>15,.0f}"
+        f"{theirs.more_than}{theirs.seconds / ours:>{8 - len(theirs.more_than) - 1},.0f}x",
         flush=True,
     )
+
+
+class _Theirs(NamedTuple):
+    columns: str
+    seconds: float
+    more_than: str = ""
+
+
+def _karpenter(cluster: RandomCluster, size: int, limit: int) -> _Theirs:
+    """By a process of its own: the time that it may take is counted from its start."""
+    with Oracle.start(processor_seconds=limit) as oracle:
+        try:
+            answer = oracle.schedule_json(msgspec.json.encode(disruption_question(cluster)))
+        except OracleOutOfTime:
+            return _Theirs(f"{f'> {limit} in all':>48}", limit, ">")
+    assert answer.command is None
+    taken = {each.method: each.processor for each in answer.passes}
+    multi, single = taken["multi-node"], taken["single-node"]
+    return _Theirs(f"{multi:>20.1f}{single:>13.1f}{size / single:>15.1f}", sum(taken.values()))
 
 
 def full_cluster(size: int) -> RandomCluster:

@@ -1,12 +1,13 @@
 """Mutation testing: changes the source a little, and sees whether a test fails.
 
-    python scripts/mutants.py --seed 1 --per-module 1 --budget 20 --packages core,aws
+    python scripts/mutants.py --seed 1 --per-module 1 --budget 20 --jobs 2 --packages core,aws
 
-First the tests run under coverage, which gives the tests that execute each line, and once more
-without it, which gives their durations. The recording is kept in .mutants and used again for as
-long as sources and tests are the same. Then a sample of mutants is drawn. Each is run against tests
-that execute its line, in a copy of the package that is first on PYTHONPATH, so that processes
-started by a test import the mutant as well.
+First the tests run under coverage, which gives the tests that execute each line, and how long they
+take. Then a sample of mutants is drawn. Each is run against tests that execute its line, in a copy
+of the package that is first on PYTHONPATH, so that processes started by a test import the mutant as
+well. The recording and the verdicts are kept in .mutants for as long as sources and tests are the
+same: a run that was stopped goes on. All of it is shared among --jobs processes; a verdict is the
+same with any number of them, as tests are bounded by CPU time.
 
 A mutant is killed if a test fails, if the package cannot be imported, or if a test takes many times
 as long as recorded (timeout). It survived if all chosen tests pass, or if no test executes it. As
@@ -28,6 +29,7 @@ import itertools
 import json
 import os
 import pkgutil
+import queue
 import resource
 import shutil
 import signal
@@ -37,6 +39,7 @@ import sys
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -51,20 +54,28 @@ ROOT: Final = Path.cwd()
 PACKAGE: Final = "wainwright"
 SOURCE: Final = ROOT / "src" / PACKAGE
 TESTS: Final = ROOT / "tests"
-LEFT_OUT: Final = TESTS / "integration"
-"""They build Go programs and start a control plane: too slow to be run for every mutant."""
+LEFT_OUT: Final = {TESTS / "integration", TESTS / "fuzz", TESTS / "unit" / "test_growth.py"}
+"""Too slow to be run for every mutant: they build Go programs and start a control plane, only look
+for tracebacks, or measure how long large files take."""
+EXAMPLES: Final = 30
+"""Of each property: fewer than `make test` tries, so that more tests fit into the budget."""
+UNDER_COVERAGE: Final = 2.5
+"""How many times as long a test takes that is being recorded, roughly."""
 INPUTS: Final = ("src", "tests", "examples", "pyproject.toml", "requirements")
 """A recording is out of date as soon as any file in these has changed."""
 
 WORK: Final = ROOT / ".mutants"
-TREE: Final = WORK / "tree"
-LOG: Final = WORK / "pytest.log"
 JOB: Final = "MUTANTS_JOB"
+PARTS: Final = 4
+"""Into so many parts the tests are split to be recorded: each is a process of its own."""
 
 MODULE_LINES: Final = 150
 """What counts as one module in the size of the sample, so that merging files does not change it."""
 MANY: Final = 60
 """From here on tests are chosen from every test file in turn, and not only the quickest."""
+NEAREST: Final = 4
+MOST_FILES: Final = 30
+"""From so many test files the tests of a mutant are chosen, the nearest first."""
 START_UP: Final = 30.0
 MARGIN: Final = 10.0
 SLOWER: Final = 5.0
@@ -466,7 +477,7 @@ def drawn(packages: Collection[str], seed: int, per_module: float) -> list[Mutan
     found: list[Mutant] = []
     for package in packages or files:
         found += _sample(files[package], seed, per_module)
-    return sorted(found, key=lambda mutant: (mutant.path, mutant.line))
+    return found
 
 
 def _sample(paths: list[Path], seed: int, per_module: float) -> list[Mutant]:
@@ -482,8 +493,16 @@ def _sample(paths: list[Path], seed: int, per_module: float) -> list[Mutant]:
 # The recording: which tests execute which lines, and how long they take.
 
 
+def cpu_time() -> float:
+    """Seconds, with those of processes that have ended."""
+    usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
 class Recorder:
-    """The plugin of the one run under coverage.
+    """The plugin of the run under coverage.
+
+    It takes CPU time: which tests fit into a budget must not depend on what else is running.
 
     What a test gets from a cache or from a fixture of a wider scope may have been computed for
     another test. Such code is recorded under a name of its own, and so is who uses it.
@@ -493,6 +512,8 @@ class Recorder:
         self._file = file
         self._contexts = [AT_IMPORT]
         self._uses: set[tuple[str, str]] = set()
+        self._seconds: dict[str, float] = {}
+        self._failed: set[str] = set()
         self._caches: dict[str, Any] = {}
         self._misses: Counter[str] = Counter()
         self._coverage = Coverage(data_file=file, config_file=False, source=[str(SOURCE)])
@@ -578,8 +599,16 @@ class Recorder:
         self._uses.add((item.nodeid, f"module {item.nodeid.partition('::')[0]}"))
         for fixtures in _fixtures(item):
             self._uses.update((item.nodeid, _fixture(fixture)) for fixture in fixtures)
-        with self._context(item.nodeid):
-            return (yield)
+        began = cpu_time()
+        try:
+            with self._context(item.nodeid):
+                return (yield)
+        finally:
+            self._seconds[item.nodeid] = (cpu_time() - began) / UNDER_COVERAGE
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._failed.add(report.nodeid)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
@@ -589,45 +618,9 @@ class Recorder:
         with closing(sqlite3.connect(self._file)) as base, base:
             base.execute("create table uses (user text, used text)")
             base.executemany("insert into uses values (?, ?)", sorted(self._uses))
-
-
-def cpu_time() -> float:
-    """Seconds, with those of processes that have ended."""
-    usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
-
-
-class Timer:
-    """The plugin of a run without coverage, as that makes some tests many times as slow.
-
-    It takes CPU time: which tests fit into a budget must not depend on what else is running.
-    """
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._seconds: dict[str, float] = {}
-        self._failed: set[str] = set()
-
-    def pytest_sessionstart(self) -> None:
-        steady_hypothesis()
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        began = cpu_time()
-        try:
-            return (yield)
-        finally:
-            self._seconds[item.nodeid] = cpu_time() - began
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed:
-            self._failed.add(report.nodeid)
-
-    def pytest_sessionfinish(self) -> None:
-        rows = [(name, took, name in self._failed) for name, took in self._seconds.items()]
-        with closing(sqlite3.connect(self._file)) as base, base:
+            tests = [(name, took, name in self._failed) for name, took in self._seconds.items()]
             base.execute("create table test (name text, seconds real, failed int)")
-            base.executemany("insert into test values (?, ?, ?)", rows)
+            base.executemany("insert into test values (?, ?, ?)", tests)
 
 
 def _fixtures(item: pytest.Item) -> Collection[Iterable[pytest.FixtureDef[object]]]:
@@ -662,7 +655,7 @@ class Recording:
     """What the recorder has written."""
 
     def __init__(self, file: Path) -> None:
-        self._base = sqlite3.connect(file)
+        self._base = sqlite3.connect(file, check_same_thread=False)
         self._base.create_function("meets", 2, numbits_any_intersection)
         tests = self._base.execute("select name, seconds from test where not failed")
         self.seconds: dict[str, float] = dict(tests)
@@ -693,11 +686,11 @@ class Recording:
         return {name for name in contexts if name in self.seconds}
 
 
-def recording(file: Path) -> Recording:
+def recording(file: Path, jobs: int) -> Recording:
     """The one in the file, if it is of these sources; else a new one."""
     now = fingerprint()
     if not _is_of(file, now):
-        _record(file)
+        _record(file, jobs)
         with closing(sqlite3.connect(file)) as base, base:
             base.execute("create table fingerprint as select ? as text", (now,))
     return Recording(file)
@@ -721,18 +714,51 @@ def _is_of(file: Path, now: str) -> bool:
     return False
 
 
-def _record(file: Path) -> None:
-    for old in file.parent.glob(f"{file.name}*"):
+def _record(file: Path, jobs: int) -> None:
+    parts = _parts()
+    with ThreadPoolExecutor(jobs) as pool:
+        done = list(pool.map(_record_part, range(len(parts)), parts))
+    _join(file, done)
+
+
+def _parts() -> list[list[str]]:
+    """The test files in turn, so that neighbours, which take about as long, are spread evenly."""
+    files = sorted(
+        path for path in TESTS.rglob("test_*.py") if not LEFT_OUT & {path, *path.parents}
+    )
+    names = [str(path.relative_to(ROOT)) for path in files]
+    return [names[number::PARTS] for number in range(PARTS)]
+
+
+def _record_part(number: int, tests: Iterable[str]) -> Path:
+    place = Workplace(f"record-{number}")
+    file = place.folder / "record.sqlite"
+    for old in place.folder.glob(f"{file.name}*"):
         old.unlink()
-    hook = WORK / "hook"
-    hook.mkdir(exist_ok=True)
     code = STARTED_BY_A_TEST.format(file=str(file), source=[str(SOURCE)])
-    (hook / "sitecustomize.py").write_text(code, encoding="utf-8")
-    for task, first in (("record", hook), ("time", TREE)):
-        flags = [f"--ignore={LEFT_OUT.relative_to(ROOT)}", "tests"]
-        status = run_pytest({task: str(file)}, flags, first, timeout=None)
-        if status not in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}:
-            sys.exit(f"the tests cannot be recorded; see {LOG}")
+    (place.folder / "sitecustomize.py").write_text(code, encoding="utf-8")
+    status = place.run_pytest({"record": str(file)}, tests, place.folder, timeout=None)
+    if status not in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}:
+        sys.exit(f"the tests cannot be recorded; see {place.log}")
+    progress(f"part {number + 1} of {PARTS} recorded", line=True)
+    return file
+
+
+def _join(file: Path, parts: Iterable[Path]) -> None:
+    """One base of the coverage, the uses and the durations of all parts."""
+    file.unlink(missing_ok=True)
+    joined = Coverage(data_file=file, config_file=False)
+    joined.combine([str(part) for part in parts], keep=True)
+    joined.save()
+    with closing(sqlite3.connect(file)) as base:
+        base.execute("create table uses (user text, used text)")
+        base.execute("create table test (name text, seconds real, failed int)")
+        for part in parts:
+            base.execute("attach ? as part", (str(part),))
+            base.execute("insert into uses select * from part.uses")
+            base.execute("insert into test select * from part.test")
+            base.commit()
+            base.execute("detach part")
 
 
 # Code that runs at import time: who uses the names that it gives a value to.
@@ -846,8 +872,6 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 def _plugin(job: Mapping[str, Any]) -> object:
     if "record" in job:
         return Recorder(Path(job["record"]))
-    if "time" in job:
-        return Timer(Path(job["time"]))
     return Judge(job["limits"], Path(job["failures"]), Path(job["running"]))
 
 
@@ -856,6 +880,7 @@ def steady_hypothesis() -> None:
     settings.register_profile(
         "mutants",
         parent=settings.get_profile("default"),
+        max_examples=EXAMPLES,
         phases=(Phase.explicit, Phase.generate),
         suppress_health_check=list(HealthCheck),
         database=None,
@@ -863,31 +888,39 @@ def steady_hypothesis() -> None:
     settings.load_profile("mutants")
 
 
-def run_pytest(
-    job: Mapping[str, object], flags: Iterable[str], first: Path, timeout: float | None
-) -> int:
-    """The exit status, with the given folder first on the path; negative if ended by a signal."""
-    file = WORK / "job.json"
-    file.write_text(json.dumps(job), encoding="utf-8")
-    common = ["-p", "mutants", "-p", "no:randomly", "-p", "no:cacheprovider", "--assert=plain"]
-    command = [sys.executable, "-m", "pytest", *common, "--hypothesis-seed=0", *flags]
-    with LOG.open("wb") as log:
-        child = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env={**os.environ, **_environment(first), JOB: str(file)},
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        return _ended(child, timeout)
+class Workplace:
+    """A folder in which one process at a time runs tests."""
+
+    def __init__(self, name: str) -> None:
+        self.folder = WORK / name
+        self.log = self.folder / "pytest.log"
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def run_pytest(
+        self, job: Mapping[str, object], flags: Iterable[str], first: Path, timeout: float | None
+    ) -> int:
+        """The exit status, with a folder first on the path; negative if ended by a signal."""
+        file = self.folder / "job.json"
+        file.write_text(json.dumps(job), encoding="utf-8")
+        common = ["-p", "mutants", "-p", "no:randomly", "-p", "no:cacheprovider", "--assert=plain"]
+        command = [sys.executable, "-m", "pytest", *common, "--hypothesis-seed=0", *flags]
+        with self.log.open("wb") as log:
+            child = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                env={**os.environ, **_environment(first), JOB: str(file)},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            return _ended(child, timeout)
 
 
 def _environment(first: Path) -> dict[str, str]:
     return {
         "HYPOTHESIS_PROFILE": "default",
-        "PYTHONPATH": os.pathsep.join([str(first), str(Path(__file__).parent)]),
+        "PYTHONPATH": os.pathsep.join(map(str, (first, SOURCE.parent, Path(__file__).parent))),
         "PYTHONHASHSEED": "0",
         "PYTHONDONTWRITEBYTECODE": "",
         "PYTHONPYCACHEPREFIX": str(WORK / "pycache"),
@@ -923,40 +956,27 @@ class Verdict:
         return self.status in {KILLED, TIMEOUT}
 
 
-def fresh_tree() -> None:
-    """The copy of the package in which mutants are put."""
-    shutil.rmtree(TREE, ignore_errors=True)
-    shutil.copytree(SOURCE, TREE / PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))
-
-
-class MutantRunner:
-    """Finds the tests of a mutant and runs them."""
+class TestChoice:
+    """Which tests a mutant is run against. Runners share one: a base of SQLite has one thread."""
 
     def __init__(self, recording: Recording, budget: float) -> None:
         self._recording = recording
         self._budget = budget
         self._mentions = Mentions()
-        self._failures = WORK / "failures"
-        self._running = WORK / "running"
+        self._lock = threading.Lock()
+        self.seconds = recording.seconds
 
-    def verdict(self, mutant: Mutant, without: Collection[str] = ()) -> Verdict:
-        found = self._tests(mutant) - set(without)
-        if not found:
-            return Verdict(mutant, NOT_EXECUTED, 0, 0)
-        chosen = budgeted(found, self._recording.seconds, self._budget)
-        with self._in_place(mutant):
-            status, failures = self._run(chosen, "-x")
-        verdict = Verdict(mutant, SURVIVED, len(chosen), len(found))
-        if status in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
-            return verdict
-        if status in TIMERS:
-            running = self._running.read_text(encoding="utf-8")
-            return replace(verdict, status=TIMEOUT, killer=running or None)
-        return replace(verdict, status=KILLED, killer=failures[0] if failures else None)
-
-    def failing(self, tests: Collection[str]) -> list[str]:
-        """Those of the tests that fail without any mutant."""
-        return self._run(list(tests))[1] if tests else []
+    def of(self, mutant: Mutant, without: Collection[str]) -> tuple[set[str], list[list[str]]]:
+        """All that execute it, and those of them that fit into the budget, in two lots: first those
+        of the files that are about the same subject by their names, which notice most mutants.
+        Collecting a file takes longer than most of its tests, so that both are of few files.
+        """
+        with self._lock:
+            found = self._tests(mutant) - set(without)
+        files = sorted({name.partition("::")[0] for name in found}, key=closeness(mutant.path))
+        lots = files[:NEAREST], files[NEAREST:MOST_FILES]
+        named = ([name for name in found if name.partition("::")[0] in lot] for lot in lots)
+        return found, [budgeted(lot, self.seconds, self._budget / 2) for lot in named if lot]
 
     def _tests(self, mutant: Mutant) -> set[str]:
         path = SOURCE / mutant.path
@@ -971,10 +991,47 @@ class MutantRunner:
         found |= {test for test in self._recording.seconds if base_of(test) in mentioning}
         return found or self._recording.tests(self._recording.contexts(path))
 
+
+class MutantRunner:
+    """Runs the tests of a mutant, in a copy of the package of its own."""
+
+    def __init__(self, name: str, choice: "TestChoice") -> None:
+        self._choice = choice
+        self._place = Workplace(name)
+        self._tree = self._place.folder / "tree"
+        self._failures = self._place.folder / "failures"
+        self._running = self._place.folder / "running"
+        shutil.rmtree(self._tree, ignore_errors=True)
+        unneeded = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(SOURCE, self._tree / PACKAGE, ignore=unneeded)
+
+    def verdict(self, mutant: Mutant, without: Collection[str] = ()) -> Verdict:
+        found, lots = self._choice.of(mutant, without)
+        verdict = Verdict(mutant, SURVIVED if found else NOT_EXECUTED, 0, len(found))
+        for chosen in lots:
+            verdict = self._judge(replace(verdict, tests=verdict.tests + len(chosen)), chosen)
+            if verdict.killed:
+                break
+        return verdict
+
+    def _judge(self, verdict: Verdict, chosen: list[str]) -> Verdict:
+        with self._in_place(verdict.mutant):
+            status, failures = self._run(chosen, "-x")
+        if status in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
+            return verdict
+        if status in TIMERS:
+            running = self._running.read_text(encoding="utf-8")
+            return replace(verdict, status=TIMEOUT, killer=running or None)
+        return replace(verdict, status=KILLED, killer=failures[0] if failures else None)
+
+    def failing(self, tests: Collection[str]) -> list[str]:
+        """Those of the tests that fail without any mutant."""
+        return self._run(list(tests))[1] if tests else []
+
     @contextmanager
     def _in_place(self, mutant: Mutant) -> Generator[None]:
         """With a time of its own, or Python could take a mutant for another of the same size."""
-        file = TREE / PACKAGE / mutant.path
+        file = self._tree / PACKAGE / mutant.path
         file.write_bytes(mutant.applied())
         os.utime(file, (stamp := int(mutant.key[:7], 16), stamp))
         try:
@@ -985,19 +1042,29 @@ class MutantRunner:
     def _run(self, chosen: list[str], *flags: str) -> tuple[int, list[str]]:
         for file in (self._failures, self._running):
             file.write_text("", encoding="utf-8")
-        limits = {name: MARGIN + SLOWER * self._recording.seconds[name] for name in chosen}
+        limits = {name: MARGIN + SLOWER * self._choice.seconds[name] for name in chosen}
         files = dict.fromkeys(name.partition("::")[0] for name in chosen)
-        status = run_pytest(
+        status = self._place.run_pytest(
             {
                 "limits": limits,
                 "failures": str(self._failures),
                 "running": str(self._running),
             },
             [*flags, *files],
-            TREE,
+            self._tree,
             timeout=START_UP + SLOWER * sum(limits.values()),
         )
         return status, self._failures.read_text(encoding="utf-8").splitlines()
+
+
+def closeness(path: str) -> Callable[[str], tuple[int, str]]:
+    """Ranks test files by how many words their paths share with the path of a source file."""
+    words = _words(path)
+    return lambda file: (-len(words & _words(file)), file)
+
+
+def _words(path: str) -> set[str]:
+    return set("_".join(Path(path).with_suffix("").parts).split("_"))
 
 
 def budgeted(tests: Collection[str], seconds: Mapping[str, float], budget: float) -> list[str]:
@@ -1019,19 +1086,67 @@ def budgeted(tests: Collection[str], seconds: Mapping[str, float], budget: float
     return chosen
 
 
-def run_mutants(mutants: list[Mutant], court: MutantRunner) -> list[Verdict]:
+class KnownVerdicts:
+    """Verdicts of earlier runs on the same sources and tests: a run that was stopped goes on, and
+    samples share what they have in common.
+    """
+
+    def __init__(self, file: Path, now: str) -> None:
+        self._file, self._now = file, now
+        self._entries: dict[str, dict[str, Any]] = {}
+        for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
+            entry = json.loads(line)
+            if entry["fingerprint"] == now:
+                self._entries[entry["key"]] = entry
+
+    def of(self, mutant: Mutant) -> Verdict | None:
+        entry = self._entries.get(mutant.key)
+        if entry is None:
+            return None
+        return Verdict(mutant, entry["status"], entry["tests"], entry["of"], entry["killer"])
+
+    def add(self, verdict: Verdict) -> None:
+        entry = {**_entry(verdict), "fingerprint": self._now}
+        with self._file.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
+
+
+def run_mutants(
+    mutants: list[Mutant], choice: TestChoice, known: KnownVerdicts, jobs: int
+) -> list[Verdict]:
     """A verdict that rests on a test which also fails without the mutant is given anew."""
-    verdicts = []
-    for number, mutant in enumerate(mutants, 1):
-        verdicts.append(court.verdict(mutant))
-        killed = sum(verdict.killed for verdict in verdicts)
-        counts = f"{number} of {len(mutants)} mutants, {killed} killed"
-        progress(counts, line=number % 10 == 0)
+    idle: queue.SimpleQueue[MutantRunner] = queue.SimpleQueue()
+    for number in range(jobs):
+        idle.put(MutantRunner(f"runner-{number}", choice))
+    killed: list[bool] = []
+
+    def judged(mutant: Mutant) -> Verdict:
+        verdict = known.of(mutant)
+        if verdict is None:
+            runner = idle.get()
+            try:
+                verdict = runner.verdict(mutant)
+            finally:
+                idle.put(runner)
+            known.add(verdict)
+        killed.append(verdict.killed)
+        counts = f"{len(killed)} of {len(mutants)} mutants, {sum(killed)} killed"
+        progress(counts, line=len(killed) % 10 == 0)
+        if not verdict.killed:
+            progress(_described(verdict), line=True)
+        return verdict
+
+    # In the order of the draw: if the run is stopped, what was judged is a sample of the sample.
+    in_order = sorted(mutants, key=lambda mutant: mutant.rank)
+    with ThreadPoolExecutor(jobs) as pool:
+        verdicts = list(pool.map(judged, in_order))
+    verdicts.sort(key=lambda verdict: (verdict.mutant.path, verdict.mutant.line))
+    runner = idle.get()
     killers = {verdict.killer for verdict in verdicts if verdict.killer}
-    broken = court.failing(sorted(killers))
+    broken = runner.failing(sorted(killers))
     if broken:
         print(f"fail without a mutant, and are left out: {', '.join(broken)}", file=sys.stderr)
-    return [court.verdict(v.mutant, broken) if v.killer in broken else v for v in verdicts]
+    return [runner.verdict(v.mutant, broken) if v.killer in broken else v for v in verdicts]
 
 
 def progress(text: str, *, line: bool = False) -> None:
@@ -1076,13 +1191,16 @@ def reported(verdicts: list[Verdict]) -> str:
     lines = [f"{'package':<12}  mutants  killed  survived      %", *map(str, rows(verdicts))]
     for verdict in verdicts:
         if not verdict.killed:
-            mutant = verdict.mutant
-            where = f"src/{PACKAGE}/{mutant.path}:{mutant.line} {mutant.function}"
-            passed = f"{verdict.status}, {verdict.tests} of {verdict.of} tests"
-            what = verdict.status if verdict.status == NOT_EXECUTED else passed
-            lines += ["", f"{where} · {mutant.operator} · {what}"]
-            lines += [f"    {mutant.before}", f"  → {mutant.after}"]
+            lines += ["", _described(verdict)]
     return "\n".join(lines)
+
+
+def _described(verdict: Verdict) -> str:
+    mutant = verdict.mutant
+    where = f"src/{PACKAGE}/{mutant.path}:{mutant.line} {mutant.function}"
+    passed = f"{verdict.status}, {verdict.tests} of {verdict.of} tests"
+    what = verdict.status if verdict.status == NOT_EXECUTED else passed
+    return f"{where} · {mutant.operator} · {what}\n    {mutant.before}\n  → {mutant.after}"
 
 
 def report(verdicts: list[Verdict], options: argparse.Namespace) -> str:
@@ -1113,6 +1231,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--budget", type=float, default=20.0, help="seconds of tests per mutant")
     parser.add_argument("--packages", default="", help="such as core,aws; all if not given")
     parser.add_argument("--record", type=Path, default=WORK / "record.sqlite", metavar="FILE")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at the same time")
     parser.add_argument("--report", type=Path, metavar="FILE", help="the verdicts as JSON")
     return parser.parse_args()
 
@@ -1120,15 +1239,15 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     options = arguments()
     WORK.mkdir(exist_ok=True)
-    fresh_tree()
     packages = [name for name in options.packages.split(",") if name]
     mutants = drawn(packages, options.seed, options.per_module)
     progress("recording which tests execute which lines, where that is not known", line=True)
-    recorded = recording(options.record.resolve())
+    recorded = recording(options.record.resolve(), options.jobs)
     if recorded.failed:
         left_out = ", ".join(recorded.failed)
         print(f"fail without a mutant, and are left out: {left_out}", file=sys.stderr)
-    verdicts = run_mutants(mutants, MutantRunner(recorded, options.budget))
+    known = KnownVerdicts(WORK / "verdicts.jsonl", f"{fingerprint()} {options.budget}")
+    verdicts = run_mutants(mutants, TestChoice(recorded, options.budget), known, options.jobs)
     progress("")
     print(reported(verdicts))
     if options.report:

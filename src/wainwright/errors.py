@@ -86,13 +86,15 @@ class CloudProviderError(WainError):
 class InsufficientCapacityError(CloudProviderError):
     """No offering that the claim allows has capacity now."""
 
-    consequence = "the claim is deleted, and its pods are planned anew with what is left"
+    consequence = (
+        "the NodeClaim is deleted, and its pods are planned again with the offerings that are left"
+    )
 
 
 class RequestRejectedError(CloudProviderError):
     """The cloud rejects the request, however often it is retried."""
 
-    consequence = "the claim says why, and is tried again only after a long while"
+    consequence = "the NodeClaim says why, and is tried again only after a long while"
 
 
 class TemporarilyUnavailableError(CloudProviderError):
@@ -113,7 +115,7 @@ class TemporarilyUnavailableError(CloudProviderError):
 class NodeClassNotReadyError(CloudProviderError):
     """The node class cannot be launched from in its current state."""
 
-    consequence = "the claim is deleted, and its pods wait until the class is ready"
+    consequence = "the NodeClaim is deleted, and its pods wait until the EC2NodeClass is ready"
 
 
 class InstanceNotFoundError(CloudProviderError):

@@ -32,7 +32,7 @@ from wainwright.catalogue.region_catalog import (
 )
 from wainwright.core.disruption.eviction import evict_from_deleting_nodes
 from wainwright.core.explain.unschedulable import explain_plan
-from wainwright.core.plan import plan, solve_plan
+from wainwright.core.plan import SolvedPlan, plan, solve_plan
 from wainwright.core.static_capacity import StaticPoolState, plan_static_capacity
 from wainwright.errors import InvalidInputError
 from wainwright.gc_pause import gc_paused
@@ -282,15 +282,19 @@ def plan_snapshot(
     """The plan, why pods are unplaced, and a warning about what respecting preferences costs."""
     with gc_paused():
         static = plan_static_capacity(snapshot, indexes, options)
-        snapshot = static.snapshot
-        result = explain_plan(
-            solve_plan(snapshot, indexes, options), with_suggestions=with_suggestions
-        )
-        warnings = _preference_cost_warnings(snapshot, indexes, options, result)
-        warnings += _unpriced_node_warnings(result)
-        warnings += _unexplained_warnings(result)
-        warnings += tuple(describe_static_pool(each) for each in static.pools)
+        solved = solve_plan(static.snapshot, indexes, options)
+        result = explain_solved_plan(solved, with_suggestions=with_suggestions)
+        warnings = tuple(describe_static_pool(each) for each in static.pools)
         result = static.join(result)
+    return msgspec.structs.replace(result, warnings=(*result.warnings, *warnings))
+
+
+def explain_solved_plan(solved: SolvedPlan, *, with_suggestions: bool = True) -> ExplainedPlan:
+    """The same of a plan that has been made."""
+    result = explain_plan(solved, with_suggestions=with_suggestions)
+    warnings = _preference_cost_warnings(solved.snapshot, solved.catalogs, solved.options, result)
+    warnings += _unpriced_node_warnings(result)
+    warnings += _unexplained_warnings(result)
     return msgspec.structs.replace(result, warnings=(*result.warnings, *warnings))
 
 
@@ -338,11 +342,12 @@ def _preference_cost_warnings(
     pods = format_count(sum(map(_has_preferences, snapshot.pods)), "pod")
     return (
         f"preferences of {pods} cost {format_hourly(extra_cost)}: "
-        f"{_what_would_do(respecting, without)} would do without them (--preference-policy Ignore)",
+        f"{_what_is_enough(respecting, without)} would be enough without them "
+        "(--preference-policy Ignore)",
     )
 
 
-def _what_would_do(plan: Plan, cheaper: Plan) -> str:
+def _what_is_enough(plan: Plan, cheaper: Plan) -> str:
     """The nodes of both plans, or their prices where as many nodes cost less."""
     nodes = format_count(len(plan.claims), "node")
     if len(cheaper.claims) < len(plan.claims):
@@ -368,7 +373,7 @@ def _unexplained_warnings(result: ExplainedPlan) -> tuple[str, ...]:
     explained = max(len(group.pools) for group in result.unschedulable)
     pools = format_count(explained + unexplained, "NodePool")
     return (
-        f"of {pools} only the first {explained:,} tell why they do "
+        f"of {pools} only the first {explained:,} say why they do "
         f"not take a pod: for {format_count(len(result.unplaced), 'pod')} all would take too long",
     )
 

@@ -1,5 +1,5 @@
 """Karpenter's own scheduler and ours on the same clusters: a few fixed ones of every profile.
-`make oracle` compares any number of clusters; docs/differences.md has the rows.
+`make oracle` compares any number of clusters; docs/internals/differences.md has the rows.
 """
 
 import pytest
@@ -53,7 +53,7 @@ def test_the_reference_launches_what_we_launch_of_what_it_leaves(oracle: Oracle)
 
 
 def test_the_reference_runs_over_limits_on_nodes(oracle: Oracle) -> None:
-    """Row 5 as it stands in docs/differences.md: the limit holds only between loops."""
+    """Row 5 as it stands in docs/internals/differences.md: the limit holds only between loops."""
     given = _limited_to_one_node()
     case = compare_schedulers(oracle, given)
     assert len(case.ours.launched) == 1

@@ -1,5 +1,6 @@
 """Karpenter's own disruption methods and ours on the same clusters: a few fixed ones of every
-profile. `make oracle-disruption` compares any number; docs/disruption-oracle.md has the figures.
+profile. `make oracle-disruption` compares any number; the figures are in
+docs/internals/disruption-oracle.md.
 """
 
 import pytest

@@ -5,6 +5,7 @@ missing, tests are skipped, or fail where WAIN_REQUIRE_GO=1 requires all tools.
 """
 
 import hashlib
+import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +19,10 @@ COMMAND: Final = "oracle"
 
 class OracleFailed(RuntimeError):
     """The scheduler rejected the cluster, or the process ended."""
+
+
+class OracleOutOfTime(OracleFailed):
+    """The process was killed when it had used up the processor time that it was given."""
 
 
 class OracleModule(GoModule):
@@ -115,11 +120,16 @@ class Oracle:
         self._child = child
 
     @classmethod
-    def start(cls) -> Self:
-        """Builds it where that has not been done; raises `Missing` where it cannot be."""
-        command = _command()
+    def start(cls, processor_seconds: int | None = None) -> Self:
+        """Builds it where that has not been done; raises `Missing` where it cannot be.
+
+        After so many seconds of processor time, if they are given, the kernel ends it.
+        """
+        command = [str(_command())]
+        if processor_seconds is not None:
+            command = ["sh", "-c", 'ulimit -t "$1" && exec "$0"', *command, str(processor_seconds)]
         # It ends by itself when its input does, so it cannot outlive the tests.
-        return cls(subprocess.Popen([str(command)], stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+        return cls(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
 
     def __enter__(self) -> Self:
         return self
@@ -150,6 +160,8 @@ class Oracle:
             raise OracleFailed("the oracle has ended") from None
         line = out.readline()
         if not line:
+            if self._child.wait(timeout=30) == -signal.SIGKILL:
+                raise OracleOutOfTime("the oracle was killed, as it had used up its processor time")
             raise OracleFailed("the oracle has ended without an answer")
         answer = msgspec.json.decode(line, type=OracleAnswer)
         if answer.error:

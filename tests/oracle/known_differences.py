@@ -1,6 +1,6 @@
 """Why we do not place a pod that the reference places: each known reason, recognised by itself.
 
-The numbers are the rows of docs/differences.md.
+The numbers are the rows of docs/internals/differences.md.
 """
 
 from collections.abc import Callable, Iterator

@@ -2,6 +2,7 @@
 promise: in random inputs with many obstacles.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from random import Random
 
@@ -17,7 +18,11 @@ from wainwright.core.explain.placed_pod import (
     explain_placement,
     launch_alternatives,
 )
-from wainwright.core.explain.suggested_changes import apply_to_pod, apply_to_pool
+from wainwright.core.explain.suggested_changes import (
+    apply_to_pod,
+    apply_to_pool,
+    enlarge_reservations,
+)
 from wainwright.core.explain.unschedulable import explain_unschedulable
 from wainwright.core.plan import plan, solve_plan
 from wainwright.model.plan import (
@@ -170,13 +175,14 @@ def unschedulable_pods(found: Plan) -> set[str]:
 
 
 def suggestions(found: ExplainedPlan) -> Iterator[tuple[VerifiedSuggestion, set[str]]]:
-    """Every suggestion, with all pods that have it and the same verdict."""
-    blocks: dict[object, tuple[VerifiedSuggestion, set[str]]] = {}
+    """Every suggestion and alternative, with all pods that have it and the same verdict."""
+    blocks: dict[UnschedulableGroup, set[str]] = {}
     for group in found.unschedulable:
-        if group.suggestion is not None:
-            without_pods = replace(group, pods=())
-            blocks.setdefault(without_pods, (group.suggestion, set()))[1].update(group.pods)
-    yield from blocks.values()
+        blocks.setdefault(replace(group, pods=()), set()).update(group.pods)
+    for group, pods in blocks.items():
+        for advice in (group.suggestion, group.alternative):
+            if advice is not None:
+                yield advice, pods
 
 
 def plan_with_changes(
@@ -187,16 +193,17 @@ def plan_with_changes(
         pods = tuple(apply_to_pod(change, pod) if pod.key in keys else pod for pod in pods)
         pools = tuple(apply_to_pool(change, pool) for pool in pools)
     changed = replace(planner_input.snapshot, pods=pods, pools=pools)
-    return plan(changed, planner_input.catalogs, planner_input.options)
+    catalogs = enlarge_reservations(planner_input.catalogs, advice.changes)
+    return plan(changed, catalogs, planner_input.options)
 
 
 @pytest.mark.parametrize("packing", PackingPolicy)
 @pytest.mark.parametrize("maker", INPUTS_WITH_FIXES.values(), ids=INPUTS_WITH_FIXES)
-def test_law_29_a_suggestion_serves_as_many_pods_as_it_says_and_no_other_loses_its_place(
+def test_law_29_a_suggestion_serves_its_pods_at_its_price_and_no_other_loses_its_place(
     maker: Callable[[int], PlannerInput], packing: PackingPolicy
 ) -> None:
-    """Also where first-fit was the proof for a plan by cost."""
-    tried = 0
+    """Also where first-fit was the proof for a plan by cost, whose price is then a bound."""
+    kinds: Counter[str] = Counter()
     for seed in FIX_SEEDS:
         planner_input = maker(seed)
         planner_input = replace(
@@ -206,12 +213,39 @@ def test_law_29_a_suggestion_serves_as_many_pods_as_it_says_and_no_other_loses_i
             planner_input.snapshot, planner_input.catalogs, planner_input.options
         )
         for advice, keys in suggestions(found):
-            left = unschedulable_pods(plan_with_changes(planner_input, advice, keys))
             assert len(keys) == advice.of, (seed, advice)
-            assert advice.alone or len(keys - left) == advice.serves > 0, (seed, advice)
-            assert advice.alone or left <= unschedulable_pods(found), (seed, advice)
-            tried += not advice.alone
-    assert tried > len(FIX_SEEDS) // 6
+            if advice.alone:
+                continue
+            made = plan_with_changes(planner_input, advice, keys)
+            left = unschedulable_pods(made)
+            assert len(keys - left) == advice.serves > 0, (seed, advice)
+            assert left <= unschedulable_pods(found), (seed, advice)
+            check_price(advice, made, found, seed)
+            check_launches(advice, made, keys - left, seed)
+            kinds.update(type(change).__name__ for change in advice.changes)
+    assert kinds.total() > len(FIX_SEEDS) // 6
+
+
+def check_price(advice: VerifiedSuggestion, made: Plan, found: Plan, seed: int) -> None:
+    assert advice.price_change is not None, (seed, advice)
+    change = made.price + made.fees - found.price - found.fees
+    if advice.at_most:
+        assert change <= advice.price_change + 1e-9, (seed, advice)
+    else:
+        assert change == pytest.approx(advice.price_change, abs=1e-9), (seed, advice)
+
+
+def check_launches(advice: VerifiedSuggestion, made: Plan, served: set[str], seed: int) -> None:
+    """The new nodes that it names are those on which the pods are."""
+    launches = Counter(
+        (claim.launch.instance_type, claim.launch.capacity_type)
+        for claim in made.claims
+        if served & set(claim.pods)
+    )
+    named: Counter[tuple[str, str]] = Counter()
+    for each in advice.launches:
+        named[each.instance_type, each.capacity_type] += each.count
+    assert advice.at_most or launches == named, (seed, advice)
 
 
 @pytest.mark.parametrize("maker", INPUTS.values(), ids=INPUTS)

@@ -1,4 +1,4 @@
-"""Quantities against exact fractions: law 8 of docs/invariants.md."""
+"""Quantities against exact fractions: law 8 of docs/internals/invariants.md."""
 
 import contextlib
 from fractions import Fraction

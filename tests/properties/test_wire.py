@@ -1,5 +1,5 @@
-"""Schema, wire type and text agree: laws 6 and 7 of docs/invariants.md; and the fast path for large
-objects is never laxer than the full validation.
+"""Schema, wire type and text agree: laws 6 and 7 of docs/internals/invariants.md; and the fast
+path for large objects is never laxer than the full validation.
 """
 
 from math import inf, nan

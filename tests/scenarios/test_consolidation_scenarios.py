@@ -2,7 +2,7 @@
 
 `pools`, `types`, `nodes` and `pods` are short for manifests; what they do not say is in `given`.
 Without a NodePool there is one called default, without a catalogue a few types of the family m5.
-A file named CON-08 or 1.1-55 is of that row of docs/rows.md or docs/requirements.md.
+A file named CON-08 or 1.1-55 is of that row of rows.md or requirements.md in docs/internals.
 """
 
 import json

@@ -32,6 +32,7 @@ from wainwright.aws.provider import AwsCloudProvider, ProviderEnvironment, Provi
 from wainwright.clock import VirtualClock, format_timestamp
 from wainwright.cloud import CloudProvider, LaunchLog
 from wainwright.cluster import Cluster
+from wainwright.controllers.context import Compute, compute_inline
 from wainwright.controllers.manager import ControllerEnvironment, ControllerManager
 from wainwright.controllers.runtime import ChangeFeed
 from wainwright.controllers.settings import ControllerSettings
@@ -103,7 +104,9 @@ fetch and compile the 1,300 types of a region takes most of the time of a short 
 
 
 class ControlledCluster:
-    """`settings`, `provider_options`, `port`, `seam`, `feed` may be replaced before `start`."""
+    """`settings`, `provider_options`, `port`, `seam`, `feed` and `compute` may be replaced before
+    `start`.
+    """
 
     def __init__(
         self,
@@ -134,6 +137,7 @@ class ControlledCluster:
         )
         self.provider_class = AwsCloudProvider
         self.feed: ChangeFeed | None = None
+        self.compute: Compute = compute_inline
         self.manager: ControllerManager | None = None
         self._processes = 0
         self._running: asyncio.Task[None] | None = None
@@ -161,6 +165,7 @@ class ControlledCluster:
             metrics=self.metrics,
             seed=f"process {self._processes}",
             feed=self.feed,
+            compute=self.compute,
         )
         self.manager = ControllerManager(environment, self.settings)
         self._running = asyncio.create_task(self.manager.run())

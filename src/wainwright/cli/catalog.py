@@ -22,7 +22,7 @@ from wainwright.catalogue.queries import (
 )
 from wainwright.cli import printing
 from wainwright.cli.catalog_input import CatalogArguments, CatalogInput, catalog_options
-from wainwright.cli.options import file_arguments
+from wainwright.cli.options import Choice, file_arguments
 from wainwright.cli.printing import pluralize, print_table
 from wainwright.errors import UsageError
 from wainwright.messages.formatting import escape_unprintable
@@ -31,8 +31,8 @@ from wainwright.model.labels import ARCH, ON_DEMAND, RESERVED, SPOT, ZONE_ID
 from wainwright.model.requirements import Requirements
 from wainwright.model.resources import CPU, MEMORY, PODS, format_quantity
 
-OUTPUTS: Final = click.Choice(["table", "json", "csv"])
-CAPACITY_TYPES: Final = click.Choice([ON_DEMAND, SPOT, RESERVED])
+OUTPUTS: Final = Choice(["table", "json", "csv"])
+CAPACITY_TYPES: Final = Choice([ON_DEMAND, SPOT, RESERVED])
 TYPE_HEADINGS: Final = (
     *("TYPE", "ARCH", "VCPU", "MEMORY", "PODS", "POD CPU", "POD MEMORY"),
     *("ON-DEMAND", "SPOT", "RESERVED"),
@@ -44,19 +44,29 @@ CSV_HEADINGS: Final = (
     "feesPerHour",
 )
 FILTER_OPTIONS: Final = (
-    click.option("--instance-type", "types", multiple=True, metavar="GLOB", help="As 'm7*'."),
+    click.option(
+        "--instance-type",
+        "types",
+        multiple=True,
+        metavar="GLOB",
+        help="Only types that match, such as 'm7*'.",
+    ),
     click.option("--zone", "zones", multiple=True, metavar="NAME", help="Only in this zone."),
     click.option(
-        "--capacity-type", "capacity_types", multiple=True, type=CAPACITY_TYPES, help="How."
+        "--capacity-type",
+        "capacity_types",
+        multiple=True,
+        type=CAPACITY_TYPES,
+        help="Only this capacity type.",
     ),
     click.option("--arch", "architectures", multiple=True, metavar="NAME", help="amd64, arm64."),
     click.option("--min-cpu", metavar="CPU", help="At least so many vCPUs."),
     click.option("--min-memory", metavar="SIZE", help="At least so much memory, as 16Gi."),
     click.option(
         "--sort",
-        type=click.Choice([order.value for order in SortOrder]),
+        type=Choice([order.value for order in SortOrder]),
         default=SortOrder.NAME.value,
-        help="By what the list is sorted.",
+        help="The sort order.",
     ),
     click.option("--offerings", is_flag=True, help="A line for each offering in the table."),
 )
@@ -90,9 +100,9 @@ def filter_options(command: Any) -> Any:
 def catalog(**flags: Any) -> int:
     """List instance types and their offerings.
 
-    Without files: us-east-1 with a default class. VCPU and MEMORY are those of the machine as it
-    is sold; POD CPU and POD MEMORY are what is left of it for pods. Prices are USD per hour. The
-    JSON is a Catalog, which can be given back as input.
+    Without files: us-east-1 with a default class. VCPU and MEMORY are those of the
+    instance type; POD CPU and POD MEMORY are what pods can use. Prices are USD per hour. The JSON
+    is a Catalog, which can be given back as input.
     """
     filters = CatalogFilters(**flags)
     query = _listing_query(filters)
@@ -240,13 +250,13 @@ def _footnotes(class_catalog: NodeClassCatalog, instance_types: list[InstanceTyp
     if names:
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         printing.echo(
-            f"{pluralize(len(names), 'type')} without a price cannot be bought: "
+            f"{pluralize(len(names), 'type')} without a price are never launched: "
             f"{', '.join(names[:3])}{more}; a Cloud, NodeOverlay or InstanceType can give one",
             err=True,
         )
     if class_catalog.fees:
         printing.echo(
-            f"every node costs up to {class_catalog.fee:.6g} USD per hour in fees beside", err=True
+            f"every node costs up to {class_catalog.fee:.6g} USD per hour of fees on top", err=True
         )
     if not instance_types:
-        printing.echo("nothing in the catalogue is what was asked for", err=True)
+        printing.echo("nothing in the catalogue matches", err=True)

@@ -9,11 +9,17 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import click
-import msgspec
 
+from wainwright import __version__
 from wainwright.cli import printing
 from wainwright.cli.catalog_input import gate_values
-from wainwright.cli.options import PLAN_OPTIONS, add_options, cluster_options, file_arguments
+from wainwright.cli.options import (
+    PLAN_OPTIONS,
+    Choice,
+    add_options,
+    cluster_options,
+    file_arguments,
+)
 from wainwright.cli.plan_run import PlanArguments, Timings, prepare_run, write_saved_input
 from wainwright.cli.printing import print_notes, print_problems
 from wainwright.core.disruption.cluster_bound import cluster_lower_bound
@@ -32,26 +38,21 @@ from wainwright.gc_pause import gc_paused
 from wainwright.messages.formatting import format_hourly
 from wainwright.model.disruption import NO_MINIMUM_SAVING, MinimumSaving
 from wainwright.model.plan import PlanOptions
-from wainwright.offline_disruption import (
-    depends_on_time,
-    disruption_input,
-    disruption_warnings,
-)
 from wainwright.report.consolidation_json import consolidation_document, consolidation_warnings
 from wainwright.report.plan_input import (
-    ConsolidationSettings,
     PlanInput,
     is_saved_input,
     load_plan_input,
     plan_input,
+    with_consolidation,
 )
 from wainwright.translate.disruption import parse_minimum_saving
 
 Document = dict[str, Any]
 
 TIMED_STEPS: Final = ("read", "compile", "decide", "bound", "explain")
-OUTPUTS: Final = click.Choice(["table", "json", "yaml", "markdown"])
-METHODS: Final = click.Choice(["emptiness", "drift", "multi-node", "single-node"])
+OUTPUTS: Final = Choice(["table", "json", "yaml", "markdown", "html"])
+METHODS: Final = Choice(["emptiness", "drift", "multi-node", "single-node"])
 CONSOLIDATION_OPTIONS: Final = tuple(name for name in PLAN_OPTIONS if name != "packing")
 NOTHING_TO_DO, SOMETHING_TO_DO = 0, 3
 
@@ -66,24 +67,24 @@ DISRUPTION_OPTIONS: Final = (
     click.option(
         "--min-saving",
         metavar="AMOUNT",
-        help="What consolidation must save at least: 0.05 ($/h) or 5% (of what its nodes cost).",
+        help="The minimum saving of a consolidation: 0.05 ($/h) or 5% (of the nodes' cost).",
     ),
     click.option(
         "--spot-to-spot-types",
         type=click.IntRange(1),
         default=SPOT_TO_SPOT_TYPES,
         show_default=True,
-        help="How many cheaper types a spot node needs to be replaced by spot.",
+        help="How many cheaper types spot-to-spot consolidation requires.",
     ),
     click.option(
-        "--allow-split", is_flag=True, help="Let several new nodes take the place of one or more."
+        "--allow-split", is_flag=True, help="Allow several new nodes to replace one or more."
     ),
     click.option(
         "--max-nodes",
         type=click.IntRange(1),
         default=MAX_NODES_PER_COMMAND,
         show_default=True,
-        help="How many nodes one command may take.",
+        help="How many nodes one command may remove.",
     ),
     click.option(
         "--look-ahead",
@@ -93,7 +94,7 @@ DISRUPTION_OPTIONS: Final = (
         help="How many nodes to look at, each once in a pass, to compare sequences of commands.",
     ),
     click.option(
-        "--ignore-budgets", is_flag=True, help="As if the budgets of NodePools allowed every node."
+        "--ignore-budgets", is_flag=True, help="Ignore the disruption budgets of NodePools."
     ),
 )
 
@@ -141,7 +142,7 @@ def disruption_options(command: Callable[..., Any]) -> Callable[..., Any]:
     help="One JSON line on standard error: seconds spent.",
 )
 def consolidate(output: str, save_input: str | None, print_timings: bool, **flags: Any) -> int:
-    """Say which nodes can go, what replaces them, what that saves, and what holds others back.
+    """Show which nodes can be removed or replaced, what that saves, and what blocks the others.
 
     Exit code 0 when there is nothing to do, 3 when there is something, 2 for bad input.
     """
@@ -166,30 +167,28 @@ def is_something_to_do(preview: DisruptionPreview) -> bool:
 
 def consolidation_input(arguments: DisruptionArguments, timings: Timings) -> PlanInput:
     """From manifests, or as it was saved; notes about files are printed."""
-    saved = any(path != "-" and is_saved_input(path) for path in arguments.paths)
-    read = _saved_input if saved else _read_input
-    given = read(arguments, timings)
+    given = read_consolidation(arguments, timings)
     print_problems(given.file_notes, word="note")
     return given
+
+
+def read_consolidation(arguments: DisruptionArguments, timings: Timings) -> PlanInput:
+    """The same without printing anything."""
+    saved = any(path != "-" and is_saved_input(path) for path in arguments.paths)
+    return (_saved_input if saved else _read_input)(arguments, timings)
 
 
 def _read_input(arguments: DisruptionArguments, timings: Timings) -> PlanInput:
     run = prepare_run(arguments, timings)
     given = plan_input(run.prepared, now=run.now, file_notes=run.notes, other_notes=run.other_notes)
     with timings.measure("compile"):
-        disruption = disruption_input(run.prepared)
-    settings = ConsolidationSettings(
-        options=_disruption_options(arguments, given.options),
-        steps=arguments.steps,
-        offered=disruption.offered,
-        shows_time=arguments.now is not None or depends_on_time(run.prepared),
-    )
-    return msgspec.structs.replace(
-        given,
-        snapshot=disruption.snapshot,
-        warnings=(*given.warnings, *disruption_warnings(run.prepared)),
-        consolidation=settings,
-    )
+        return with_consolidation(
+            given,
+            run.prepared,
+            options=_disruption_options(arguments, given.options),
+            steps=arguments.steps,
+            time_given=arguments.now is not None,
+        )
 
 
 def _disruption_options(arguments: DisruptionArguments, plan: PlanOptions) -> DisruptionOptions:
@@ -279,36 +278,46 @@ def _print(
     document: Document, given: PlanInput, preview: DisruptionPreview, output: str, *, quiet: bool
 ) -> None:
     print_notes(given.warnings)
-    PRINTERS[output](document)
+    PRINTERS[output](document, given, preview)
     if not quiet:
         print_notes(consolidation_warnings(preview))
         print_problems(given.other_notes, word="note")
 
 
-def _print_table(document: Document) -> None:
+def _print_table(document: Document, _: PlanInput, __: DisruptionPreview) -> None:
     from wainwright.cli.consolidation_table import print_consolidation
     from wainwright.cli.plan_table import Console
 
     print_consolidation(document, Console(markup=False, highlight=False))
 
 
-def _print_json(document: Document) -> None:
+def _print_json(document: Document, _: PlanInput, __: DisruptionPreview) -> None:
     printing.echo_json(document)
 
 
-def _print_yaml(document: Document) -> None:
+def _print_yaml(document: Document, _: PlanInput, __: DisruptionPreview) -> None:
     printing.echo_yaml(document)
 
 
-def _print_markdown(document: Document) -> None:
+def _print_markdown(document: Document, _: PlanInput, __: DisruptionPreview) -> None:
     from wainwright.report.consolidation_markdown import render_markdown
 
     printing.echo_text(render_markdown(document))
 
 
-PRINTERS: Final[dict[str, Callable[[Document], None]]] = {
+def _print_html(document: Document, given: PlanInput, preview: DisruptionPreview) -> None:
+    from wainwright.report.visual.consolidation_story import consolidation_story
+    from wainwright.report.visual.html_page import render_page
+    from wainwright.report.visual.story import Report
+
+    story = consolidation_story(given, preview, document)
+    printing.echo_text(render_page(Report(version=__version__, stories=[story])))
+
+
+PRINTERS: Final[dict[str, Callable[[Document, PlanInput, DisruptionPreview], None]]] = {
     "table": _print_table,
     "json": _print_json,
     "yaml": _print_yaml,
     "markdown": _print_markdown,
+    "html": _print_html,
 }

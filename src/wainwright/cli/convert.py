@@ -7,7 +7,13 @@ import msgspec
 
 from wainwright.api.field_error import FieldError
 from wainwright.cli import printing
-from wainwright.cli.options import ReadingArguments, collect_files, file_arguments, show_progress
+from wainwright.cli.options import (
+    Choice,
+    ReadingArguments,
+    collect_files,
+    file_arguments,
+    show_progress,
+)
 from wainwright.cli.printing import pluralize, show_report
 from wainwright.manifests.convert.conversion_draft import ConversionNote
 from wainwright.manifests.convert.converter import Conversion, convert_documents
@@ -16,7 +22,7 @@ from wainwright.manifests.folder_scan import describe_skipped
 from wainwright.manifests.manifest_validation import header_errors
 from wainwright.manifests.problems import Problem, ProblemReport, sort_problems
 
-OUTPUTS = click.Choice(["yaml", "json"])
+OUTPUTS = Choice(["yaml", "json"])
 
 
 class ConversionResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ import click
 
 from wainwright.api.kinds import CUSTOM_RESOURCES, custom_resource_definition
 from wainwright.cli import printing
+from wainwright.cli.options import Choice
 from wainwright.errors import StaleFileError, UsageError
 from wainwright.manifests.yaml_writer import dump_yaml
 
@@ -26,9 +27,7 @@ def render_crds() -> dict[str, str]:
     type=click.Path(path_type=Path),
     help="Compare with the files in this folder; exit code 2 when they differ.",
 )
-@click.option(
-    "-o", "output_format", type=click.Choice(["yaml", "json"]), default="yaml", help="Form."
-)
+@click.option("-o", "output_format", type=Choice(["yaml", "json"]), default="yaml", help="Form.")
 def crds(folder: Path | None, check_folder: Path | None, output_format: str) -> int:
     """Print, write or compare the CRDs."""
     if folder is not None and check_folder is not None:
@@ -62,6 +61,6 @@ def _check(folder: Path) -> None:
     if different:
         raise StaleFileError(
             f"{folder} is not what the wire types make: {', '.join(different)}",
-            hint=f"write them anew with: wain crds --output {folder}",
+            hint=f"write them again with: wain crds --output {folder}",
         )
     printing.echo(f"{len(rendered)} CRDs in {folder} are up to date")

@@ -11,6 +11,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 import click
 
 from wainwright.cli import printing
+from wainwright.cli.options import Choice
 from wainwright.errors import InvalidInputError, UsageError
 from wainwright.manifests.documents import UnreadableFile, read_source
 from wainwright.manifests.yaml_reader import UnreadableDocument, parse_yaml
@@ -39,7 +40,7 @@ FLAG_EXAMPLES: Final = {
 }
 IMMUTABLE_FIELDS: Final = ("zones", "instanceTypes", "fees")
 """Fields of a Cloud that a running emulator cannot change."""
-CLEARABLE_LISTS: Final = click.Choice(["prices", "unavailable", "stock", "faults"])
+CLEARABLE_LISTS: Final = Choice(["prices", "unavailable", "stock", "faults"])
 
 
 def patch_flags(command: Command) -> Command:
@@ -67,7 +68,7 @@ def build_patch(file: str | None, flags: Mapping[str, Any]) -> dict[str, Any]:
     if flags["throttle"] is not None:
         patch["throttling"] = flags["throttle"]
     if not patch:
-        raise UsageError("nothing is to be changed", "name a file with a patch, or use flags")
+        raise UsageError("there is nothing to change", "name a file with a patch, or use flags")
     return patch
 
 

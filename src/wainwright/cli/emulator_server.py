@@ -18,7 +18,13 @@ from wainwright.cli.printing import print_problems
 from wainwright.clock import SystemClock
 from wainwright.emulator.emulated_account import EmulatedAwsAccount
 from wainwright.emulator.http.admin_api import RequestLogEntry, connection_info
-from wainwright.emulator.http.server import EmulatorHttpServer, endpoint_url, listen, resume_account
+from wainwright.emulator.http.server import (
+    EmulatorHttpServer,
+    StateFile,
+    endpoint_url,
+    listen,
+    resume_account,
+)
 from wainwright.emulator.settings import EmulatorSettings
 from wainwright.manifests.cluster_manifests import read_manifests
 from wainwright.manifests.problems import InvalidInput, ProblemReport
@@ -44,10 +50,11 @@ def serve(arguments: ServeArguments) -> None:
     try:
         emulated_account = _open_account(arguments, endpoint_url(sock))
         _apply_arguments(emulated_account, arguments)
+        state = arguments.state
         server = EmulatorHttpServer(
             emulated_account,
             sock,
-            state=arguments.state,
+            state=None if state is None else StateFile(state, emulated_account),
             log=_log_request if arguments.log else None,
         )
         asyncio.run(_serve_until_signalled(server, emulated_account, sock))
@@ -93,7 +100,8 @@ def _create_account(
         )
     except InvalidCatalogInput as refused:
         errors = locate_diagnostics(refused.diagnostics, files)
-        raise InvalidInput(ProblemReport(errors=errors, warnings=manifests.notes)) from refused
+        problems = ProblemReport(errors=errors, warnings=manifests.notes)
+        raise InvalidInput(problems, undone="started") from refused
     print_problems(
         [*manifests.notes, *locate_diagnostics(emulated_account.remarks, files)],
         word="note",

@@ -31,7 +31,13 @@ from wainwright.cli.consolidate import (
     decide,
     disruption_options,
 )
-from wainwright.cli.options import PLAN_OPTIONS, add_options, cluster_options, file_arguments
+from wainwright.cli.options import (
+    PLAN_OPTIONS,
+    Choice,
+    add_options,
+    cluster_options,
+    file_arguments,
+)
 from wainwright.cli.plan_run import PlanArguments, Timings, run_plan
 from wainwright.cli.printing import align_columns, print_problems, print_table
 from wainwright.errors import UsageError
@@ -47,17 +53,20 @@ from wainwright.report.pod_explanation import explain_with_suggestions
 @file_arguments
 @cluster_options
 @add_options(PLAN_OPTIONS)
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
-def explain_pod(name: str, output: str, **flags: Any) -> int:
-    """Say where a pod goes and what decided; or the funnel of each pool, and the nearest miss.
+@click.option(
+    "--all", "every", is_flag=True, help="Of an unschedulable pod, the funnel of every NodePool."
+)
+@click.option("-o", "--output", type=Choice(["text", "json"]), default="text")
+def explain_pod(name: str, output: str, every: bool, **flags: Any) -> int:
+    """Show where a pod goes and what decided; or why it is unschedulable, and the fix.
 
-    Exit code 0 when the pod has a place, 1 when it has none or none was looked for, 2 for bad
+    Exit code 0 when the pod is scheduled, 1 when it is unschedulable or is not planned, 2 for bad
     input.
     """
     run = run_plan(
         PlanArguments(**flags), Timings(), with_diagnostics=False, with_suggestions=False
     )
-    explanation = explain_with_suggestions(run.planned, name, now=run.now)
+    explanation = explain_with_suggestions(run.planned, name, now=run.now, every=every)
     printing.print_notes(remarks_on_pod(run.planned.prepared.remarks, explanation.pod))
     if output == "json":
         printing.echo_json(explanation)
@@ -73,9 +82,9 @@ def explain_pod(name: str, output: str, **flags: Any) -> int:
 @file_arguments
 @cluster_options
 @disruption_options
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+@click.option("-o", "--output", type=Choice(["text", "json"]), default="text")
 def explain_node(name: str, output: str, **flags: Any) -> int:
-    """Say whether a node can go, where its pods would go or why not, and what would free it.
+    """Show whether a node can be removed, where its pods would go, and what blocks it.
 
     NAME is that of the node or of its NodeClaim. Exit code 0 when the node can be removed or
     replaced, 1 when it stays, 2 for bad input.
@@ -90,7 +99,7 @@ def explain_node(name: str, output: str, **flags: Any) -> int:
     return 0 if explanation["removable"] else 1
 
 
-OUTPUTS: Final = click.Choice(["text", "json"])
+OUTPUTS: Final = Choice(["text", "json"])
 SIMILARITY_CUTOFF: Final = 0.7  # names of types are short and similar
 
 
@@ -103,7 +112,7 @@ class ExplainArguments(CatalogArguments, frozen=True, kw_only=True):
 
 @click.group()
 def explain() -> None:
-    """Say why: the rule, the reason, the layers."""
+    """Explain a pod, a node, an instance type or a price."""
 
 
 @explain.command("type")
@@ -112,7 +121,7 @@ def explain() -> None:
 @catalog_options
 @click.option("-o", "--output", type=OUTPUTS, default="text", help="How to print it.")
 def explain_type(**flags: Any) -> int:
-    """Say of each number of an instance type which rule gave it."""
+    """Show for each number of an instance type which rule gave it."""
     arguments = ExplainArguments(**flags)
     catalog_input, catalog = _load_catalog(arguments)
     resources = explain_resources(catalog, arguments.name)
@@ -164,7 +173,7 @@ def explain_price(**flags: Any) -> int:
     if reason := explain_unavailability(catalog, arguments.name):
         printing.echo_lines(["", reason])
     if arguments.name in catalog.fees:
-        printing.echo_lines(["", f"fees beside: {catalog.fees[arguments.name]:.6g} USD per hour"])
+        printing.echo_lines(["", f"fees on top: {catalog.fees[arguments.name]:.6g} USD per hour"])
     catalog_input.print_other_notes()
     return 0
 

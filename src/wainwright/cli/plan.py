@@ -7,17 +7,24 @@ from typing import Any, Final
 import click
 import msgspec
 
+from wainwright import __version__
 from wainwright.cli import printing
 from wainwright.cli.catalog_input import parse_time
-from wainwright.cli.options import PLAN_OPTIONS, add_options, cluster_options, file_arguments
+from wainwright.cli.options import (
+    PLAN_OPTIONS,
+    Choice,
+    add_options,
+    cluster_options,
+    file_arguments,
+)
 from wainwright.cli.plan_run import PlanArguments, Timings, run_plan, write_saved_input
 from wainwright.cli.printing import print_notes, print_problems
 from wainwright.errors import UsageError
 from wainwright.manifests.problems import Problem
-from wainwright.model.plan import ExplainedPlan, Plan
+from wainwright.model.plan import ExplainedPlan
 from wainwright.offline import plan_snapshot
 from wainwright.report.drift_preview import preview_drift
-from wainwright.report.plan_diff import diff_exit_code, diff_lines, diff_plans
+from wainwright.report.plan_diff import diff_exit_code, diff_lines, diff_markdown, diff_plans
 from wainwright.report.plan_input import (
     PlanInput,
     is_saved_input,
@@ -31,7 +38,7 @@ from wainwright.report.plan_json import plan_document, plan_notes
 Document = dict[str, Any]
 
 
-def compare(arguments: PlanArguments, output: str, timings: Timings) -> int:
+def compare(arguments: PlanArguments, output: str, timings: Timings, *, every: bool = False) -> int:
     """Plan both inputs for the same time and print the difference."""
     if len(arguments.paths) != 2:
         raise UsageError("--diff compares two inputs", "write: wain plan --diff OLD NEW")
@@ -39,16 +46,16 @@ def compare(arguments: PlanArguments, output: str, timings: Timings) -> int:
         raise UsageError(
             "standard input can be read once, and two plans need it", "put it into a file"
         )
-    if output == "nodeclaims":
+    if output not in DIFF_PRINTERS:
         raise UsageError(
-            "a difference is no list of claims", "use -o table, json, yaml or markdown"
+            f"a difference cannot be printed as {output}", "use -o table, json, yaml or markdown"
         )
     now = parse_time(arguments.now).isoformat()
     old, new = (_plan_side(arguments, path, now, timings) for path in arguments.paths)
     print_notes(merge_notes(old.notes, new.notes))
     with timings.measure("explain"):
         diff = diff_plans(old.plan, new.plan, preview_drift(old.given, new.given))
-    DIFF_PRINTERS[output](diff)
+    DIFF_PRINTERS[output](diff, every)
     print_problems(dict.fromkeys([*old.other_notes, *new.other_notes]), word="note")
     return diff_exit_code(diff)
 
@@ -64,7 +71,7 @@ class PlannedSide(msgspec.Struct, frozen=True, kw_only=True):
 
 def _plan_side(arguments: PlanArguments, path: str, now: str, timings: Timings) -> PlannedSide:
     side_arguments = msgspec.structs.replace(arguments, files=(path,), more=(), now=now)
-    given, result = _plan_of(side_arguments, timings, needs_classes=True)
+    given, result = plan_of(side_arguments, timings, needs_classes=True)
     with timings.measure("explain"):
         document = plan_document(given, result)
     return PlannedSide(
@@ -85,19 +92,19 @@ def merge_notes(old: list[str], new: list[str]) -> list[str]:
     ]
 
 
-def _print_diff_text(diff: Document) -> None:
-    printing.echo_lines(diff_lines(diff))
+def _print_diff_text(diff: Document, every: bool) -> None:
+    printing.echo_lines(diff_lines(diff, every=every))
 
 
-def _print_diff_json(diff: Document) -> None:
+def _print_diff_json(diff: Document, _: bool) -> None:
     printing.echo_json(diff)
 
 
-def _print_diff_markdown(diff: Document) -> None:
-    printing.echo_lines(diff_lines(diff, bullet="- "))
+def _print_diff_markdown(diff: Document, _: bool) -> None:
+    printing.echo_lines(diff_markdown(diff))
 
 
-def _print_diff_yaml(diff: Document) -> None:
+def _print_diff_yaml(diff: Document, _: bool) -> None:
     printing.echo_yaml(diff)
 
 
@@ -109,7 +116,8 @@ DIFF_PRINTERS = {
 }
 
 
-OUTPUTS: Final = click.Choice(["table", "json", "yaml", "markdown", "nodeclaims"])
+ALL_HELP: Final = "For unschedulable pods, the reason of every NodePool and node."
+OUTPUTS: Final = Choice(["table", "json", "yaml", "markdown", "nodeclaims", "html"])
 
 
 @click.command()
@@ -117,7 +125,8 @@ OUTPUTS: Final = click.Choice(["table", "json", "yaml", "markdown", "nodeclaims"
 @cluster_options
 @add_options(PLAN_OPTIONS)
 @click.option("-o", "--output", type=OUTPUTS, default="table", help="How to print the plan.")
-@click.option("--diff", is_flag=True, help="Two folders, OLD and NEW: what changes.")
+@click.option("--diff", is_flag=True, help="Compare two inputs, OLD and NEW.")
+@click.option("--all", "every", is_flag=True, help=ALL_HELP)
 @click.option(
     "--save-input",
     metavar="FILE",
@@ -129,20 +138,27 @@ OUTPUTS: Final = click.Choice(["table", "json", "yaml", "markdown", "nodeclaims"
     is_flag=True,
     help="One JSON line on standard error: seconds spent.",
 )
-def plan(output: str, diff: bool, save_input: str | None, print_timings: bool, **flags: Any) -> int:
-    """Say which nodes would be launched, for which pods, at what price.
+def plan(
+    output: str,
+    diff: bool,
+    every: bool,
+    save_input: str | None,
+    print_timings: bool,
+    **flags: Any,
+) -> int:
+    """Show which nodes would be launched, for which pods, at what price.
 
-    Exit code 0 when every pod has a place, 1 when some pod has none, 2 for bad input. With --diff:
-    0 no change, 1 a pod loses its place, 3 any other change.
+    Exit code 0 when every pod is scheduled, 1 when some pod is unschedulable, 2 for bad input. With
+    --diff: 0 no change, 1 a pod becomes unschedulable, 3 any other change.
     """
     arguments, timings = PlanArguments(**flags), Timings()
     if diff and save_input is not None:
         raise UsageError("--save-input saves one plan", "leave out --diff")
     if diff:
-        code = compare(arguments, output, timings)
+        code = compare(arguments, output, timings, every=every)
     else:
         needs_overlays = output == "nodeclaims" or save_input is not None
-        given, result = _plan_of(
+        given, result = plan_of(
             arguments,
             timings,
             needs_overlays=needs_overlays,
@@ -150,13 +166,14 @@ def plan(output: str, diff: bool, save_input: str | None, print_timings: bool, *
         )
         if save_input is not None:
             write_saved_input(given, save_input)
-        code = _print_plan(given, result, output, timings, quiet=arguments.quiet)
+        shown = _Shown(output=output, every=every, quiet=arguments.quiet)
+        code = _print_plan(given, result, shown, timings)
     if print_timings:
         printing.echo(timings.to_json(), err=True)
     return code
 
 
-def _plan_of(
+def plan_of(
     arguments: PlanArguments,
     timings: Timings,
     *,
@@ -171,6 +188,7 @@ def _plan_of(
     given = plan_input(
         run.planned.prepared,
         now=run.now,
+        is_time_given=arguments.now is not None,
         file_notes=run.file_notes,
         other_notes=run.other_notes,
     )
@@ -199,52 +217,72 @@ def _plan_saved(
     return given, result
 
 
-def _print_plan(
-    given: PlanInput, result: ExplainedPlan, output: str, timings: Timings, *, quiet: bool
-) -> int:
+class _Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """How a plan is printed."""
+
+    output: str
+    every: bool
+    quiet: bool
+
+
+def _print_plan(given: PlanInput, result: ExplainedPlan, shown: _Shown, timings: Timings) -> int:
     """Before the plan come only notes that change it: others would push it off the screen."""
     with timings.measure("explain"):
         document = plan_document(given, result)
     print_notes(given.warnings)
-    PRINTERS[output](document, given, result)
-    if not quiet:
+    if shown.output == "table":
+        _print_table(document, given, result, every=shown.every)
+    else:
+        PRINTERS[shown.output](document, given, result)
+    if not shown.quiet:
         print_notes(result.warnings)
         print_problems(given.other_notes, word="note")
     return 1 if document["unschedulable"] else 0
 
 
-def _print_table(document: Document, given: PlanInput, result: Plan) -> None:
+def _print_table(
+    document: Document, given: PlanInput, result: ExplainedPlan, *, every: bool
+) -> None:
     from wainwright.cli.plan_table import Console, print_plan
     from wainwright.report.plan_rows import launchable_type_count
 
     console = Console(markup=False, highlight=False)
-    print_plan(document, console, launchable_type_count(given, result))
+    print_plan(document, console, launchable_type_count(given, result), every=every)
 
 
-def _print_json(document: Document, _: PlanInput, __: Plan) -> None:
+def _print_json(document: Document, _: PlanInput, __: ExplainedPlan) -> None:
     printing.echo_json(document)
 
 
-def _print_yaml(document: Document, _: PlanInput, __: Plan) -> None:
+def _print_yaml(document: Document, _: PlanInput, __: ExplainedPlan) -> None:
     printing.echo_yaml(document)
 
 
-def _print_markdown(document: Document, _: PlanInput, __: Plan) -> None:
+def _print_markdown(document: Document, _: PlanInput, __: ExplainedPlan) -> None:
     from wainwright.report.plan_markdown import render_markdown
 
     printing.echo_text(render_markdown(document))
 
 
-def _print_node_claims(_: Document, given: PlanInput, result: Plan) -> None:
+def _print_html(document: Document, given: PlanInput, result: ExplainedPlan) -> None:
+    from wainwright.report.visual.html_page import render_page
+    from wainwright.report.visual.plan_story import plan_story
+    from wainwright.report.visual.story import Report
+
+    story = plan_story(given, result, document)
+    printing.echo_text(render_page(Report(version=__version__, stories=[story])))
+
+
+def _print_node_claims(_: Document, given: PlanInput, result: ExplainedPlan) -> None:
     from wainwright.report.nodeclaim_manifests import node_claim_manifests
 
     printing.echo_yaml(*node_claim_manifests(given, result))
 
 
 PRINTERS: Final = {
-    "table": _print_table,
     "json": _print_json,
     "yaml": _print_yaml,
     "markdown": _print_markdown,
     "nodeclaims": _print_node_claims,
+    "html": _print_html,
 }

@@ -8,34 +8,16 @@ rich is loaded only for a terminal: in a pipe a command starts without it.
 
 import importlib
 import sys
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, Final
 
 import click
-import msgspec
 
 from wainwright.manifests.problems import Problem, ProblemReport
-from wainwright.manifests.yaml_writer import UNPRINTABLE, dump_yaml, escape_surrogates
+from wainwright.manifests.yaml_writer import UNPRINTABLE, dump_yaml
 from wainwright.messages.formatting import escape_unprintable
-
-
-def dump_json(value: Any) -> str:
-    """Indented JSON with fields in insertion order.
-    The order is documented (the steps of a funnel come in order), so keys are not sorted. Documents
-    contain no sets, whose order would vary. Characters that would steer a terminal are escaped.
-    """
-    return _escape_json(msgspec.json.format(_encode(value)).decode())
-
-
-def _encode(value: Any) -> bytes:
-    try:
-        return msgspec.json.encode(value)
-    except UnicodeEncodeError:  # half a character, as file names that are not UTF-8 have
-        return msgspec.json.encode(escape_surrogates(msgspec.to_builtins(value)))
-
-
-def _escape_json(text: str) -> str:
-    return UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+from wainwright.report.json_text import dump_json, escape_json
 
 
 def echo(text: str = "", *, err: bool = False) -> None:
@@ -54,7 +36,7 @@ def echo_json(value: Any) -> None:
 
 def echo_json_text(text: str) -> None:
     """Prints JSON that is text already and ends with a line break."""
-    click.echo(_escape_json(text), nl=False)
+    click.echo(escape_json(text), nl=False)
 
 
 def echo_yaml(*documents: Any) -> None:
@@ -70,31 +52,36 @@ def _escape_lines(text: str) -> str:
     return "\n".join(map(escape_unprintable, text.split("\n")))
 
 
-def show_report(report: ProblemReport, *, word: str = "warning") -> None:
-    """Prints all errors, then all warnings, then notes."""
-    print_problems(report.errors, word="error", colour="red")
-    print_problems(report.warnings, word=word, colour="yellow")
+def show_report(report: ProblemReport, *, word: str = "warning", err: bool = True) -> None:
+    """Prints notes, then warnings, then errors: what must be dealt with first is read first, at the
+    end of the screen. Errors and warnings go to standard error unless they are what the command was
+    asked for; notes always.
+    """
     print_problems(report.notes, word="note", colour="yellow")
+    print_problems(report.warnings, word=word, colour="yellow", err=err)
+    print_problems(report.errors, word="error", colour="red", err=err)
 
 
-def print_problems(problems: Iterable[Problem], *, word: str, colour: str = "yellow") -> None:
+def print_problems(
+    problems: Iterable[Problem], *, word: str, colour: str = "yellow", err: bool = True
+) -> None:
     """Prints each problem: place and field, then the message, then the hint."""
     for problem in problems:
         if not problem.file:
             click.echo(
                 _styled(f"{word}: ", fg=colour, bold=True) + escape_unprintable(problem.message),
-                err=True,
+                err=err,
             )
             continue
         field = f": {problem.path}" if problem.path else ""
         click.echo(
             _styled(f"{word}: ", fg=colour, bold=True)
             + _styled(f"{problem.where}{field}", bold=True),
-            err=True,
+            err=err,
         )
-        echo(f"    {problem.sentence}", err=True)
+        echo(f"    {problem.sentence}", err=err)
         if problem.hint:
-            click.echo(_styled(f"    {problem.hint}", fg="cyan"), err=True)
+            click.echo(_styled(f"    {problem.hint}", fg="cyan"), err=err)
 
 
 def _styled(text: str, **style: Any) -> str:
@@ -142,8 +129,51 @@ def align_columns(rows: Sequence[Sequence[str]], numbers: int = 0) -> list[str]:
     ]
 
 
+CONTINUATION: Final = "    "  # before columns that did not fit on the line above
+
+
+def stack_columns(widths: Sequence[int], limit: int) -> list[list[int]]:
+    """Columns by line: those that do not fit within the limit go on below, none is broken."""
+    lines: list[list[int]] = [[]]
+    used = 0
+    for column, width in enumerate(widths):
+        needed = used + width + (len(COLUMN_GAP) if lines[-1] else 0)
+        if lines[-1] and needed > limit:
+            lines.append([])
+            needed = len(CONTINUATION) + width
+        lines[-1].append(column)
+        used = needed
+    return lines
+
+
+def lay_out_table(
+    rows: Sequence[Sequence[str]], numbers: AbstractSet[int], limit: int
+) -> Iterator[list[tuple[int, str]]]:
+    """Lines of padded cells with the number of their column, as many for each row as it needs."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        for line in stack_columns(widths, limit):
+            yield [
+                (
+                    column,
+                    row[column].rjust(widths[column])
+                    if column in numbers
+                    else row[column].ljust(widths[column]),
+                )
+                for column in line
+            ]
+
+
+def join_cells(cells: Sequence[tuple[int, str]]) -> str:
+    """A line of a table; one that goes on with later columns is indented."""
+    indent = "" if cells[0][0] == 0 else CONTINUATION
+    return (indent + COLUMN_GAP.join(text for _, text in cells)).rstrip()
+
+
 def _print_rich_table(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: int) -> None:
-    """Columns keep their full width also in a narrow window; only a last text column wraps."""
+    """Columns keep their full width also in a narrow window, where the last ones go on below; only
+    a last text column wraps.
+    """
     table = importlib.import_module("rich.table").Table(
         box=None, header_style="bold", pad_edge=False
     )
@@ -162,5 +192,9 @@ def _print_rich_table(headings: Sequence[str], rows: Sequence[Sequence[str]], nu
     )
     fixed = sum(widths[:folding]) + len(COLUMN_GAP) * len(widths)
     needed = fixed + (min(widths[-1], MIN_TEXT_WIDTH) if folding < len(widths) else 0)
-    console.width = max(console.width, needed)
-    console.print(table)
+    if needed <= console.width:
+        console.print(table)
+        return
+    right = set(range(len(headings) - numbers, len(headings)))
+    for cells in lay_out_table([headings, *rows], right, console.width):
+        click.echo(join_cells(cells))

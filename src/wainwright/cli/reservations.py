@@ -5,7 +5,13 @@ from typing import Any
 import click
 
 from wainwright.cli import printing
-from wainwright.cli.options import PLAN_OPTIONS, add_options, cluster_options, file_arguments
+from wainwright.cli.options import (
+    PLAN_OPTIONS,
+    Choice,
+    add_options,
+    cluster_options,
+    file_arguments,
+)
 from wainwright.cli.plan_run import PlanArguments, Timings, run_plan
 from wainwright.cli.printing import print_problems, print_table
 from wainwright.report.reservation_usage import (
@@ -21,9 +27,9 @@ from wainwright.report.reservation_usage import (
 @file_arguments
 @cluster_options
 @add_options(PLAN_OPTIONS)
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table")
+@click.option("-o", "--output", type=Choice(["table", "json"]), default="table")
 def reservations(output: str, **flags: Any) -> int:
-    """Say of each reservation what the plan would use and what stays idle."""
+    """Show for each reservation what the plan would use and what stays idle."""
     run = run_plan(PlanArguments(**flags), Timings(), with_suggestions=False)
     usage = reservation_usage(run.planned)
     if output == "json":

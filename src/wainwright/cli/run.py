@@ -3,32 +3,48 @@
 import asyncio
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import click
 
+from wainwright.api.catalog_documents import Cloud, CloudSpec
 from wainwright.cli import printing
-from wainwright.cli.options import show_progress
+from wainwright.cli.options import Choice, add_options, show_progress
 from wainwright.errors import UsageError
-from wainwright.manifests.cluster_manifests import read_manifests
+from wainwright.manifests.cluster_manifests import ClusterManifests, read_manifests
+from wainwright.operator.flight_recorder import MOST_DECISIONS, RecorderOptions
 from wainwright.operator.logs import set_up_logs
 from wainwright.operator.process import AWS, EMULATOR, CannotStartError, RunOptions, run_operator
 from wainwright.operator.settings import (
     READERS,
+    WITHOUT_EFFECT,
     OperatorSettings,
     flag_of,
     read_settings,
     settings_without_effect,
 )
+from wainwright.sim.catalog_cloud import cloud_of_catalog
+from wainwright.translate.cluster_limits import parse_cluster_limits
 from wainwright.translate.disruption import parse_duration
 
 CANNOT_START: Final = 1
-SWITCHES: Final = ("isolated_vpc", "disable_dry_run", "disable_leader_election")
+SWITCHES: Final = (
+    "isolated_vpc",
+    "disable_dry_run",
+    "disable_leader_election",
+    "strict_weights",
+    *("enable_profiling", "disable_controller_warmup", "disable_cluster_state_observability"),
+    *("ignore_dra_requests", "eks_control_plane", "enable_zonal_shift"),
+)
 
 
 def setting_flags(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A flag for each setting, beside its environment variable."""
-    for field in reversed(OperatorSettings.__struct_fields__):
+    """A flag for each setting, beside its environment variable; those of Karpenter that have no
+    effect are accepted, and not shown.
+    """
+    ignored = [name.lower() for name in WITHOUT_EFFECT]
+    for field in reversed([*OperatorSettings.__struct_fields__, *ignored]):
         switch: dict[str, Any] = (
             {"is_flag": False, "flag_value": "true"} if field in SWITCHES else {}
         )
@@ -37,16 +53,21 @@ def setting_flags(command: Callable[..., Any]) -> Callable[..., Any]:
             field,
             metavar="true|false" if field in SWITCHES else "VALUE" if field in READERS else "TEXT",
             help=f"Or {field.upper()}.",
+            hidden=field in ignored,
             **switch,
         )(command)
     return command
 
 
 @click.command()
-@click.option("--provider", type=click.Choice([AWS, EMULATOR]), default=AWS, show_default=True)
+@click.option("--provider", type=Choice([AWS, EMULATOR]), default=AWS, show_default=True)
 @click.option("--kubeconfig", default="", metavar="FILE", help="Or KUBECONFIG.")
 @click.option("--context", default="", metavar="NAME", help="Of the kubeconfig.")
 @click.option("--cloud", metavar="FILE", help="The Cloud of the emulated EC2.")
+@click.option(
+    "--catalog", metavar="FILE", help="The instance types and prices of the emulated EC2."
+)
+@add_options(("cluster_limits",))
 @click.option(
     "--emulator-boot",
     default="2s",
@@ -61,21 +82,46 @@ def setting_flags(command: Callable[..., Any]) -> Callable[..., Any]:
     show_default=True,
     help="Keep emulated nodes Ready and run their pods; false: another does.",
 )
+@click.option(
+    "--emulator-state",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Keep the emulated account here; else it is rebuilt from the cluster's NodeClaims.",
+)
+@click.option(
+    "--emulator-port",
+    type=click.IntRange(0, 65535),
+    help="Serve the emulated account on this port of the loopback interface; 0: any free.",
+)
 @click.option("--dry-run", is_flag=True, help="Decide and log; write nothing, take no lease.")
 @click.option("--once", is_flag=True, help="End when there is nothing to do at this moment.")
+@click.option(
+    "--record",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Keep the last decisions here; `wain plan FOLDER/DECISION` repeats one.",
+)
+@click.option(
+    "--record-limit",
+    type=click.IntRange(1),
+    default=MOST_DECISIONS,
+    show_default=True,
+    help="How many decisions are kept.",
+)
+@click.option("--record-redacted", is_flag=True, help="Without names, as `wain snapshot --redact`.")
 @setting_flags
 def run(**given: Any) -> int:
     """Launch and remove nodes of the cluster as its pods need them, until stopped.
 
-    Speaks to the cluster of the kubeconfig, or to the one around it where it runs in a pod.
+    Connects to the cluster of the kubeconfig, or to its own cluster when it runs in a pod.
     Settings have the names and environment variables that Karpenter has. With --provider emulator
     no cloud is needed: instances are emulated in this process, and become Nodes of the cluster.
     """
-    names = OperatorSettings.__struct_fields__
-    settings = read_settings({name: given[name] for name in names}, os.environ)
-    options = _options({name: value for name, value in given.items() if name not in names})
+    names = {*OperatorSettings.__struct_fields__, *(name.lower() for name in WITHOUT_EFFECT)}
+    flags = {name: given.pop(name) for name in names}
+    settings, options = read_settings(flags, os.environ), _options(given)
     set_up_logs(settings.log_level)
-    for name in settings_without_effect(os.environ):
+    for name in settings_without_effect(flags, os.environ):
         printing.echo(f"note: {name} has no effect here", err=True)
     try:
         asyncio.run(run_operator(settings, options))
@@ -89,7 +135,35 @@ def _options(given: dict[str, Any]) -> RunOptions:
     boot = parse_duration(given.pop("emulator_boot"))
     if boot is None:
         raise UsageError("--emulator-boot: expected a duration such as 2s")
-    cloud = given.pop("cloud")
+    _refuse_emulator_options(given)
+    files = {name: given.pop(name) for name in ("cloud", "catalog")}
+    limits = parse_cluster_limits(given.pop("cluster_limits"))
+    folder, most = given.pop("record"), given.pop("record_limit")
+    redact = given.pop("record_redacted")
+    if folder is None and redact:
+        raise UsageError("--record-redacted needs --record FOLDER", "add it")
+    record = None if folder is None else RecorderOptions(folder=folder, most=most, redact=redact)
     with show_progress() as report:
-        manifests = read_manifests([], cloud=cloud, progress=report)
-    return RunOptions(cloud=manifests.cloud, emulator_boot=boot, **given)
+        manifests = read_manifests([], progress=report, **files)
+    return RunOptions(
+        cloud=_cloud(manifests), emulator_boot=boot, cluster_limits=limits, record=record, **given
+    )
+
+
+def _refuse_emulator_options(given: dict[str, Any]) -> None:
+    if given["provider"] == EMULATOR:
+        return
+    for name in ("cloud", "catalog", "emulator_state", "emulator_port"):
+        if given[name] is not None:
+            raise UsageError(f"{flag_of(name)} is of the emulated EC2", "add --provider emulator")
+
+
+def _cloud(manifests: ClusterManifests) -> Cloud | None:
+    cloud, catalog = manifests.cloud, manifests.catalog
+    if catalog is None:
+        return cloud
+    stated = cloud or Cloud(spec=CloudSpec(region=catalog.region))
+    combined, warnings = cloud_of_catalog(catalog, stated)
+    for warning in warnings:
+        printing.echo(f"note: {warning}", err=True)
+    return combined

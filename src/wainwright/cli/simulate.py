@@ -12,14 +12,21 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import click
 import msgspec
 
+from wainwright import __version__
 from wainwright.cli import printing
-from wainwright.cli.options import add_options, show_progress
+from wainwright.cli.options import Choice, add_options, show_progress
 from wainwright.cli.printing import print_notes, print_problems
 from wainwright.errors import UsageError
 from wainwright.manifests.documents import ReadOptions
 from wainwright.messages.formatting import format_count, format_hourly
+from wainwright.model.cluster_history import ClusterHistory
 from wainwright.model.simulation import SimulationResult
-from wainwright.report.simulation_comparison import SimulationComparison, compare_simulations
+from wainwright.report.json_text import dump_json
+from wainwright.report.simulation_comparison import (
+    SimulationComparison,
+    compare_simulations,
+    compared_names,
+)
 from wainwright.report.simulation_csv import simulation_tables
 from wainwright.report.simulation_lines import format_seconds
 from wainwright.report.simulation_sweep import SimulationSweep, SweptPath, sweep_csv, sweep_of
@@ -31,9 +38,10 @@ from wainwright.sim.scenario_reader import read_scenario
 from wainwright.translate.workload_expansion import POD_LIMIT
 
 if TYPE_CHECKING:
+    from wainwright.report.visual.story import Story
     from wainwright.sim.simulation import SimulationOptions
 
-OUTPUTS: Final = click.Choice(["table", "json", "yaml"])
+OUTPUTS: Final = Choice(["table", "json", "yaml", "html"])
 HELD, FAILED = 0, 1
 REFRESH_SECONDS: Final = 0.1
 """Of real time between two versions of the progress line."""
@@ -53,6 +61,7 @@ class SimulateArguments(msgspec.Struct, frozen=True, kw_only=True):
     sweep: tuple[str, ...] = ()
     csv_folder: str | None = None
     shell_state: str | None = None
+    report: str | None = None
     full: bool = False
     output: str = "table"
     render: bool = False
@@ -70,7 +79,7 @@ class SimulateArguments(msgspec.Struct, frozen=True, kw_only=True):
     metavar="PATH=VALUE",
     help="Change a value of the scenario (spec.…) or of a manifest (Kind/name:spec.…).",
 )
-@click.option("--seed", type=int, metavar="N", help="In place of the scenario's.")
+@click.option("--seed", type=int, metavar="N", help="The seed to use instead of the scenario's.")
 @click.option("--until", metavar="TIME", help="Stop at this time since the start, as 6h.")
 @click.option(
     "--compare",
@@ -87,12 +96,13 @@ class SimulateArguments(msgspec.Struct, frozen=True, kw_only=True):
     help="Run the scenario with each of these values, and put cost, evictions and waiting into "
     "one table. Repeated: with every combination.",
 )
-@click.option("--csv", "csv_folder", metavar="FOLDER", help="Write everything as CSV files, too.")
+@click.option("--csv", "csv_folder", metavar="FOLDER", help="Also write everything as CSV files.")
 @click.option(
     "--shell-state",
     metavar="FILE",
     help="Write the cluster as it is at the end as manifests that other commands read.",
 )
+@click.option("--report", metavar="FILE", help="Also write a report as one HTML file.")
 @click.option("--full", is_flag=True, help="Every point of the series, however many.")
 @click.option("-o", "--output", type=OUTPUTS, default="table", help="How to print it.")
 @click.option(
@@ -100,10 +110,10 @@ class SimulateArguments(msgspec.Struct, frozen=True, kw_only=True):
     is_flag=True,
     help="Have helm, kustomize or kubectl render charts and kustomizations in folders.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="No notes that do not change the answer.")
+@click.option("-q", "--quiet", is_flag=True, help="Omit notes that do not affect the result.")
 @add_options(("pod_limit",))
 def simulate(check: bool, **flags: Any) -> int:
-    """Run the control loop on virtual time, and say what became of pods, nodes and money.
+    """Run the controllers on virtual time, and show what became of pods, nodes and cost.
 
     Exit code 0 when everything expected held, 1 when an expectation failed or a law was broken, 2
     for a bad scenario.
@@ -168,6 +178,10 @@ def _check_options(arguments: SimulateArguments) -> None:
         )
     if arguments.sweep and arguments.compare is not None:
         raise UsageError("--sweep and --compare exclude each other", "keep one of them")
+    if arguments.sweep and (arguments.report is not None or arguments.output == "html"):
+        raise UsageError(
+            "--sweep is no story to look at", "leave it out, or compare two with --compare"
+        )
     if arguments.sweep and arguments.shell_state is not None:
         raise UsageError("--sweep has a state at the end of each run", "leave --shell-state out")
     if arguments.compare is not None and arguments.shell_state is not None:
@@ -223,7 +237,14 @@ def describe_scenario(scenario: Scenario) -> str:
 # Running
 
 
-def _run(scenario: Scenario, arguments: SimulateArguments) -> SimulationResult:
+class FinishedRun(msgspec.Struct, frozen=True, kw_only=True):
+    scenario: Scenario
+    result: SimulationResult
+    history: ClusterHistory | None
+    """Only where a page was asked for."""
+
+
+def _run(scenario: Scenario, arguments: SimulateArguments) -> FinishedRun:
     # Loaded here: reading and checking a scenario needs none of the controllers.
     from wainwright.sim.simulation import Simulation
 
@@ -242,7 +263,18 @@ def _run(scenario: Scenario, arguments: SimulateArguments) -> SimulationResult:
                 )
         finally:
             simulation.close()
-    return result
+    return FinishedRun(scenario=scenario, result=result, history=simulation.recorder.history)
+
+
+def simulate_story(file: str) -> "Story":
+    """The scenario carried out, as a story that can be looked at moment by moment."""
+    from wainwright.report.visual.simulation_story import pool_infos, simulation_story
+
+    arguments = SimulateArguments(scenario=file, output="html")
+    (scenario,) = _read_scenarios(arguments)
+    run = _run(scenario, arguments)
+    assert run.history is not None
+    return simulation_story(run.result, run.history, pool_infos(scenario.manifests.pools))
 
 
 def _run_sweep(
@@ -250,7 +282,7 @@ def _run_sweep(
 ) -> SimulationSweep:
     """Nobody sees the timelines, so that they are not kept."""
     table = msgspec.structs.replace(arguments, output="table", csv_folder=None, full=False)
-    results = [_run(scenario, table) for scenario in scenarios]
+    results = [_run(scenario, table).result for scenario in scenarios]
     paths = [SweptPath(path=each.path, values=list(each.values)) for each in sweep]
     values = list(product(*(each.values for each in sweep)))
     return sweep_of(results, values, paths)
@@ -269,13 +301,15 @@ def _quiet_log() -> Iterator[None]:
 
 
 def simulation_options(arguments: SimulateArguments, until: float | None) -> "SimulationOptions":
-    """The timeline is kept only where somebody will see it."""
+    """Timeline and history are kept only where somebody will see them."""
     from wainwright.sim.simulation import SimulationOptions
 
+    has_page = arguments.output == "html" or arguments.report is not None
     return SimulationOptions(
         until=until,
-        keep_timeline=arguments.output != "table" or arguments.csv_folder is not None,
+        keep_timeline=arguments.output != "table" or has_page or arguments.csv_folder is not None,
         keep_all_points=arguments.full,
+        keep_history=has_page,
     )
 
 
@@ -324,7 +358,7 @@ def progress_line(name: str, state: ObservedState, end: float | None) -> str:
 
 
 def _write_state(state: dict[str, Any], file: str) -> None:
-    _write_file(Path(file), printing.dump_json(state) + "\n")
+    _write_file(Path(file), dump_json(state) + "\n")
 
 
 def _write_file(path: Path, text: str) -> None:
@@ -338,7 +372,8 @@ def _write_file(path: Path, text: str) -> None:
 # Output
 
 
-def _show(results: Sequence[SimulationResult], arguments: SimulateArguments) -> int:
+def _show(runs: Sequence[FinishedRun], arguments: SimulateArguments) -> int:
+    results = [run.result for run in runs]
     comparison = None
     if len(results) == 2:
         first, second = results
@@ -346,10 +381,39 @@ def _show(results: Sequence[SimulationResult], arguments: SimulateArguments) -> 
     shown: Shown = comparison or results[0]
     if arguments.csv_folder is not None:
         _write_tables(results, Path(arguments.csv_folder))
-    print_output(shown, arguments.output)
+    page = _page(runs, comparison) if runs[0].history is not None else ""
+    if arguments.report is not None:
+        _write_file(Path(arguments.report), page)
+    if arguments.output == "html":
+        printing.echo_text(page)
+    else:
+        print_output(shown, arguments.output)
+    if arguments.report is not None:
+        printing.echo(f"note: wrote {arguments.report}: open it in a browser", err=True)
     for result in results:
         print_notes(dict.fromkeys(result.warnings))
     return HELD if shown.is_success else FAILED
+
+
+def _page(runs: Sequence[FinishedRun], comparison: SimulationComparison | None) -> str:
+    """One story, or both of a comparison on one axis."""
+    from wainwright.report.visual.html_page import render_page
+    from wainwright.report.visual.simulation_story import (
+        comparison_report,
+        pool_infos,
+        simulation_story,
+    )
+    from wainwright.report.visual.story import Report
+
+    names = ("",) if comparison is None else compared_names(comparison)
+    stories = [
+        simulation_story(run.result, run.history, pool_infos(run.scenario.manifests.pools), name)
+        for run, name in zip(runs, names, strict=True)
+        if run.history is not None
+    ]
+    if comparison is None:
+        return render_page(Report(version=__version__, stories=stories))
+    return render_page(comparison_report(comparison, stories, __version__))
 
 
 def _show_sweep(sweep: SimulationSweep, arguments: SimulateArguments) -> int:

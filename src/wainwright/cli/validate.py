@@ -7,6 +7,7 @@ import msgspec
 
 from wainwright.cli import printing
 from wainwright.cli.options import (
+    Choice,
     ReadingArguments,
     cluster_options,
     collect_files,
@@ -16,7 +17,7 @@ from wainwright.cli.options import (
 from wainwright.cli.printing import pluralize, show_report
 from wainwright.manifests.manifest_validation import ValidatedManifests, validate_manifests
 
-OUTPUTS = click.Choice(["text", "json"])
+OUTPUTS = Choice(["text", "json"])
 
 
 @click.command()
@@ -25,7 +26,7 @@ OUTPUTS = click.Choice(["text", "json"])
 @click.option("-o", "--output", type=OUTPUTS, default="text", help="How to print the report.")
 @click.option("--strict", is_flag=True, help="Duplicate keys and objects are errors.")
 def validate(output: str, strict: bool, **flags: Any) -> int:
-    """Check manifests offline by the very rules that the CRDs carry.
+    """Check manifests offline by the same rules as the CRDs.
 
     Exit code 0 when everything would be accepted, 2 when something would not. Unknown fields are
     refused, as kubectl does; an API server alone would drop them.
@@ -43,7 +44,7 @@ def validate(output: str, strict: bool, **flags: Any) -> int:
 
 def _print(checked: ValidatedManifests) -> None:
     report = checked.report
-    show_report(report)
+    show_report(report, err=False)
     files = len({document.file for document, _ in checked.objects})
     read = f"{pluralize(len(checked.objects), 'object')} in {pluralize(files, 'file')}"
     errors = pluralize(len(report.errors), "error")

@@ -9,6 +9,7 @@ import msgspec
 from wainwright.clock import Clock
 from wainwright.cloud import CloudProvider
 from wainwright.controllers.cluster_cache import ClusterCache
+from wainwright.controllers.decision_recorder import NO_RECORDER, DecisionRecorder
 from wainwright.controllers.events import EventRecorder
 from wainwright.controllers.live_state import LiveState
 from wainwright.controllers.reports import NO_REPORTS, ControllerReports
@@ -57,3 +58,4 @@ class ControllerContext(msgspec.Struct, frozen=True, kw_only=True):
     """To be called when something new is known that no object shows: prices, for example."""
     reports: ControllerReports = NO_REPORTS
     compute: Compute = compute_inline
+    recorder: DecisionRecorder = NO_RECORDER

@@ -24,10 +24,16 @@ from wainwright.emulator.account_services import (
 from wainwright.emulator.api_conventions import dry_run_error
 from wainwright.emulator.context import AccountContext, OperationHandler, Params, Response
 from wainwright.emulator.ec2.region_offerings import load_region_offerings
-from wainwright.emulator.faults import FaultInjector, FaultTiming, Throttler
+from wainwright.emulator.faults import (
+    FaultInjector,
+    FaultTiming,
+    Throttler,
+    check_rule_operations,
+)
 from wainwright.emulator.settings import EmulatorSettings
 from wainwright.errors import AwsError
 
+READ_ONLY_PREFIXES: Final = ("Describe", "Get", "List")
 LONG_POLL_OPERATION: Final = ("sqs", "ReceiveMessage")
 
 
@@ -39,6 +45,10 @@ class ApiCall(msgspec.Struct, frozen=True, kw_only=True):
     operation: str
     params: Params
     error: AwsError | None = None
+
+    @property
+    def may_change_state(self) -> bool:
+        return not self.operation.startswith(READ_ONLY_PREFIXES)
 
 
 class EmulatedAwsAccount:
@@ -141,6 +151,7 @@ class EmulatedAwsAccount:
         """Changes the running account; see `account_patch` for the fields."""
         self.context.run_due_events()
         parsed = account_patch.parse_patch(patch, self.region_offerings.region)
+        check_rule_operations(parsed.faults or (), self._handlers)
         account_patch.apply_patch(parsed, self.services, self._fault_injector, self._throttler)
         self.services.sqs.wake_waiters()
 

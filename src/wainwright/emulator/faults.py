@@ -12,7 +12,7 @@ A rule with `answer` fails nothing: the response is one that EC2 can give and ra
 Throttling is a token bucket per operation, refilled at a steady rate; off by default.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Final
@@ -20,6 +20,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
+from wainwright.api.field_error import did_you_mean
 from wainwright.emulator.context import AccountContext, OperationHandler, Params, Response
 from wainwright.errors import AwsError, InvalidInputError
 
@@ -186,6 +187,23 @@ def parse_fault_rules(value: Any) -> list[FaultRule]:
         return msgspec.convert(value, list[FaultRule])
     except msgspec.ValidationError as error:
         raise InvalidInputError(f"faults: {error}") from None
+
+
+def check_rule_operations(
+    rules: Iterable[FaultRule], operations: Collection[tuple[str, str]]
+) -> None:
+    """Raises InvalidInputError for a rule that matches no call: it would never apply."""
+    for rule in rules:
+        names = [name for service, name in operations if fnmatchcase(service, rule.service)]
+        if not names:
+            services = sorted({service for service, _ in operations})
+            hint = did_you_mean(rule.service, services) or f"there are {', '.join(services)}"
+            raise InvalidInputError(f"faults: there is no service {rule.service!r}", hint)
+        if not any(fnmatchcase(name, rule.operation) for name in names):
+            raise InvalidInputError(
+                f"faults: there is no operation {rule.operation!r}",
+                did_you_mean(rule.operation, names) or "as in CreateFleet or Describe*",
+            )
 
 
 def _params_match(params: Any, path: str, expected: Any) -> bool:

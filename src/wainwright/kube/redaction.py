@@ -67,16 +67,16 @@ def redact(snapshot: ClusterSnapshot) -> ClusterSnapshot:
     """The same cluster under other names; items stay in their order."""
     numeric, composed = set(_compared_keys(snapshot.items)), _composed_names(snapshot.items)
     found: set[str] = set()
-    collecting = _Redaction(numeric, composed, _collecting(found))
+    gathering = Redaction(numeric, composed, collecting(found))
     for item in snapshot.items:
-        collecting.item(item)
+        gathering.item(item)
     words = {text: f"r{number:06d}" for number, text in enumerate(sorted(found))}
-    words |= _pool_words(snapshot.items, words)
-    renaming = _Redaction(numeric, composed, words.__getitem__)
+    words |= pool_words(snapshot.items, words)
+    renaming = Redaction(numeric, composed, words.__getitem__)
     return msgspec.structs.replace(snapshot, items=[renaming.item(each) for each in snapshot.items])
 
 
-def _pool_words(items: Sequence[Manifest], words: Mapping[str, str]) -> dict[str, str]:
+def pool_words(items: Sequence[Manifest], words: Mapping[str, str]) -> dict[str, str]:
     """Words for NodePools whose hashes are in the order of those of the names: at equal weight the
     hash decides which pool goes first.
     """
@@ -95,7 +95,7 @@ def _name_hash(name: str) -> int:
     return int(sha256(name.encode()).hexdigest(), 16)
 
 
-def _collecting(found: set[str]) -> Rename:
+def collecting(found: set[str]) -> Rename:
     def collect(text: str) -> str:
         found.add(text)
         return text
@@ -146,7 +146,7 @@ def _stateful_prefixes(
                 yield ("PersistentVolumeClaim", f"{volume}-{name}"), (volume, name)
 
 
-class _Redaction:
+class Redaction:
     """Walks manifests and renames what stands where names and label values stand."""
 
     def __init__(
@@ -166,25 +166,25 @@ class _Redaction:
 
     def _field(self, key: str, value: Any) -> Any:
         if key in LABEL_MAPS and _is_text_map(value):
-            return {name: self._label(name, text) for name, text in value.items()}
+            return {name: self.label(name, text) for name, text in value.items()}
         if key == "annotations" and isinstance(value, dict):
             return {name: self._annotation(name, text) for name, text in value.items()}
         if isinstance(value, dict):
             return self._mapping(value)
         if isinstance(value, list):
             return [self._element(key, each) for each in value]
-        return self._text(key, value) if isinstance(value, str) else value
+        return self.text(key, value) if isinstance(value, str) else value
 
     def _element(self, key: str, value: Any) -> Any:
         if isinstance(value, dict):
             return self._mapping(value)
         if isinstance(value, str):
-            return self._name(value) if key in NAME_LIST_FIELDS else self._text(key, value)
+            return self.name(value) if key in NAME_LIST_FIELDS else self.text(key, value)
         return value
 
-    def _text(self, key: str, value: str) -> str:
+    def text(self, key: str, value: str) -> str:
         if key in NAME_FIELDS:
-            return self._name(value)
+            return self.name(value)
         if ACCOUNT.match(value):
             return f"{int(self._number(value)):012d}"
         if INSTANCE.match(value):
@@ -201,34 +201,34 @@ class _Redaction:
     def _arn(self, value: str) -> str:
         parts = value.split(":")
         kind, slash, name = parts[-1].partition("/")
-        account = self._text("", parts[4]) if len(parts) > 4 else ""
-        return ":".join((*parts[:4], account, f"{kind}{slash}{self._name(name)}"))
+        account = self.text("", parts[4]) if len(parts) > 4 else ""
+        return ":".join((*parts[:4], account, f"{kind}{slash}{self.name(name)}"))
 
-    def _name(self, value: str) -> str:
+    def name(self, value: str) -> str:
         if value in KEPT_NAMES or value.startswith("system:"):
             return value
         if value in self._composed:
             parts = self._composed[value]
-            return "-".join(each[1:] if each[0] == "#" else self._name(each) for each in parts)
+            return "-".join(each[1:] if each[0] == "#" else self.name(each) for each in parts)
         prefixed = value.endswith("-")  # a generateName
         return f"{self._rename(value)}-" if prefixed else self._rename(value)
 
-    def _label(self, key: str, value: str) -> str:
+    def label(self, key: str, value: str) -> str:
         is_kept = key.startswith(KEPT_LABEL_PREFIXES) and key not in NAMING_LABELS
         if is_kept or key in self._numeric or value in ("", "*", "true", "false"):
             return value
-        return self._name(value)
+        return self.name(value)
 
     def _annotation(self, key: str, value: str) -> str:
-        return self._name(value) if key in NAMING_ANNOTATIONS else value
+        return self.name(value) if key in NAMING_ANNOTATIONS else value
 
     def _requirement(self, value: Manifest) -> Manifest:
         """A requirement, a taint or a toleration."""
         changed = self._plain(value)
         if isinstance(value.get("values"), list):
-            changed["values"] = [self._label(value["key"], each) for each in value["values"]]
+            changed["values"] = [self.label(value["key"], each) for each in value["values"]]
         if isinstance(value.get("value"), str):
-            changed["value"] = self._label(value["key"], value["value"])
+            changed["value"] = self.label(value["key"], value["value"])
         return changed
 
     def _plain(self, value: Manifest) -> Manifest:

@@ -152,14 +152,15 @@ def snapshot_manifest(obj: WireStruct) -> Manifest:
         if key not in CHANGING_METADATA
     }
     annotations = metadata.pop("annotations", None) or {}
-    kept = {key: value for key, value in annotations.items() if _is_kept(key)}
+    kept = {key: value for key, value in annotations.items() if is_kept_annotation(key)}
     manifest["metadata"] = {**metadata, **({"annotations": kept} if kept else {})}
     for condition in manifest.get("status", {}).get("conditions") or ():
         condition.pop("lastHeartbeatTime", None)
     return manifest
 
 
-def _is_kept(annotation: str) -> bool:
+def is_kept_annotation(annotation: str) -> bool:
+    """Whether scheduling or disruption may depend on it."""
     domain = annotation.rpartition("/")[0]
     if domain == LAST_APPLIED_DOMAIN:
         return False

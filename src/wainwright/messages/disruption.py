@@ -78,14 +78,14 @@ def describe_verdict(facts: VerdictFacts) -> str:
     if facts.drift and facts.verdict in ("kept", "blocked") and facts.code not in GONE_REASONS:
         reason = f"it has drifted ({facts.drift}), but {reason}"
     others = len({each.code for each in facts.blockers} - {facts.code})
-    more = f", and {format_count(others, 'more thing')} besides" if others else ""
+    more = f", and {format_count(others, 'other reason')} as well" if others else ""
     if not facts.saving or facts.verdict != "blocked":
         return reason + more
     change = suggest_change(facts)
     saving = format_hourly(facts.saving)
     if change is None or more:
-        return f"{reason}{more}: {saving} would be saved otherwise"
-    return f"{reason}: {change} to save {saving}"
+        return f"{reason}{more}; without that, {saving} would be saved"
+    return f"{reason}; {change} to save {saving}"
 
 
 def describe_reason(facts: VerdictFacts) -> str:
@@ -150,9 +150,9 @@ GONE_REASONS: Final = {
 """Codes of nodes that a command takes."""
 
 REASONS: Final[Mapping[str, str]] = {
-    "no-saving": "nothing cheaper holds {its_pods}",
+    "no-saving": "no cheaper node holds {its_pods}",
     "pods-would-be-pending": (
-        "without it pods would have no place (wain explain node {node} says which and why)"
+        "without it pods would be unschedulable (wain explain node {node} says which and why)"
     ),
     "needs-several-nodes": "{its_pods} would need several new nodes, and a command launches one",
     "do-not-disrupt-node": "the node has the annotation karpenter.sh/do-not-disrupt",
@@ -180,13 +180,16 @@ REASONS: Final[Mapping[str, str]] = {
     "not-ours": "NodePool {pool} is not in the input",
     "paused": "disruption of NodePool {pool} is paused",
     "breaker": "too many nodes were removed within a short time",
+    "consolidation-backoff": (
+        "consolidation removed a node in its place before, and it had to be launched again"
+    ),
 }
 
 CHANGES: Final[Mapping[str, str]] = {
     "needs-several-nodes": "allow several with --allow-split",
     "do-not-disrupt-node": "remove the annotation",
     "do-not-disrupt-pod": "remove the annotation",
-    "pdb": "let it allow a disruption",
+    "pdb": "let PodDisruptionBudget {names} allow a disruption (more replicas or maxUnavailable)",
     "budget": "{raise_budget} spec.disruption.budgets of NodePool {pool}",
     "policy": "set consolidationPolicy of NodePool {pool} to WhenEmptyOrUnderutilized",
     "unknown-price": "state its price in the Cloud, an InstanceType or a NodeOverlay",
@@ -201,6 +204,9 @@ CHANGES: Final[Mapping[str, str]] = {
     "static-pool": "lower spec.replicas of NodePool {pool}",
     "not-ours": "add NodePool {pool} to the input",
     "paused": "remove the annotation wainwright.dev/pause, or the setting",
+    "consolidation-backoff": (
+        "remove the annotation wainwright.dev/undone-consolidations of its NodeClaim"
+    ),
 }
 
 

@@ -37,9 +37,16 @@ def join_with_and(things: Sequence[str]) -> str:
     return f"{', '.join(things[:-1])} and {things[-1]}"
 
 
+def join_with_or(things: Sequence[str]) -> str:
+    """One, two or three."""
+    if len(things) < 2:
+        return "".join(things)
+    return f"{', '.join(things[:-1])} or {things[-1]}"
+
+
 def format_scheduled(placed: int, pods: int) -> str:
-    """3 of 4 pods have a place (are scheduled)."""
-    return f"{placed:,} of {format_count(pods, 'pod')} {'has' if pods == 1 else 'have'} a place"
+    """3 of 4 pods scheduled"""
+    return f"{placed:,} of {format_count(pods, 'pod')} scheduled"
 
 
 def join_first(names: Iterable[str], most: int = 3) -> str:
@@ -49,26 +56,46 @@ def join_first(names: Iterable[str], most: int = 3) -> str:
     return ", ".join(listed[:most]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
+SMALLEST_SHOWN_PRICE: Final = 0.0005  # USD per hour; less is printed as 0
 HOURS_PER_MONTH: Final = 730  # as AWS's price calculators count: 365 days / 12
 
 
-def format_hourly(price: float) -> str:
-    """Three decimals; the price of reserved capacity is almost, but not exactly, 0."""
-    if 0 < price < 0.0005:
+MODELLED_PRICES: Final = (
+    "~ an estimate: spot prices, and all prices outside us-east-1, are modelled unless a Cloud "
+    "states them"
+)
+"""The line below a table that has such prices."""
+
+
+def format_hourly(price: float, *, modelled: bool = False) -> str:
+    """Three decimals; the price of reserved capacity is almost, but not exactly, 0.
+
+    An estimate is marked: ~$1.235/h.
+    """
+    if 0 < price < SMALLEST_SHOWN_PRICE:
         return "≈$0/h"
-    return f"${price:,.3f}/h"
+    return f"{'~' if modelled else ''}${price:,.3f}/h"
 
 
-def format_monthly(price: float) -> str:
-    amount = price * HOURS_PER_MONTH
-    return f"${amount:,.0f}/month" if amount >= 10 else f"${amount:,.2f}/month"
+def format_price_change(change: float, *, modelled: bool = False) -> str:
+    """+$0.096/h, −$1.460/h; +~$0.096/h where it is an estimate."""
+    if abs(change) < SMALLEST_SHOWN_PRICE:
+        return "+$0/h"
+    return f"{'+' if change > 0 else '−'}{format_hourly(abs(change), modelled=modelled)}"
 
 
-def format_cost(nodes: int, price: float, fees: float = 0.0) -> str:
+def format_monthly(price: float, *, modelled: bool = False) -> str:
+    amount, mark = price * HOURS_PER_MONTH, "~" if modelled else ""
+    return f"{mark}${amount:,.0f}/month" if amount >= 10 else f"{mark}${amount:,.2f}/month"
+
+
+def format_cost(nodes: int, price: float, fees: float = 0.0, *, modelled: bool = False) -> str:
     """3 nodes · $0.584/h · $426/month"""
     noun = "node" if nodes == 1 else "nodes"
     fee_note = f" · fees {format_hourly(fees)}" if fees else ""
-    return f"{nodes:,} {noun} · {format_hourly(price)} · {format_monthly(price + fees)}{fee_note}"
+    hourly = format_hourly(price, modelled=modelled)
+    monthly = format_monthly(price + fees, modelled=modelled)
+    return f"{nodes:,} {noun} · {hourly} · {monthly}{fee_note}"
 
 
 UNITS: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")

@@ -1,76 +1,149 @@
-"""Suggested changes as sentences, and for how many pods they were verified."""
+"""Suggested changes as sentences, with what each costs and for how many pods it was verified."""
 
+from wainwright.messages.formatting import (
+    format_count,
+    format_hourly,
+    format_price_change,
+    join_with_and,
+)
 from wainwright.model.resources import format_quantity
 from wainwright.model.suggestions import (
     AddToleration,
+    AllowPoolValue,
     AnyFix,
     ChangePodRequirement,
     ChangePoolRequirement,
+    ConstraintKind,
     DropPodRequirement,
     DropPoolRequirement,
+    EnlargeReservation,
+    HonorTaints,
     LowerMinValues,
     LowerRequest,
+    PreferConstraint,
     RaiseLimit,
+    SuggestedLaunch,
     VerifiedSuggestion,
 )
 from wainwright.model.taints import Toleration
 
 
 def describe_suggestion(suggestion: VerifiedSuggestion) -> str:
-    """A verified change after which the pods are scheduled."""
-    changes_by_verb: dict[str, list[str]] = {}
+    """A verified change after which the pods are scheduled, and what it costs."""
+    phrases: dict[tuple[str, str], list[str]] = {}
     for change in suggestion.changes:
-        verb, change_text = _describe_change(change)
-        changes_by_verb.setdefault(verb, []).append(change_text)
-    phrases = [
-        f"{verb} {' and '.join(change_text)}" for verb, change_text in changes_by_verb.items()
-    ]
-    return f"{', and '.join(phrases)}{_trial_note(suggestion)}"
+        verb, what, ending = _describe_change(change)
+        phrases.setdefault((verb, ending), []).append(what)
+    text = ", and ".join(
+        f"{verb} {join_with_and(what)}{ending}" for (verb, ending), what in phrases.items()
+    )
+    return f"{text}{_effect(suggestion)}"
 
 
-def _trial_note(suggestion: VerifiedSuggestion) -> str:
-    group = f"of the {suggestion.of:,} pods that fail alike"
+def _effect(suggestion: VerifiedSuggestion) -> str:
+    """The price, the new nodes, and how many of the pods are scheduled."""
     if suggestion.alone:
-        tried_for = f"one {group}, alone" if suggestion.of > 1 else "this pod alone"
-        return f" (tried for {tried_for})"
-    return f" (serves {suggestion.serves:,} {group})" if suggestion.serves < suggestion.of else ""
+        one = f"one of the {suggestion.of:,} pods" if suggestion.of > 1 else "this pod"
+        return f" (checked for {one} alone; its price was not computed)"
+    count = suggestion.serves
+    served = f"; schedules {count:,} of the {suggestion.of:,} pods" if count < suggestion.of else ""
+    if suggestion.price_change is None:
+        return served
+    bound = "at most " if suggestion.at_most else ""
+    price = format_price_change(suggestion.price_change, modelled=suggestion.modelled_price)
+    return f": {bound}{price} {_nodes(suggestion)}{served}"
 
 
-def _describe_change(change: AnyFix) -> tuple[str, str]:
-    """What to do, and to what; changes with the same verb are joined in one phrase."""
+def _nodes(suggestion: VerifiedSuggestion) -> str:
+    if not suggestion.launches:
+        return "on existing nodes"
+    return f"for {join_with_and([_describe_launch(each) for each in suggestion.launches[:3]])}" + (
+        f" and {format_count(len(suggestion.launches) - 3, 'other type')}"
+        if len(suggestion.launches) > 3
+        else ""
+    )
+
+
+def _describe_launch(launch: SuggestedLaunch) -> str:
+    devices = ", with GPUs or accelerators that no pod requests"
+    idle = devices if launch.unrequested_devices else ""
+    return f"{launch.count:,} {launch.instance_type} ({launch.capacity_type}{idle})"
+
+
+def _describe_change(change: AnyFix) -> tuple[str, str, str]:
+    """What to do, to what, and where; changes that agree in the first and last are one phrase."""
     match change:
         case LowerRequest(resource=name, now=now, to=to):
-            return "ask for", _format_amounts(name, now, to)
+            return "request", _format_amounts(name, now, to), ""
         case AddToleration(toleration=toleration):
-            return "let the pod tolerate", _format_toleration(toleration)
-        case DropPodRequirement(key=key, meant=None):
-            return "do not select", key
-        case DropPodRequirement(key=key, meant=meant):
-            return "select", f"{meant} in place of {key}"
-        case ChangePodRequirement(key=key, now=before, to=after):
-            return "select", f"{key} {after} in place of {before}"
+            return "let the pod tolerate", _format_toleration(toleration), ""
+        case DropPodRequirement() | ChangePodRequirement():
+            return _describe_selector_change(change)
+        case HonorTaints() | PreferConstraint():
+            return _describe_constraint_change(change)
+        case EnlargeReservation(reservation=reservation, by=by, billed=billed):
+            more = f"{reservation} by {format_count(by, 'instance')}"
+            price = "" if billed is None else f" {format_hourly(billed)} for each"
+            return "enlarge capacity reservation", more, f" (EC2 bills{price}, used or not)"
         case _:
             return _describe_pool_change(change)
 
 
-def _describe_pool_change(
-    change: DropPoolRequirement | ChangePoolRequirement | LowerMinValues | RaiseLimit,
-) -> tuple[str, str]:
+def _describe_selector_change(
+    change: DropPodRequirement | ChangePodRequirement,
+) -> tuple[str, str, str]:
     match change:
-        case DropPoolRequirement(key=key, pool=pool):
-            return f"in pool {pool} do not require", key
-        case ChangePoolRequirement(key=key, now=before, to=after, pool=pool):
-            return f"in pool {pool} require", f"{key} {after} in place of {before}"
-        case LowerMinValues(key=key, now=now, to=to, pool=pool):
-            return "lower minValues of", f"{key} in pool {pool} from {now} to {to}"
-        case RaiseLimit(resource=name, now=now, to=to, pool=pool):
-            return f"raise the limit of pool {pool} to", _format_amounts(name, now, to)
+        case DropPodRequirement(key=key, meant=None):
+            return "remove the pod's requirement on", key, ""
+        case DropPodRequirement(key=key, meant=meant):
+            return "select", f"{meant} instead of {key}", ""
+        case ChangePodRequirement(key=key, now=before, to=after):
+            return "select", f"{key} {after} instead of {before}", ""
+
+
+def _describe_constraint_change(change: HonorTaints | PreferConstraint) -> tuple[str, str, str]:
+    if isinstance(change, HonorTaints):
+        return "set nodeTaintsPolicy: Honor in the pod's topology spread over", change.key, ""
+    what = f"{change.pods} by {change.key}"
+    match change.constraint:
+        case ConstraintKind.TOPOLOGY_SPREAD:
+            verb = "set whenUnsatisfiable: ScheduleAnyway in the pod's topology spread over"
+            return verb, change.key, ""
+        case ConstraintKind.POD_AFFINITY:
+            return "prefer instead of require pod affinity to", what, ""
+        case ConstraintKind.POD_ANTI_AFFINITY:
+            return "prefer instead of require pod anti-affinity to", what, ""
+
+
+def _describe_pool_change(
+    change: DropPoolRequirement
+    | ChangePoolRequirement
+    | AllowPoolValue
+    | LowerMinValues
+    | RaiseLimit,
+) -> tuple[str, str, str]:
+    of_pool = f" in NodePool {change.pool}"
+    match change:
+        case DropPoolRequirement(key=key):
+            return "remove the requirement on", key, of_pool
+        case ChangePoolRequirement(key=key, now=before, to=after):
+            return "require", f"{key} {after} instead of {before}", of_pool
+        case AllowPoolValue(key=key, value=value):
+            return "allow", f"{key} {value}", of_pool
+        case LowerMinValues(key=key, now=now, to=to):
+            return "lower minValues of", f"{key} to {to} (now {now})", of_pool
+        case RaiseLimit(resource=name, now=now, to=to):
+            return (
+                f"raise the limits of NodePool {change.pool} to",
+                _format_amounts(name, now, to),
+                "",
+            )
 
 
 def _format_amounts(resource: str, now: int | None, to: int) -> str:
     if now is None:
         return f"no more than {format_quantity(resource, to)} {resource}"
-    return f"{format_quantity(resource, to)} instead of {format_quantity(resource, now)} {resource}"
+    return f"{format_quantity(resource, to)} {resource} (now {format_quantity(resource, now)})"
 
 
 def _format_toleration(toleration: Toleration) -> str:

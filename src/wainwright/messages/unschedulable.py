@@ -3,17 +3,23 @@ Reasons are data in a plan and become text only here. Every reason of the model 
 mypy's exhaustiveness check of `match` fails where one is missing.
 """
 
+from collections.abc import Sequence
+
 from wainwright.messages.formatting import (
     format_count,
     format_hourly,
     format_in_one_unit,
+    join_first,
     join_with_and,
+    join_with_or,
 )
 from wainwright.model.labels import ZONE, region_of_zone
 from wainwright.model.plan import PRICE_LIMIT, PRICE_UNITS
+from wainwright.model.pod import PodVolume
 from wainwright.model.reasons import (
     ContradictoryRequirements,
     DaemonSetsExceedCapacity,
+    ExcludedByPool,
     HostPortsTaken,
     InstanceTypesTooSmall,
     InsufficientResource,
@@ -58,59 +64,86 @@ from wainwright.model.reasons import (
     VolumeTopologyConflict,
     VolumeUnusable,
 )
-from wainwright.model.requirements import ValueSet
+from wainwright.model.requirements import MAX_SHOWN_VALUES, ValueSet
 from wainwright.model.resources import format_quantity
 
 
 def describe_pod_reason(reason: PodReason) -> str:
-    """Why the pod is unschedulable on any node."""
+    """Why the pod is unschedulable on any node; of NodePools each has its own reason."""
     match reason:
         case UnsupportedFeatures(features=features):
-            return (
-                f"it uses {_join_words(map(str, features))}, which the planner does not place yet"
-            )
+            return f"it uses {join_with_and(tuple(features))}, which the planner does not support"
         case ContradictoryRequirements(keys=keys):
-            what = f"of {_join_words(keys)} " if keys else ""
-            return f"it asks {what}what no node can have"
+            what = f" on {join_with_and(keys)}" if keys else ""
+            return f"its requirements{what} contradict each other, so that no node can meet them"
         case VolumeUnusable(claim=claim, why=why):
-            return f"its claim {claim} {why}"
-        case VolumeTopologyConflict():
-            return "its volumes can be reached only where its selectors do not let it go"
+            return f"its PersistentVolumeClaim {claim} {why}"
+        case VolumeTopologyConflict(volumes=volumes):
+            return f"{_describe_volumes(volumes)}, which its node selector or affinity excludes"
         case TopologyUnsatisfied(by=by):
             return "; ".join(map(describe_constraint, by))
         case NoNodePools():
-            return "there is no pool that could launch a node"
+            return "there is no NodePool that could launch a node"
         case NoCompatiblePool():
-            return "no pool can launch a node for it"
+            return "no NodePool can launch a node for it"
+
+
+def _describe_volumes(volumes: Sequence[PodVolume]) -> str:
+    if not volumes:
+        return "its volumes can be reached only from nodes"
+    return join_with_and([describe_volume(each) for each in volumes])
+
+
+def describe_volume(volume: PodVolume) -> str:
+    """its volume pv-1 (claim data) is in us-west-2c"""
+    values = sorted(
+        {
+            value
+            for wanted in volume.topology
+            for requirement in wanted.values()
+            if not requirement.allowed.open
+            for value in requirement.allowed.values
+        }
+    )
+    place = f"is in {join_with_or(values)}" if values else "is in one place"
+    if volume.volume:
+        return f"its volume {volume.volume} (claim {volume.claim}) {place}"
+    by_class = f" by StorageClass {volume.storage_class}" if volume.storage_class else ""
+    allowed = join_with_or(values) if values else "some nodes"
+    return f"its claim {volume.claim} can be provisioned{by_class} in {allowed} only"
 
 
 def describe_constraint(reason: TopologyReason) -> str:
-    """Which topology constraint the other pods make unsatisfiable."""
+    """Which constraint between pods rules out domains."""
     match reason:
         case TopologySpreadUnsatisfied():
             return _describe_spread(reason)
         case PodAffinityUnsatisfied(key=key, pods=pods, allowed_domains=()):
-            return f"it must be near {pods} by {key}, and no such pod has a place"
+            return f"its required pod affinity by {key} selects {pods}, and no such pod is running"
         case PodAffinityUnsatisfied(key=key, pods=pods, allowed_domains=left):
-            return f"it must be near {pods}, which are only in {_join_words(left)} ({key})"
+            where = join_with_and(left)
+            return f"its required pod affinity by {key} selects {pods}, running only in {where}"
         case PodAntiAffinityUnsatisfied(key=key, pods=pods, taken=taken, theirs=True):
-            return f"pods with anti-affinity to {pods} have taken {_join_words(taken)} ({key})"
+            where = join_with_and(taken)
+            return f"pods in {where} have required pod anti-affinity by {key} to {pods}, like it"
         case PodAntiAffinityUnsatisfied(key=key, pods=pods, taken=taken):
-            return f"it has anti-affinity to {pods}, which have taken {_join_words(taken)} ({key})"
+            where = join_with_and(taken)
+            return f"its required pod anti-affinity by {key} excludes {where}, where {pods} runs"
 
 
 def _describe_spread(reason: TopologySpreadUnsatisfied) -> str:
     default = _default_note(reason.by_default)
     if not reason.counts:
-        return f"it is to be spread over {reason.key}{default}, which no pool, type or node has"
+        return (
+            f"its topology spread over {reason.key}{default} has no domain: no NodePool, instance "
+            "type or node has that label"
+        )
     counts = ", ".join(f"{each.domain} has {each.pods:,}" for each in reason.counts)
     least = f", minDomains {reason.min_domains}" if reason.min_domains else ""
-    only = (
-        f"only {_join_words(reason.allowed_domains)}"
-        if reason.allowed_domains
-        else "no place is left"
-    )
-    return f"{reason.key}: {counts}, maxSkew {reason.max_skew}{least}{default}: {only}"
+    skew = f"maxSkew {reason.max_skew}{least}"
+    allowed = reason.allowed_domains
+    only = f"only {join_with_and(allowed)} is allowed" if allowed else "no domain is allowed"
+    return f"its topology spread over {reason.key}{default} ({skew}): {counts}; {only}"
 
 
 def _default_note(by_default: bool) -> str:
@@ -121,33 +154,35 @@ def describe_preference(given_up: RelaxedPreference) -> str:
     """A preference of a pod."""
     match given_up:
         case PreferredPodAffinity(term=term, weight=weight):
-            return f"to be near {term.selector} by {term.key} (weight {weight})"
+            return f"pod affinity to {term.selector} by {term.key} (weight {weight})"
         case PreferredPodAntiAffinity(term=term, weight=weight):
-            return f"to be away from {term.selector} by {term.key} (weight {weight})"
+            return f"pod anti-affinity to {term.selector} by {term.key} (weight {weight})"
         case PreferredNodeAffinity(requirements=wanted, weight=weight):
-            return f"to be on nodes with {wanted} (weight {weight})"
+            return f"node affinity to {wanted} (weight {weight})"
         case PreferredTopologySpread(spread=spread):
-            text = f"to be spread over {spread.key} with maxSkew {spread.max_skew}"
+            text = f"topology spread over {spread.key} with maxSkew {spread.max_skew}"
             return text + _default_note(spread.by_default)
         case PreferNoScheduleTaint():
-            return "not to be where a PreferNoSchedule taint asks it not to be"
+            return "a PreferNoSchedule taint"
 
 
 def describe_pool_reason(reason: PoolReason) -> str:
-    """Why a NodePool launches no node for the pod."""
+    """Why a NodePool launches no node for the pod; follows "NodePool general:"."""
     match reason:
         case PoolUnusable() | NoInstanceTypes() | LaunchesTakenByOtherPods():
-            return f"it launches nothing: {_describe_unusable_pool(reason)}"
+            return _describe_unusable_pool(reason)
         case HostPortsTaken(ports=ports):
-            return (
-                f"the pod needs port {_join_words(map(str, ports))}, which a daemonset takes there"
-            )
+            names = join_with_and(tuple(map(str, ports)))
+            return f"host port {names} of the pod is in use by a DaemonSet on its nodes"
         case NewNodeViolatesTopology():
-            return "it could launch a node, but a new one would not do"
+            return (
+                "it could launch a node, but pod affinity, anti-affinity or topology spread "
+                "excludes a new one"
+            )
         case UntoleratedTaint(taint=taint):
-            return f"the pod does not tolerate the taint {taint}"
+            return f"the pod does not tolerate its taint {taint}"
         case RestrictedLabel(key=key):
-            return f"the pod selects {key}, which no pool can promise"
+            return f"the pod selects {key}, a label that no NodePool can set"
         case LabelConflict():
             return _describe_label_conflict(reason)
         case NoMatchingInstanceType() | NoMatchingOffering():
@@ -161,25 +196,49 @@ def _describe_unusable_pool(
 ) -> str:
     match reason:
         case PoolUnusable(why=why):
-            return why
+            return f"it launches no nodes: {why}"
         case NoInstanceTypes():
-            return "there is nothing that it could buy"
+            return "it has no instance type to launch"
         case LaunchesTakenByOtherPods():
-            return "what it could buy is promised to other pods"
+            return "all that it could launch is planned for other pods"
+
+
+def format_values(values: ValueSet) -> str:
+    """us-west-2a, us-west-2b; other than a list of values as `Exists`, `NotIn [a]` or bounds."""
+    if values.open or values.is_empty:
+        return str(values)
+    return join_first(sorted(values.values), MAX_SHOWN_VALUES)
 
 
 def _describe_label_conflict(reason: LabelConflict) -> str:
-    needs = f"the pod needs {reason.key} {reason.wanted}"
+    needs = _describe_need(reason, REQUESTER_PHRASES[RequiredBy.POD])
     if reason.offered is None:
-        return f"{needs}, and the pool does not define that label{_did_you_mean(reason.meant)}"
-    other_region = _other_region(reason.key, reason.wanted, reason.offered)
-    offered = f"only {reason.offered} is on offer{other_region}"
-    return f"{needs}, and {offered}{_did_you_mean(reason.meant)}"
+        return f"{needs}, a label that the NodePool does not set{_did_you_mean(reason.meant)}"
+    other_region = _other_region(reason, reason.offered)
+    allowed = f"the NodePool allows {format_values(reason.offered)}{other_region}"
+    return f"{needs}; {allowed}{_did_you_mean(reason.meant)}"
 
 
-def _other_region(key: str, wanted: ValueSet, offered: ValueSet) -> str:
+def _describe_need(
+    reason: LabelConflict | NoMatchingInstanceType | NoMatchingOffering, requester: str
+) -> str:
+    """Who needs which value of the label: the pod, a volume of it, or constraints between pods."""
+    if reason.volume is not None:
+        return f"{describe_volume(reason.volume)} ({reason.key})"
+    if reason.by_topology:
+        left = "no value" if reason.wanted.is_empty else f"only {format_values(reason.wanted)}"
+        return f"constraints between pods leave {left} of {reason.key}"
+    return f"{requester} {reason.key} {format_values(reason.wanted)}"
+
+
+def _other_region(reason: LabelConflict | NoMatchingOffering, offered: ValueSet) -> str:
     """Where none of the wanted zones is in a region of those that are on offer."""
-    if key != ZONE or wanted.open or offered.open or offered.is_empty:
+    wanted = reason.wanted
+    if (
+        reason.key != ZONE
+        or reason.meant
+        or any(each.open or each.is_empty for each in (wanted, offered))
+    ):
         return ""
     wanted_regions = {region_of_zone(zone) for zone in wanted.values}
     if not wanted_regions.isdisjoint(map(region_of_zone, offered.values)):
@@ -197,21 +256,36 @@ def _did_you_mean(name: str | None) -> str:
 
 REQUESTER_PHRASES = {
     RequiredBy.POD: "the pod needs",
-    RequiredBy.POOL: "the pool asks for",
-    RequiredBy.BOTH: "pod and pool together need",
+    RequiredBy.POOL: "the NodePool requires",
+    RequiredBy.BOTH: "pod and NodePool together need",
 }
 
 
 def _describe_unmatched_value(reason: NoMatchingInstanceType | NoMatchingOffering) -> str:
-    wanted = f"{reason.key} {reason.wanted}"
     if isinstance(reason, NoMatchingOffering):
-        offered = "nothing" if reason.offered.is_empty else f"only {reason.offered}"
-        name = reason.instance_type
-        requester = REQUESTER_PHRASES[reason.required_by]
-        other_region = _other_region(reason.key, reason.wanted, reason.offered)
-        return f"{requester} {wanted}, and {offered} is on offer, such as {name}{other_region}"
-    whose = ", which the pool asks for" if reason.required_by is RequiredBy.POOL else ""
-    return f"no instance type has {wanted}{whose}"
+        needs = _describe_need(reason, REQUESTER_PHRASES[reason.required_by])
+        name, other_region = (
+            reason.instance_type,
+            _other_region(reason, reason.offered),
+        )
+        if reason.offered.is_empty:
+            return f"{needs}; nothing is offered with it, such as {name}"
+        values = format_values(reason.offered)
+        return f"{needs}; {name} is offered only with {values}{other_region}"
+    wanted = f"{reason.key} {format_values(reason.wanted)}"
+    if reason.excluded is not None:
+        return _describe_excluded(reason, reason.excluded)
+    whose = ", which the NodePool requires" if reason.required_by is RequiredBy.POOL else ""
+    return f"no instance type in the catalogue has {wanted}{whose}"
+
+
+def _describe_excluded(reason: NoMatchingInstanceType, excluded: ExcludedByPool) -> str:
+    """it allows instance-family g5, g6; instance-gpu-name h100 is in p5"""
+    allows = f"it allows {excluded.key} {format_values(excluded.allowed)}"
+    wanted = f"{reason.key} {format_values(reason.wanted)}"
+    if excluded.key == reason.key:
+        return f"{_describe_need(reason, REQUESTER_PHRASES[RequiredBy.POD])}; {allows}"
+    return f"{allows}; {wanted} is in {join_first(excluded.values, MAX_SHOWN_VALUES)}"
 
 
 def _describe_shortfall(
@@ -226,54 +300,66 @@ def _describe_shortfall(
             return _describe_too_big(reason)
         case DaemonSetsExceedCapacity():
             return _describe_overhead(reason)
-        case OfferingsUnavailable(instance_type=name):
-            details = f"{_describe_unavailable(reason)}{_describe_used_reservations(reason)}"
-            return f"nothing can be bought now, such as {name}{details}"
+        case OfferingsUnavailable():
+            return _describe_unavailable(reason)
         case MinValuesUnsatisfied(key=key, needed=needed, found=found):
-            remaining = "1 is left" if found == 1 else f"{found} are left"
-            return f"minValues asks for {format_count(needed, 'value')} of {key}, and {remaining}"
+            remaining = "only 1 is left" if found == 1 else f"only {found} are left"
+            return f"minValues requires {format_count(needed, 'value')} of {key}; {remaining}"
         case LimitExceeded():
             return _describe_limit(reason)
 
 
 def _describe_unavailable(reason: OfferingsUnavailable) -> str:
-    if not reason.capacity_types:
-        return ""
-    zones = f" in {_join_words(reason.zones)}" if reason.zones else ""
-    return f", sold out as {_join_words(reason.capacity_types)}{zones}"
+    where = "" if reason.volume is None else f"{describe_volume(reason.volume)}; "
+    parts = []
+    if reason.capacity_types or not reason.reservations:
+        kinds = f" as {join_with_and(reason.capacity_types)}" if reason.capacity_types else ""
+        zones = f" in {join_with_and(reason.zones)}" if reason.zones else ""
+        parts.append(f"EC2 has no capacity for {reason.instance_type}{kinds}{zones}")
+    if reason.reservations:
+        parts.append(_describe_used_reservations(reason))
+    return f"{where}{'; '.join(parts)}"
 
 
 def _describe_used_reservations(reason: OfferingsUnavailable) -> str:
-    if not reason.reservations:
-        return ""
-    users = reason.users
-    others = f" and {len(users) - 2:,} more" if len(users) > 2 else ""
-    by = f" by {', '.join(users[:2])}{others}, free again if that goes elsewhere" if users else ""
-    return f"; {_join_words(reason.reservations)} used up{by}"
+    names = join_with_and(reason.reservations)
+    are = "capacity reservation" if len(reason.reservations) == 1 else "capacity reservations"
+    full = "has no free instance" if len(reason.reservations) == 1 else "have no free instance"
+    users = f" (used by {join_first(reason.users, 2)} of this plan)" if reason.users else ""
+    return f"{are} {names} {full}{users}"
 
 
 def _describe_too_big(reason: InstanceTypesTooSmall) -> str:
     first = ResourceShortage(resource=reason.resource, needed=reason.needed, best=reason.best)
     shortages = (first, *reason.other_shortages)
     pairs = [format_in_one_unit(each.resource, each.needed, each.best) for each in shortages]
-    names = [each.resource for each in shortages]
-    needed = _join_words(
-        tuple(f"{pair[0]} {name}" for pair, name in zip(pairs, names, strict=True))
+    needed = join_with_and(
+        [f"{pair[0]} {each.resource}" for pair, each in zip(pairs, shortages, strict=True)]
     )
-    best = _join_words(tuple(pair[1] for pair in pairs))
-    taken = f", after {format_quantity(first.resource, reason.daemonsets)} for daemonsets"
+    best = join_with_and([pair[1] for pair in pairs])
+    taken = f" after {format_quantity(first.resource, reason.daemonsets)} for DaemonSets"
     daemonset_note = taken if reason.daemonsets else ""
-    return (
-        f"needs {needed}, the largest left offers {best} ({reason.instance_type}{daemonset_note})"
-    )
+    needs = f"the pod needs {needed}"
+    if not any(each.best for each in shortages):
+        return f"{needs}; no instance type that it allows has any"
+    name = reason.instance_type
+    if reason.together or reason.other_shortages:
+        both = "both" if len(shortages) == 2 else "all of it" if reason.together else "that"
+        return f"{needs}; no instance type that it allows has {both}: {name} has {best}" + (
+            daemonset_note
+        )
+    return f"{needs}; the largest instance type that it allows, {name}, has {best}{daemonset_note}"
 
 
 def _describe_overhead(reason: DaemonSetsExceedCapacity) -> str:
     name, resource = reason.instance_type, reason.resource
     if not reason.needed:
-        return f"{name} keeps no {resource} for pods"
+        return f"{name} leaves no {resource} for pods"
     needed, best = format_in_one_unit(resource, reason.needed, reason.best)
-    return f"daemonsets alone need {needed} {resource}, and {name} has {best}"
+    return (
+        f"DaemonSets alone need {needed} {resource} on a node; the nearest instance type that it "
+        f"allows, {name}, has {best}"
+    )
 
 
 def _describe_limit(reason: LimitExceeded) -> str:
@@ -282,10 +368,10 @@ def _describe_limit(reason: LimitExceeded) -> str:
     limit, used, needed = format_in_one_unit(
         reason.resource, reason.limit, reason.in_use, reason.needed
     )
-    owner = "cluster's " if reason.of_cluster else ""
+    owner = "the cluster's" if reason.of_cluster else "its"
     return (
-        f"the {owner}limit of {limit} {reason.resource} is reached: {used} in use, and "
-        f"{reason.instance_type} would add {needed}"
+        f"{owner} limit of {limit} {reason.resource} is reached: {used} in use, and one more "
+        f"{reason.instance_type} adds {needed}"
     )
 
 
@@ -295,14 +381,9 @@ def _describe_price_limit(reason: LimitExceeded) -> str:
         for amount in (reason.limit, reason.in_use, reason.needed)
     )
     return (
-        f"the cluster's limit of {limit} is reached: {used} in use, and "
+        f"the cluster's limit of {limit} is reached: {used} in use, and one more "
         f"{reason.instance_type} may add {needed}"
     )
-
-
-def _join_words(words: "map[str] | tuple[str, ...]") -> str:
-    listed = list(words)
-    return listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} and {listed[-1]}"
 
 
 def describe_node_reason(reason: NodeReason) -> str:
@@ -313,11 +394,11 @@ def describe_node_reason(reason: NodeReason) -> str:
         case UntoleratedTaint(taint=taint):
             return f"the pod does not tolerate {taint}"
         case NodeAffinityMismatch(key=key):
-            return f"another {key} than the pod selects"
+            return f"{key} is not what the pod selects"
         case InsufficientResource() | NodeHostPortsTaken() | VolumeLimitExceeded():
             return _describe_full_node(reason)
         case NodeViolatesTopology():
-            return "out of bounds because of other pods"
+            return "pod affinity, anti-affinity or topology spread excludes them"
         case PreferencesNotRelaxed() | LaterAlternative():
             return _describe_unchosen_node(reason)
 
@@ -327,17 +408,18 @@ def _describe_full_node(
 ) -> str:
     match reason:
         case InsufficientResource(resource=resource, short=short, node=name):
-            return f"too little {resource}, best {format_quantity(resource, short)} short ({name})"
+            least = format_quantity(resource, short)
+            return f"insufficient {resource}, at least {least} short ({name})"
         case NodeHostPortsTaken(ports=ports):
-            return f"port {join_with_and(tuple(map(str, ports)))} is taken"
+            return f"host port {join_with_and(tuple(map(str, ports)))} is in use"
         case VolumeLimitExceeded(driver=driver):
-            return f"no further volume of {driver} can be attached"
+            return f"the volume attach limit of {driver} is reached"
 
 
 def _describe_unchosen_node(reason: PreferencesNotRelaxed | LaterAlternative) -> str:
     if isinstance(reason, LaterAlternative):
         return (
-            f"would do ({reason.node}) by a later alternative of the pod; an earlier one goes first"
+            f"would fit ({reason.node}) by a later node affinity term; an earlier one comes first"
         )
     preferences = join_with_and([describe_preference(each) for each in reason.preferences])
-    return f"would do ({reason.node}), had it given up {preferences}"
+    return f"would fit ({reason.node}) without the preference for {preferences}"

@@ -48,6 +48,7 @@ class RegionSource(Enum):
     CATALOG = "Catalog"
     CLOUD = "Cloud"
     OPTION = "option"
+    PROVIDER = "provider"
     NODE = "node"
     PROVIDER_ID = "provider id"
     CLASS_STATUS = "class status"
@@ -70,4 +71,9 @@ class RegionChoice(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_stated(self) -> bool:
-        return self.source in (RegionSource.CATALOG, RegionSource.CLOUD, RegionSource.OPTION)
+        return self.source in (
+            RegionSource.CATALOG,
+            RegionSource.CLOUD,
+            RegionSource.OPTION,
+            RegionSource.PROVIDER,
+        )

@@ -108,6 +108,8 @@ class PlannedLaunch(msgspec.Struct, frozen=True, kw_only=True):
     price: float
     """USD per hour, without fees."""
     reservation_id: str | None = None
+    modelled_price: bool = False
+    """Whether the price is an estimate."""
 
 
 class PlannedNodeClaim(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,7 +146,11 @@ class UnschedulableGroup(msgspec.Struct, frozen=True, kw_only=True):
     reason: PodReason
     pools: tuple[PoolVerdict, ...] = ()
     """In the order of names."""
+    nearest_pool: str | None = None
+    """The NodePool that came nearest to launching a node; its reason is the cause."""
     suggestion: VerifiedSuggestion | None = None
+    alternative: VerifiedSuggestion | None = None
+    """Another way, where the choice is not ours: a full reservation can be enlarged."""
     nodes: tuple[NodeVerdict, ...] = ()
     """Why the pods fit no node of the cluster, most nodes first."""
     unexplained_pools: int = 0

@@ -190,6 +190,18 @@ class VolumeProblem(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
+class PodVolume(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
+    """A volume of a pod that can be reached from some nodes only."""
+
+    claim: str
+    """The name of the PersistentVolumeClaim."""
+    volume: str = ""
+    """The name of the PersistentVolume; empty as long as the claim is not bound."""
+    storage_class: str = ""
+    """Of an unbound claim, whose allowedTopologies decide."""
+    topology: tuple[Requirements, ...] = ANY_NODE_TERMS
+
+
 class EvictionFacts(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
     """What decides whether and when a pod may be evicted; pods of one workload mostly share it."""
 
@@ -241,6 +253,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Whether a DaemonSet owns it."""
     constraints: PodConstraints = NO_CONSTRAINTS
     volume_problem: VolumeProblem | None = None
+    volumes: tuple[PodVolume, ...] = ()
+    """The volumes behind `constraints.volume_topology`, for explanations."""
     terminating: bool = False
     """Being deleted: it still uses resources, but does not count in topology spread."""
     unsupported: tuple[UnsupportedFeature, ...] = ()

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from wainwright.model.pod import AffinityTerm, TopologySpread, UnsupportedFeature
+from wainwright.model.pod import AffinityTerm, PodVolume, TopologySpread, UnsupportedFeature
 from wainwright.model.requirements import ValueSet
 from wainwright.model.taints import Taint
 
@@ -84,6 +84,8 @@ class VolumeUnusable(Reason, frozen=True, kw_only=True, tag="VolumeUnusable"):
 
 class VolumeTopologyConflict(Reason, frozen=True, kw_only=True, tag="VolumesElsewhere"):
     """The node affinity of the pod excludes every node that can access its volumes."""
+
+    volumes: tuple[PodVolume, ...] = ()
 
 
 class DomainCount(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,6 +172,10 @@ class LabelConflict(Reason, frozen=True, kw_only=True, tag="LabelConflict"):
     """None where the NodePool does not define the label at all."""
     meant: str | None = None
     """The label that was probably intended."""
+    volume: PodVolume | None = None
+    """The volume of the pod that requires the label, where one does."""
+    by_topology: bool = False
+    """Whether constraints between pods require it, and not the pod itself."""
 
 
 class NoMatchingInstanceType(Reason, frozen=True, kw_only=True, tag="NoTypeMatches"):
@@ -180,6 +186,20 @@ class NoMatchingInstanceType(Reason, frozen=True, kw_only=True, tag="NoTypeMatch
     required_by: RequiredBy = RequiredBy.POD
     meant: str | None = None
     """The value that was probably intended."""
+    volume: PodVolume | None = None
+    by_topology: bool = False
+    excluded: "ExcludedByPool | None" = None
+    """Set where the catalogue has such types and a requirement of the NodePool excludes them."""
+
+
+class ExcludedByPool(msgspec.Struct, frozen=True, kw_only=True):
+    """A requirement of the NodePool that excludes the instance types that the pod needs."""
+
+    key: str
+    allowed: ValueSet
+    """By the NodePool."""
+    values: tuple[str, ...]
+    """That the types have which the pod needs."""
 
 
 class NoMatchingOffering(Reason, frozen=True, kw_only=True, tag="NotOnOffer"):
@@ -194,6 +214,8 @@ class NoMatchingOffering(Reason, frozen=True, kw_only=True, tag="NotOnOffer"):
     required_by: RequiredBy = RequiredBy.POD
     meant: str | None = None
     """The value that was probably intended."""
+    volume: PodVolume | None = None
+    by_topology: bool = False
 
 
 class ResourceShortage(msgspec.Struct, frozen=True, kw_only=True):
@@ -205,7 +227,7 @@ class ResourceShortage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InstanceTypesTooSmall(Reason, frozen=True, kw_only=True, tag="NothingBigEnough"):
-    """No remaining type has room; `best` is what the type that comes nearest has."""
+    """No remaining type has room; `best` is the most that one has of the resource."""
 
     resource: str
     needed: int
@@ -214,7 +236,9 @@ class InstanceTypesTooSmall(Reason, frozen=True, kw_only=True, tag="NothingBigEn
     daemonsets: int = 0
     """How much of the resource DaemonSets use on that type."""
     other_shortages: tuple[ResourceShortage, ...] = ()
-    """Other resources of which that type has too little."""
+    """Other resources of which there is too little: of any type, or of that type if `together`."""
+    together: bool = False
+    """Whether each resource alone is there on some type, but no type has all of them."""
 
 
 class DaemonSetsExceedCapacity(Reason, frozen=True, kw_only=True, tag="Overdrawn"):
@@ -245,6 +269,8 @@ class OfferingsUnavailable(Reason, frozen=True, kw_only=True, tag="NothingOffere
     """Reservations that match, but have no available capacity."""
     users: tuple[str, ...] = ()
     """Claims of the same plan that use their capacity."""
+    volume: PodVolume | None = None
+    """The volume that keeps the pod in these zones, where one does."""
 
 
 class MinValuesUnsatisfied(Reason, frozen=True, kw_only=True, tag="TooFewValues"):

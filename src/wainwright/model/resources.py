@@ -91,6 +91,23 @@ def format_quantity(name: str, amount: int) -> str:
     return _format_decimal(amount * 1000)
 
 
+def round_up(name: str, amount: int) -> int:
+    """An amount that is easy to read and not less: bytes in whole Gi, or Mi where it is little."""
+    return -(-amount // (unit := _readable_unit(name, amount))) * unit
+
+
+def round_down(name: str, amount: int) -> int:
+    """The same, not more; sixteen units are kept at least, so that little is lost."""
+    unit = _readable_unit(name, amount // 16)
+    return amount // unit * unit
+
+
+def _readable_unit(name: str, amount: int) -> int:
+    if not _is_in_bytes(name) or amount < 2**20:
+        return 1
+    return 2**30 if amount >= 2**30 else 2**20
+
+
 def _nano_per_unit(name: str) -> int:
     return 10**6 if name == CPU else 10**9
 

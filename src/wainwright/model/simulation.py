@@ -306,3 +306,8 @@ class SimulationResult(msgspec.Struct, frozen=True, kw_only=True):
         return all(each.held is not False for each in self.expectations) and all(
             each.held for each in self.laws
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `wain simulate -o json` prints (docs/simulation.schema.json)."""
+        document: dict[str, Any] = msgspec.to_builtins(self)
+        return document

@@ -1,5 +1,6 @@
 """Suggested fixes that would make pods schedulable, each verified before it is shown."""
 
+from enum import StrEnum
 from typing import TypeAlias
 
 import msgspec
@@ -79,15 +80,87 @@ class RaiseLimit(Fix, frozen=True, kw_only=True, tag="RaiseLimit"):
     pool: str
 
 
-PodFix: TypeAlias = LowerRequest | AddToleration | DropPodRequirement | ChangePodRequirement
-PoolFix: TypeAlias = DropPoolRequirement | ChangePoolRequirement | LowerMinValues | RaiseLimit
-AnyFix: TypeAlias = PodFix | PoolFix
+class AllowPoolValue(Fix, frozen=True, kw_only=True, tag="AllowValue"):
+    """Allow one more value of the label in the NodePool's requirement."""
+
+    key: str
+    value: str
+    pool: str
+
+
+class HonorTaints(Fix, frozen=True, kw_only=True, tag="HonorTaints"):
+    """Set `nodeTaintsPolicy: Honor` of the pod's topology spread: domains of tainted NodePools and
+    nodes that the pod does not tolerate no longer count."""
+
+    key: str
+    """The topology key."""
+
+
+class ConstraintKind(StrEnum):
+    """Constraints between pods that can be required or preferred."""
+
+    POD_AFFINITY = "podAffinity"
+    POD_ANTI_AFFINITY = "podAntiAffinity"
+    TOPOLOGY_SPREAD = "topologySpreadConstraint"
+
+
+class PreferConstraint(Fix, frozen=True, kw_only=True, tag="Prefer"):
+    """Prefer what the pod requires of other pods: all such constraints by this topology key."""
+
+    constraint: ConstraintKind
+    key: str
+    """The topology key."""
+    pods: str = ""
+    """The selector, as text."""
+
+
+class EnlargeReservation(Fix, frozen=True, kw_only=True, tag="EnlargeReservation"):
+    """Add instances to a capacity reservation that is full."""
+
+    reservation: str
+    by: int
+    pool: str
+    billed: float | None = None
+    """USD per hour that EC2 bills for each instance, used or not: the price on demand."""
+
+
+PodFix: TypeAlias = (
+    LowerRequest
+    | AddToleration
+    | DropPodRequirement
+    | ChangePodRequirement
+    | HonorTaints
+    | PreferConstraint
+)
+PoolFix: TypeAlias = (
+    DropPoolRequirement | ChangePoolRequirement | AllowPoolValue | LowerMinValues | RaiseLimit
+)
+AnyFix: TypeAlias = PodFix | PoolFix | EnlargeReservation
+
+
+class SuggestedLaunch(msgspec.Struct, frozen=True, kw_only=True):
+    """Equal new nodes that pods of the group would be scheduled on."""
+
+    count: int
+    instance_type: str
+    capacity_type: str
+    unrequested_devices: bool = False
+    """Whether they have GPUs or accelerators that none of the pods requests."""
 
 
 class VerifiedSuggestion(msgspec.Struct, frozen=True, kw_only=True):
     """Changes that together make pods of one group schedulable, and how that was verified."""
 
     changes: tuple[AnyFix, ...]
+    price_change: float | None = None
+    """USD per hour, fees included, of the plan with the changes less the plan without; None where
+    no plan of everything was made."""
+    at_most: bool = False
+    """Whether the price change is an upper bound: packing by cost may find a cheaper plan."""
+    modelled_price: bool = False
+    """Whether a price in it is an estimate."""
+    launches: tuple[SuggestedLaunch, ...] = ()
+    """The new nodes on which the pods would be; on existing nodes only, none."""
     serves: int
     """How many of the pods are scheduled when the plan is made again with the changes."""
     of: int

@@ -1,13 +1,15 @@
 """`wain run --dry-run`: decides and logs, and writes nothing, also beside Karpenter.
 
 Each decision is logged once: a node that would be launched until its pods are bound or others are
-planned, a disruption command until it is another.
+planned, a disruption command until it is another. Once a day, and at the end, the decisions of a
+Karpenter that works on the cluster are compared with these.
 """
 
 import asyncio
 import logging
 from typing import Final
 
+from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.clock import Clock
 from wainwright.cloud import NodePoolCatalog
 from wainwright.cluster import Cluster
@@ -25,9 +27,11 @@ from wainwright.core.disruption.disruption_pass import DisruptionPass
 from wainwright.core.plan import plan
 from wainwright.model.plan import Plan
 from wainwright.model.snapshot import Snapshot
+from wainwright.operator.shadow import Shadow
 
 LOG: Final = logging.getLogger(__name__)
 REFRESH_SECONDS: Final = 12 * 3600.0
+SUMMARY_SECONDS: Final = 24 * 3600.0
 
 
 class DryRun:
@@ -43,26 +47,31 @@ class DryRun:
         self._launches: set[frozenset[str]] = set()
         """Pods of the nodes that were logged."""
         self._command = ""
+        self._shadow = Shadow(settings.plan_options)
+        self._cache.subscribe(NodeClaim, self._shadow.claim_changed)
         self.is_synced = False
-        self.looks = 0
-        """How many times decisions were made."""
 
-    async def run(self) -> None:
-        """Until cancelled."""
+    async def run(self, *, once: bool = False) -> None:
+        """Until cancelled, or for one look."""
         watches = asyncio.create_task(self._cache.run(), name="watches")
         try:
             await self._cache.wait_until_listed()
             self._declared.apply()
-            refreshed = -REFRESH_SECONDS
+            refreshed, summarized = -REFRESH_SECONDS, self._clock.now()
             while True:
                 if self._clock.now() - refreshed >= REFRESH_SECONDS:
                     refreshed = self._clock.now()
                     await self._cloud.refresh()
                 await self._look()
                 self.is_synced = True
-                self.looks += 1
+                if once:
+                    return
+                if self._clock.now() - summarized >= SUMMARY_SECONDS:
+                    summarized = self._clock.now()
+                    self._log_summary()
                 await self._clock.sleep(self._settings.batch_max)
         finally:
+            self._log_summary()
             watches.cancel()
             await asyncio.gather(watches, return_exceptions=True)
 
@@ -80,7 +89,15 @@ class DryRun:
         planned = plan(snapshot, indexes, self._settings.plan_options)
         given = DisruptionInput(snapshot=snapshot, catalogs=indexes)
         self._previous = DisruptionPass(given, self._settings.disruption_options, self._previous)
-        return planned, self._previous.find_command()
+        command = self._previous.find_command()
+        self._shadow.look(snapshot, indexes, command)
+        return planned, command
+
+    def _log_summary(self) -> None:
+        """Where there is nobody else it says nothing."""
+        summary = self._shadow.summary()
+        if summary.launched or summary.disrupted:
+            LOG.info("beside Karpenter: %s", summary.describe())
 
     def _log_launches(self, planned: Plan) -> None:
         launches = {frozenset(claim.pods): claim for claim in planned.claims}

@@ -7,7 +7,9 @@ rebuilt from the cluster's NodeClaims, so that a restart loses no instance.
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -22,7 +24,14 @@ from wainwright.clock import Clock, format_microseconds, format_timestamp
 from wainwright.cluster import Cluster
 from wainwright.controllers.runtime import Key
 from wainwright.emulator.account_timer import AccountTimer
-from wainwright.emulator.emulated_account import EmulatedAwsAccount
+from wainwright.emulator.emulated_account import ApiCall, EmulatedAwsAccount
+from wainwright.emulator.http.server import (
+    EmulatorHttpServer,
+    StateFile,
+    endpoint_url,
+    listen,
+    resume_account,
+)
 from wainwright.emulator.selected_resources import SelectedResources
 from wainwright.emulator.settings import EmulatorSettings
 from wainwright.errors import AwsError, ObjectNotFoundError
@@ -51,13 +60,19 @@ class EmulatedCloudOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds from the launch to the Node."""
     kubelet: bool = True
     """Whether nodes are kept Ready and pods run; else another does that."""
+    state: Path | None = None
+    """A file that keeps the account; else it is rebuilt from the NodeClaims."""
+    port: int | None = None
+    """Of the loopback interface, for clients of AWS; 0: any free; None: nobody is served."""
 
 
 class EmulatedCloud:
     def __init__(self, cluster: Cluster, clock: Clock, options: EmulatedCloudOptions) -> None:
         self._cluster, self._clock, self._options = cluster, clock, options
-        settings = EmulatorSettings(cluster=options.cluster_name, kubernetes=options.kubernetes)
-        self.account = EmulatedAwsAccount(options.cloud, clock=clock, settings=settings)
+        self._socket = None if options.port is None else listen(options.port)
+        resumed = self._resume()
+        self._is_resumed = resumed is not None
+        self.account = resumed or self._create()
         self._resources = SelectedResources(
             self.account.services, self.account.zones, options.cluster_name
         )
@@ -77,6 +92,23 @@ class EmulatedCloud:
         informers.of(EC2NodeClass).add_handler(self._class_changed)
         self._heartbeats = NodeHeartbeats(cluster, clock, informers.of(Node), self._kubelets)
 
+    def _resume(self) -> EmulatedAwsAccount | None:
+        state = self._options.state
+        if state is None:
+            return None
+        return resume_account(state, clock=self._clock, queue_base=self._endpoint)
+
+    def _create(self) -> EmulatedAwsAccount:
+        options = self._options
+        settings = EmulatorSettings(
+            cluster=options.cluster_name, kubernetes=options.kubernetes, queue_base=self._endpoint
+        )
+        return EmulatedAwsAccount(options.cloud, clock=self._clock, settings=settings)
+
+    @property
+    def _endpoint(self) -> str | None:
+        return None if self._socket is None else endpoint_url(self._socket)
+
     @property
     def region(self) -> str:
         return self.account.context.region
@@ -92,6 +124,8 @@ class EmulatedCloud:
         }
         for node_class in classes.values():
             self._resources.create_for(node_class)
+        if self._is_resumed:
+            return
         nodes = (await self._cluster.list(Node)).items
         claims = (await self._cluster.list(NodeClaim)).items
         self._add_instances(nodes, claims, classes)
@@ -124,7 +158,7 @@ class EmulatedCloud:
         """Until cancelled."""
         self._timer.start()
         try:
-            async with asyncio.TaskGroup() as tasks:
+            async with self._served(), asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._informers.run(), name="informers of kubelets")
                 await self._informers.synced()
                 tasks.create_task(self._kubelets.run_nodes(), name="kubelets")
@@ -134,6 +168,32 @@ class EmulatedCloud:
                     tasks.create_task(self._heartbeats.run(), name="heartbeats")
         finally:
             self._timer.stop()
+
+    @asynccontextmanager
+    async def _served(self) -> AsyncIterator[None]:
+        """The endpoint, and the file that keeps the account; calls of this process count too."""
+        async with AsyncExitStack() as stack:
+            state = self._state_file()
+            if self._socket is not None:
+                stack.callback(self._socket.close)
+                server = EmulatorHttpServer(self.account, self._socket, state=state)
+                await stack.enter_async_context(server.running())
+                LOG.info("the emulated EC2 is served on %s", self._endpoint)
+            elif state is not None:
+                await stack.enter_async_context(state.kept())
+            yield
+
+    def _state_file(self) -> StateFile | None:
+        if self._options.state is None:
+            return None
+        state = StateFile(self._options.state, self.account)
+
+        def changed(call: ApiCall) -> None:
+            if call.may_change_state:
+                state.mark_changed()
+
+        self.account.on_call = changed
+        return state
 
     def _class_changed(self, _: EC2NodeClass | None, after: EC2NodeClass | None) -> None:
         """Whatever a class selects exists, as nobody could create it in an emulated account."""

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from fractions import Fraction
+from pathlib import Path
 from random import Random
 from secrets import token_hex
 from typing import Any, Final, Protocol, TypeAlias
@@ -31,6 +32,7 @@ from wainwright.clock import Clock, SystemClock
 from wainwright.cloud import CloudProvider, LaunchLog
 from wainwright.cluster import Cluster
 from wainwright.controllers.context import compute_in_thread
+from wainwright.controllers.decision_recorder import NO_RECORDER
 from wainwright.controllers.manager import ControllerEnvironment, ControllerManager
 from wainwright.controllers.settings import PauseSwitch
 from wainwright.errors import (
@@ -43,11 +45,12 @@ from wainwright.kube.client import KubeClient
 from wainwright.kube.connections import RequestLimit
 from wainwright.kube.kubeconfig import load_address
 from wainwright.kube.leader_election import LeaderCluster, LeaderElection, LeaseSettings
-from wainwright.metrics import MetricsRegistry
+from wainwright.metrics import EVENT_LOOP_LAG, MetricsRegistry
 from wainwright.model.plan import ClusterLimits
 from wainwright.operator.dry_run import DryRun
 from wainwright.operator.emulated_cloud import EmulatedCloud, EmulatedCloudOptions
 from wainwright.operator.endpoints import EVERYWHERE, LOOPBACK, EndpointOptions, serve_endpoints
+from wainwright.operator.flight_recorder import FlightRecorder, RecorderOptions
 from wainwright.operator.settings import OperatorSettings
 from wainwright.sim.default_processes import controller_settings
 from wainwright.sim.scenario import DisruptionBreaker, SimulationSettings
@@ -66,6 +69,7 @@ OUTSIDE_NAMESPACE: Final = "kube-system"
 SETTINGS_NAME: Final = "wainwright-settings"
 IDLE_POLL: Final = 0.2
 IDLE_LOOKS: Final = 5
+LAG_POLL: Final = 0.05
 PAUSE_POLL: Final = 0.8
 """Seconds: a pause acts within one."""
 CUSTOM_KINDS: Final = (NodePool, NodeClaim, EC2NodeClass, NodeOverlay, InstanceType)
@@ -89,6 +93,10 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """End when there is nothing to do at this moment."""
     emulator_boot: float = 2.0
     emulator_kubelet: bool = True
+    emulator_state: Path | None = None
+    emulator_port: int | None = None
+    record: RecorderOptions | None = None
+    """Where decisions are kept; None: nowhere."""
 
 
 class ConnectedCloud(Protocol):
@@ -136,7 +144,7 @@ class EmulatedSeam:
 ConnectCloud: TypeAlias = Callable[[Cluster], Awaitable[ConnectedCloud]]
 
 
-class Operator:
+class OperatorProcess:
     """This process: it stands by until it leads, and then runs the controllers."""
 
     def __init__(
@@ -146,13 +154,14 @@ class Operator:
         settings: OperatorSettings,
         *,
         clock: Clock,
-        namespace: str,
         options: RunOptions,
+        metrics: MetricsRegistry | None = None,
     ) -> None:
         self._cluster, self._connect_cloud, self._clock = cluster, connect_cloud, clock
-        self._settings, self._namespace, self._options = settings, namespace, options
+        self._settings, self._options = settings, options
+        self._namespace = settings.leader_election_namespace or OUTSIDE_NAMESPACE
         self._identity = f"{socket.gethostname()}_{token_hex(8)}"
-        self.metrics = MetricsRegistry()
+        self.metrics = metrics or MetricsRegistry()
         self._pause = PauseSwitch()
         self._controller_settings = msgspec.structs.replace(
             controller_settings(loop_settings(settings, options)), switch=self._pause
@@ -206,19 +215,12 @@ class Operator:
             self._clock,
             self._controller_settings,
         )
-        if not self._options.once:
-            await dry_run.run()
-            return
-        task = asyncio.create_task(dry_run.run(), name="dry run")
-        try:
-            while not task.done() and not dry_run.looks:
-                await self._clock.sleep(IDLE_POLL)
-        finally:
-            await _cancel(task)
+        await dry_run.run(once=self._options.once)
 
     async def _lead(self, cluster: Cluster) -> None:
         """With a memory of its own: another process may have led meanwhile."""
         cloud = await self._connect_cloud(cluster)
+        recorder = self._make_recorder(cloud)
         environment = ControllerEnvironment(
             cluster=cluster,
             make_cloud=lambda launch_log: self._make_cloud(cloud, launch_log),
@@ -226,12 +228,15 @@ class Operator:
             metrics=self.metrics,
             seed=self._identity,
             compute=compute_in_thread,
+            recorder=recorder or NO_RECORDER,
         )
         manager = self._manager = ControllerManager(environment, self._controller_settings)
         beside = [
             asyncio.create_task(cloud.run(), name="cloud"),
             asyncio.create_task(self._follow_pause(), name="settings"),
         ]
+        if recorder is not None:
+            beside.append(asyncio.create_task(recorder.run(), name="flight recorder"))
         if self._options.once:
             beside.append(asyncio.create_task(self._until_idle(manager), name="once"))
         controllers = asyncio.create_task(manager.run(), name="controllers")
@@ -245,6 +250,10 @@ class Operator:
             await _cancel(controllers, *beside)
             # What another leader knows by now would be contradicted for as long as this one runs.
             self.metrics.remove_gauges()
+
+    def _make_recorder(self, cloud: ConnectedCloud) -> FlightRecorder | None:
+        record = self._options.record
+        return None if record is None else FlightRecorder(record, self._clock, cloud.region)
 
     async def _until_idle(self, manager: ControllerManager) -> None:
         """Returns when the controllers have had nothing to do for a moment."""
@@ -311,6 +320,11 @@ def loop_settings(settings: OperatorSettings, options: RunOptions) -> Simulation
         feature_gates=settings.feature_gates,
         min_values_policy=settings.min_values_policy,
         preference_policy=settings.preference_policy,
+        packing=settings.packing,
+        strict_weights=settings.strict_weights,
+        minimum_saving=settings.min_saving,
+        spot_to_spot_types=settings.spot_to_spot_types,
+        max_nodes_per_command=settings.max_nodes,
         cluster_limits=options.cluster_limits,
         disruption_breaker=DisruptionBreaker(
             share=settings.breaker_share,
@@ -325,19 +339,21 @@ async def run_operator(settings: OperatorSettings, options: RunOptions) -> None:
     address = load_address(kubeconfig=options.kubeconfig, context=options.context)
     limit = RequestLimit(qps=settings.kube_client_qps, burst=settings.kube_client_burst)
     in_pod = _is_in_pod(os.environ)
-    async with KubeClient.connect(address, limit=limit) as cluster:
+    if in_pod and not settings.leader_election_namespace:
+        settings = msgspec.structs.replace(settings, leader_election_namespace=address.namespace)
+    metrics = MetricsRegistry()
+    async with KubeClient.connect(address, limit=limit, metrics=metrics) as cluster:
         version = await _check_cluster(cluster)
         clock = SystemClock()
         if not options.dry_run:
             await refuse_beside_karpenter(cluster, clock)
-        operator = Operator(
+        operator = OperatorProcess(
             cluster,
             cloud_connector(settings, options, version, clock),
             settings,
             clock=clock,
-            namespace=settings.leader_election_namespace
-            or (address.namespace if in_pod else OUTSIDE_NAMESPACE),
             options=options,
+            metrics=metrics,
         )
         _stop_on_signals(operator.stop)
         endpoints = EndpointOptions(
@@ -354,7 +370,11 @@ async def run_operator(settings: OperatorSettings, options: RunOptions) -> None:
                 ports.metrics,
                 ports.health,
             )
-            await operator.run()
+            lag = asyncio.create_task(measure_loop_lag(metrics), name="loop lag")
+            try:
+                await operator.run()
+            finally:
+                await _cancel(lag)
     LOG.info("stopped")
 
 
@@ -374,6 +394,8 @@ def cloud_connector(
         cloud=options.cloud,
         boot=options.emulator_boot,
         kubelet=options.emulator_kubelet,
+        state=options.emulator_state,
+        port=options.emulator_port,
     )
 
     async def connect_emulated(cluster: Cluster) -> ConnectedCloud:
@@ -415,7 +437,7 @@ async def refuse_beside_karpenter(cluster: Cluster, clock: Clock) -> None:
             where = f"{lease.metadata.namespace}/{lease.metadata.name}"
             raise CannotStartError(
                 f"Karpenter is at work: {lease.spec.holderIdentity} holds the lease {where}",
-                "scale it to zero first, or use --dry-run to watch beside it",
+                "scale it to zero first, or use --dry-run to watch alongside it",
             )
 
 
@@ -434,6 +456,15 @@ def _aws_region(environment: Mapping[str, str]) -> str:
 
 def _is_in_pod(environment: Mapping[str, str]) -> bool:
     return "KUBERNETES_SERVICE_HOST" in environment
+
+
+async def measure_loop_lag(metrics: MetricsRegistry) -> None:
+    """Until cancelled: how much later than asked for this task is woken."""
+    loop = asyncio.get_running_loop()
+    while True:
+        due = loop.time() + LAG_POLL
+        await asyncio.sleep(LAG_POLL)
+        metrics.observe(EVENT_LOOP_LAG, max(0.0, loop.time() - due))
 
 
 def _stop_on_signals(stop: Callable[[], None]) -> None:

@@ -10,10 +10,13 @@ from typing import Any, Final
 import msgspec
 
 from wainwright.api.field_error import did_you_mean
+from wainwright.core.disruption.commands import MAX_NODES_PER_COMMAND
+from wainwright.core.disruption.replacement import SPOT_TO_SPOT_TYPES
 from wainwright.errors import InvalidInputError
-from wainwright.model.plan import MinValuesPolicy, PreferencePolicy
+from wainwright.model.disruption import NO_MINIMUM_SAVING, MinimumSaving
+from wainwright.model.plan import MinValuesPolicy, PackingPolicy, PreferencePolicy
 from wainwright.sim.scenario import FEATURE_GATES
-from wainwright.translate.disruption import parse_duration
+from wainwright.translate.disruption import parse_duration, parse_minimum_saving
 
 
 class OperatorSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +48,12 @@ class OperatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     """100%: off."""
     breaker_nodes: int = 10
     breaker_window: float = 600.0
+    packing: PackingPolicy = PackingPolicy.FIRST_FIT
+    strict_weights: bool = False
+    min_saving: MinimumSaving = NO_MINIMUM_SAVING
+    spot_to_spot_types: int = SPOT_TO_SPOT_TYPES
+    max_nodes: int = MAX_NODES_PER_COMMAND
+    """That one command of disruption may take."""
     feature_gates: Mapping[str, bool] = msgspec.field(default_factory=lambda: {**FEATURE_GATES})
 
 
@@ -120,6 +129,13 @@ def _one_of(*values: str) -> Callable[[str], str]:
     return read
 
 
+def _saving(text: str) -> MinimumSaving:
+    parsed = parse_minimum_saving(text)
+    if parsed is None:
+        raise _Refused("USD per hour such as 0.05, or a share such as 5%")
+    return parsed
+
+
 def _url(text: str) -> str:
     if not text.startswith(("https://", "http://")):
         raise _Refused("an absolute URL such as https://example.eks.amazonaws.com")
@@ -159,6 +175,11 @@ READERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "breaker_share": _share,
     "breaker_nodes": _number(0, 1_000_000, int),
     "breaker_window": _duration,
+    "packing": lambda text: PackingPolicy(_one_of(*PackingPolicy)(text)),
+    "strict_weights": _boolean,
+    "min_saving": _saving,
+    "spot_to_spot_types": _number(1, 1000, int),
+    "max_nodes": _number(1, 10_000, int),
     "feature_gates": _gates,
 }
 """Of settings that are not a text."""
@@ -180,8 +201,12 @@ def read_settings(
     return OperatorSettings(**values)
 
 
-def settings_without_effect(environment: Mapping[str, str]) -> list[str]:
-    return [name for name in WITHOUT_EFFECT if environment.get(name)]
+def settings_without_effect(
+    flags: Mapping[str, str | None], environment: Mapping[str, str]
+) -> list[str]:
+    """Those that somebody has set."""
+    stated = (_stated(name.lower(), flags, environment) for name in WITHOUT_EFFECT)
+    return [source for source, text in stated if text is not None]
 
 
 def flag_of(field: str) -> str:

@@ -7,7 +7,7 @@ the same bytes on any machine, without the files: this is how bugs are reported.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,21 +21,31 @@ from wainwright.core.disruption.preview import MAX_STEPS
 from wainwright.errors import InvalidInputError
 from wainwright.manifests.problems import Problem
 from wainwright.messages.input_remarks import region_note
+from wainwright.model.disruption import RepairPolicy
 from wainwright.model.input_remarks import RegionChoice
 from wainwright.model.instance_type import InstanceType
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.overlays import AppliedOverlays
 from wainwright.model.plan import PlanOptions
-from wainwright.model.serialization import decode_model, encode_model
+from wainwright.model.serialization import decode_model, encode_model, from_plain
 from wainwright.model.snapshot import Snapshot
 from wainwright.offline import PreparedInput
-from wainwright.offline_disruption import ClassDrift
+from wainwright.offline_disruption import (
+    ClassDrift,
+    depends_on_time,
+    disruption_input,
+    disruption_warnings,
+    plan_depends_on_time,
+)
 from wainwright.report.pool_warnings import pool_warnings
 
 API_VERSION: Final = "wainwright.dev/v1alpha1"
 KIND: Final = "PlanInput"
 HEAD: Final = f'{{"apiVersion":"{API_VERSION}","kind":"{KIND}",'.encode()
 """How a saved file begins: nothing else is read of a file to tell whether it is one."""
+RECORDED_INPUT: Final = "input.json"
+RECORDED_OUTPUT: Final = "output.json"
+"""The two files of a decision that `wain run --record` keeps."""
 
 
 class ClassFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +54,14 @@ class ClassFacts(msgspec.Struct, frozen=True, kw_only=True):
     hash: str
     deselected: tuple[str, ...] = ()
     """Active reservations that the class does not select."""
+
+
+class LiveDisruption(msgspec.Struct, frozen=True, kw_only=True):
+    """What controllers know besides the objects of the cluster."""
+
+    nominated: frozenset[str] = frozenset()
+    paused: frozenset[str] = frozenset()
+    repair_policies: tuple[RepairPolicy, ...] = ()
 
 
 class ConsolidationSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,12 +73,16 @@ class ConsolidationSettings(msgspec.Struct, frozen=True, kw_only=True):
     """By NodePool what exists of the types that its nodes have, without a price included."""
     shows_time: bool = True
     """Whether the time was given, or anything is compared with it."""
+    live: LiveDisruption | None = None
+    """None for the input of manifests."""
 
 
 class PlanInput(msgspec.Struct, frozen=True, kw_only=True):
     """All that a plan, or a consolidation, and its outputs are made of."""
 
     now: str
+    shows_time: bool = True
+    """Whether the time was given, or anything in a plan depends on it."""
     options: PlanOptions
     snapshot: Snapshot
     indexes: Mapping[str, InstanceTypeIndex]
@@ -84,6 +106,16 @@ class PlanInput(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def disruption(self) -> DisruptionInput:
         """The cluster, and what can be launched for it."""
+        live = None if self.consolidation is None else self.consolidation.live
+        if live is not None:
+            return DisruptionInput(
+                snapshot=self.snapshot,
+                catalogs=self.indexes,
+                nominated=live.nominated,
+                paused=live.paused,
+                repair_policies=live.repair_policies,
+                is_live=True,
+            )
         stated = {} if self.consolidation is None else self.consolidation.offered
         offered = {
             name: {**_offered_types(index), **stated.get(name, {})}
@@ -107,6 +139,7 @@ class _SavedInput(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     wainwright: str
     """The version that wrote it."""
     now: str
+    shows_time: bool = True
     options: PlanOptions
     snapshot: Snapshot
     instance_types: tuple[tuple[InstanceType, ...], ...]
@@ -128,6 +161,7 @@ def plan_input(
     prepared: PreparedInput,
     *,
     now: str,
+    is_time_given: bool = False,
     file_notes: tuple[Problem, ...] = (),
     other_notes: tuple[Problem, ...] = (),
 ) -> PlanInput:
@@ -139,6 +173,7 @@ def plan_input(
         notes.insert(0, region_note(prepared.region))
     return PlanInput(
         now=now,
+        shows_time=is_time_given or plan_depends_on_time(prepared),
         options=prepared.settings.options,
         snapshot=prepared.snapshot,
         indexes={name: catalog.index for name, catalog in prepared.catalogs.items()},
@@ -170,6 +205,30 @@ def with_classes(given: PlanInput, prepared: PreparedInput) -> PlanInput:
     return msgspec.structs.replace(given, classes=classes)
 
 
+def with_consolidation(
+    given: PlanInput,
+    prepared: PreparedInput,
+    *,
+    options: DisruptionOptions,
+    steps: int,
+    time_given: bool,
+) -> PlanInput:
+    """With the drift of its nodes, and what `wain consolidate` depends on besides."""
+    disruption = disruption_input(prepared)
+    settings = ConsolidationSettings(
+        options=options,
+        steps=steps,
+        offered=disruption.offered,
+        shows_time=time_given or depends_on_time(prepared),
+    )
+    return msgspec.structs.replace(
+        given,
+        snapshot=disruption.snapshot,
+        warnings=(*given.warnings, *disruption_warnings(prepared)),
+        consolidation=settings,
+    )
+
+
 def _format_problem(problem: Problem) -> str:
     if not problem.file:
         return problem.message
@@ -183,11 +242,25 @@ def _format_problem(problem: Problem) -> str:
 
 def save_plan_input(given: PlanInput, file: str, *, version: str) -> None:
     """Write the input; a file that cannot be written is an error of the caller's."""
+    Path(file).write_bytes(encode_plan_input(given, version=version))
+
+
+def redact_plan_input(
+    given: PlanInput, redact: Callable[[dict[str, Any]], dict[str, Any]]
+) -> PlanInput:
+    """The input as it would be saved, without what `redact` takes from it."""
+    plain = msgspec.json.decode(encode_plan_input(given, version=""))
+    saved = from_plain(redact(plain), _SavedInput)
+    return decode_plan_input(encode_model(saved))
+
+
+def encode_plan_input(given: PlanInput, *, version: str) -> bytes:
     indexes = list({id(index): index for index in given.indexes.values()}.values())
     numbers = {id(index): number for number, index in enumerate(indexes)}
     saved = _SavedInput(
         wainwright=version,
         now=given.now,
+        shows_time=given.shows_time,
         options=given.options,
         snapshot=given.snapshot,
         instance_types=tuple(index.types for index in indexes),
@@ -203,11 +276,12 @@ def save_plan_input(given: PlanInput, file: str, *, version: str) -> None:
         classes=dict(given.classes),
         consolidation=given.consolidation,
     )
-    Path(file).write_bytes(encode_model(saved) + b"\n")
+    return encode_model(saved) + b"\n"
 
 
-def is_saved_input(file: str) -> bool:
-    """Whether the file was written by `--save-input`."""
+def is_saved_input(path: str) -> bool:
+    """Whether the file was written by `--save-input`, or the folder by `wain run --record`."""
+    file = _input_file(path)
     if not os.path.isfile(file):  # noqa: PTH113  # Path.is_file raises for a name that is too long
         return False
     try:
@@ -217,21 +291,33 @@ def is_saved_input(file: str) -> bool:
         return False
 
 
-def load_plan_input(file: str) -> PlanInput:
+def _input_file(path: str) -> str:
+    is_folder = os.path.isdir(path)  # noqa: PTH112  # as above
+    return str(Path(path) / RECORDED_INPUT) if is_folder else path
+
+
+def load_plan_input(path: str) -> PlanInput:
+    file = _input_file(path)
     try:
-        saved = decode_model(Path(file).read_bytes(), _SavedInput)
-        pools = {name: msgspec.convert(pool, NodePool) for name, pool in saved.node_pools.items()}
+        return decode_plan_input(Path(file).read_bytes())
     except msgspec.DecodeError as error:
         raise InvalidInputError(
             f"{file} is no input that this version of wain can read: {error}",
             hint="write it again with: wain plan … --save-input FILE",
         ) from error
+
+
+def decode_plan_input(encoded: bytes) -> PlanInput:
+    """Raises msgspec.DecodeError."""
+    saved = decode_model(encoded, _SavedInput)
+    pools = {name: msgspec.convert(pool, NodePool) for name, pool in saved.node_pools.items()}
     indexes = [
         InstanceTypeIndex(types, zones=zones)
         for types, zones in zip(saved.instance_types, saved.zones, strict=True)
     ]
     return PlanInput(
         now=saved.now,
+        shows_time=saved.shows_time,
         options=saved.options,
         snapshot=saved.snapshot,
         indexes={name: indexes[number] for name, number in saved.instance_types_of.items()},

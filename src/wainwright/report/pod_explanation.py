@@ -24,14 +24,15 @@ from wainwright.errors import UsageError
 from wainwright.messages import unschedulable
 from wainwright.messages.formatting import format_count, format_hourly, join_first, join_with_and
 from wainwright.messages.unschedulable import describe_node_reason
+from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import ON_DEMAND, RESERVED, SPOT
-from wainwright.model.plan import PlannedNodeClaim
+from wainwright.model.plan import Plan, PlannedNodeClaim, PlanOptions
 from wainwright.model.reasons import SUITABLE_NODE_REASONS, LimitExceeded
 from wainwright.model.snapshot import Pool, Snapshot
 from wainwright.offline import OfflinePlan, PreparedInput, make_plan
 from wainwright.report.plan_input import plan_input
 from wainwright.report.plan_json import plan_document
-from wainwright.report.plan_rows import format_node_reason
+from wainwright.report.plan_rows import format_node_reason, row_answer
 from wainwright.translate.object_metadata import assign_names, namespace_of
 from wainwright.translate.pods import is_terminal
 from wainwright.translate.workload_expansion import expand_workloads
@@ -52,36 +53,52 @@ def exclusion_reason(pod: Pod) -> str:
     if is_terminal(pod):
         return f"it has finished ({pod.status.phase})"
     if pod.spec.nodeName:
-        return f"it is on node {pod.spec.nodeName} already, and stays there"
+        return f"it is bound to node {pod.spec.nodeName}"
     if pod.metadata.deletionTimestamp:
         return "it is being deleted"
     if pod.spec.schedulingGates:
         gates = ", ".join(gate.name for gate in pod.spec.schedulingGates)
-        return f"it waits until its scheduling gates are taken off: {gates}"
-    return "it belongs to a DaemonSet or to its node, and counts as what a node needs for itself"
+        return f"it waits until its scheduling gates are removed: {gates}"
+    return "it belongs to a DaemonSet or to its node (static), and counts as overhead of the node"
 
 
-def decision_lines(planned: OfflinePlan, claim: PlannedNodeClaim, pod: str) -> list[str]:
-    """Why not elsewhere, why this offering, and which preferences were relaxed."""
+class DecidedPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan and what it was decided on."""
+
+    snapshot: Snapshot
+    indexes: Mapping[str, InstanceTypeIndex]
+    options: PlanOptions
+    plan: Plan
+
+
+def _decided(planned: OfflinePlan) -> DecidedPlan:
     prepared = planned.prepared
-    indexes = {name: catalog.index for name, catalog in prepared.catalogs.items()}
-    options = prepared.settings.options
-    pools = {pool.name: pool for pool in prepared.snapshot.pools}
+    return DecidedPlan(
+        snapshot=prepared.snapshot,
+        indexes={name: catalog.index for name, catalog in prepared.catalogs.items()},
+        options=prepared.settings.options,
+        plan=planned.plan,
+    )
+
+
+def decision_lines(decided: DecidedPlan, claim: PlannedNodeClaim, pod: str) -> list[str]:
+    """Why not elsewhere, why this offering, and which preferences were relaxed."""
+    indexes, options = decided.indexes, decided.options
+    pools = {pool.name: pool for pool in decided.snapshot.pools}
     pool = pools[claim.pool]
     if pool.keeps_replicas:
         return [f"{pool.name} is static: its nodes are launched first, whatever pods need"]
-    snapshot = plan_static_capacity(prepared.snapshot, indexes, options).snapshot
+    snapshot = plan_static_capacity(decided.snapshot, indexes, options).snapshot
     decision = explain_placement(snapshot, indexes, options, claim, pod)
-    alternatives = launch_alternatives(claim, pool, indexes[claim.pool])
-    after = snapshot_after_plan(prepared.snapshot, indexes, planned.plan.claims)
+    after = snapshot_after_plan(decided.snapshot, indexes, decided.plan.claims)
     return [
         *(_placement_lines(decision, pool, after) if decision is not None else [PACKED_BY_COST]),
-        *_launch_lines(claim, alternatives, planned),
-        *_relaxation_lines(planned, claim, pod),
+        *launch_lines(decided, claim),
+        *_relaxation_lines(decided.plan, claim, pod),
     ]
 
 
-PACKED_BY_COST = "packed with others for the lowest price; pools are asked by weight all the same"
+PACKED_BY_COST = "packed with other pods for the lowest price; NodePools are still tried by weight"
 
 
 def _placement_lines(decision: PlacementDecision, pool: Pool, snapshot: Snapshot) -> Iterator[str]:
@@ -89,7 +106,7 @@ def _placement_lines(decision: PlacementDecision, pool: Pool, snapshot: Snapshot
         has_suitable = any(
             isinstance(each.reason, SUITABLE_NODE_REASONS) for each in decision.nodes
         )
-        yield "it goes to no node of the input" if has_suitable else "no node of the input takes it"
+        yield "no existing node is used" if has_suitable else "it fits no existing node"
         for each in decision.nodes:
             yield f"  {format_count(each.nodes, 'node')}: {describe_node_reason(each.reason)}"
     if decision.joined:
@@ -97,20 +114,21 @@ def _placement_lines(decision: PlacementDecision, pool: Pool, snapshot: Snapshot
     else:
         yield from _new_node_lines(decision, pool, snapshot.pools)
     if decision.round > 1:
-        yield f"it found its place in round {decision.round}: before, {_why_not_earlier(decision)}"
+        before = _why_not_earlier(decision)
+        yield f"it was scheduled in round {decision.round}: before that, {before}"
 
 
 def _joined_node_lines(decision: PlacementDecision, pool: Pool) -> Iterator[str]:
-    since = "under way" if decision.joined_earlier_round else "planned"
+    since = "launching" if decision.joined_earlier_round else "planned"
     yield (
         f"the node was {since} for {join_first(decision.joined)} and has room: "
-        "it is filled before another is opened"
+        "it is filled before another node is launched"
     )
     for earlier in decision.earlier_pools:
         if earlier.reason is None and earlier.weight > pool.weight:
             yield (
-                f"{_pool_with_weight(earlier)} could have opened a node for it; "
-                "with --strict-weights that goes first"
+                f"{_pool_with_weight(earlier)} could have launched a node for it; "
+                "with --strict-weights it comes first"
             )
 
 
@@ -119,16 +137,16 @@ def _new_node_lines(
 ) -> Iterator[str]:
     """Why no other pool opened the node; `pools` are those after the plan."""
     if len(pools) == 1:
-        yield f"opened for it by {pool.name}, the only pool"
+        yield f"launched for it by NodePool {pool.name}, the only NodePool"
         return
     weight = f" (weight {pool.weight})" if pool.weight else ""
     equal = {each.pool for each in decision.equal_pools}
     earlier_pools = [each for each in decision.earlier_pools if each.pool not in equal]
     if any(each.weight != pool.weight for each in pools):
-        why = f", the first pool by weight{' that could' if earlier_pools else ''}"
+        why = f", the first NodePool by weight{' that could' if earlier_pools else ''}"
     else:
-        why = f"; no pool has {'another' if pool.weight else 'a'} weight"
-    yield f"opened for it by {pool.name}{weight}{why}"
+        why = f"; no NodePool has {'another' if pool.weight else 'a'} weight"
+    yield f"launched for it by NodePool {pool.name}{weight}{why}"
     yield from _equal_pool_lines(decision, pool)
     for earlier in earlier_pools:
         reason = (
@@ -150,7 +168,8 @@ def _equal_pool_lines(decision: PlacementDecision, pool: Pool) -> Iterator[str]:
     dearer = all(each.price > decision.price for each in decision.equal_pools)
     compared = "of its weight" if pool.weight else "that could"
     yield (
-        f"  of the pools {compared} its node costs {'least' if dearer else 'no more'}: {price}, "
+        f"  of the NodePools {compared} its node costs {'least' if dearer else 'no more'}: "
+        f"{price}, "
         f"before {join_with_and(others)}"
     )
 
@@ -168,8 +187,10 @@ def _counted_at_largest_type(earlier: EarlierPool, pool_after: Pool) -> bool:
 def _why_not_equal_pool(decision: PlacementDecision) -> str:
     """Why an earlier pool of the same weight was not used."""
     if decision.for_reservation:
-        return "it could as well, but among pools of one weight a reserved slot goes first"
-    return "it could as well, but where more pods are that it is kept from, or at more cost"
+        return "it could launch one too, but at equal weight reserved capacity comes first"
+    return (
+        "it could launch one too, but at a higher price, or where topology constraints allow less"
+    )
 
 
 def _pool_with_weight(earlier: EarlierPool) -> str:
@@ -179,11 +200,11 @@ def _pool_with_weight(earlier: EarlierPool) -> str:
 def _why_not_earlier(decision: PlacementDecision) -> str:
     """What could have changed between rounds that matters to the pod."""
     held_capacity = [
-        *(["a slot of a reservation"] if decision.has_reservations else []),
+        *(["an instance of a capacity reservation"] if decision.has_reservations else []),
         *(["room under a limit"] if decision.has_limits else []),
     ]
     reasons = (
-        ["it was open where other pods would be"]
+        ["it was not known where other pods would be"]
         if decision.has_topology or not held_capacity
         else []
     )
@@ -191,13 +212,14 @@ def _why_not_earlier(decision: PlacementDecision) -> str:
     return ", or ".join(reasons)
 
 
-def _launch_lines(
-    claim: PlannedNodeClaim, alternatives: LaunchAlternatives, planned: OfflinePlan
-) -> Iterator[str]:
+def launch_lines(decided: DecidedPlan, claim: PlannedNodeClaim) -> Iterator[str]:
+    """Why this instance type and this capacity type."""
+    pool = next(each for each in decided.snapshot.pools if each.name == claim.pool)
+    alternatives = launch_alternatives(claim, pool, decided.indexes[claim.pool])
     yield _type_count_line(claim, alternatives)
     if alternatives.exotic_types:
         number = f"{alternatives.exotic_types:,}"
-        yield f"  beside {number} with accelerators or of bare metal, which nobody asks for"
+        yield f"  {number} with accelerators or of bare metal are left out: no pod requires them"
     chosen = claim.launch.capacity_type
     if alternatives.allowed == (chosen,):
         only = alternatives.by_pool == (chosen,)
@@ -208,22 +230,24 @@ def _launch_lines(
         if chosen in CAPACITY_TYPE_ORDER
         else ()
     ):
-        reason = _why_not_capacity_type(capacity_type, claim, alternatives, planned)
+        reason = _why_not_capacity_type(capacity_type, claim, alternatives, decided)
         yield f"not {capacity_type}: {reason}"
     if chosen == RESERVED:
-        yield f"reserved goes before {join_with_and(alternatives.allowed[1:])}"
+        yield f"reserved capacity comes before {join_with_and(alternatives.allowed[1:])}"
     if chosen == SPOT and ON_DEMAND in alternatives.allowed and alternatives.on_demand is not None:
         price = format_hourly(alternatives.on_demand)
-        yield f"spot goes before on-demand, which would cost {price}"
+        yield f"spot comes before on-demand, which would cost {price}"
 
 
 def _type_count_line(claim: PlannedNodeClaim, alternatives: LaunchAlternatives) -> str:
-    reserved_note = " with a slot" if claim.launch.reservation_id is not None else ""
+    reserved_note = (
+        " with a free reserved instance" if claim.launch.reservation_id is not None else ""
+    )
     if alternatives.types == 1:
-        return f"1 instance type{reserved_note} is left that holds all its pods"
+        return f"1 instance type{reserved_note} fits all its pods"
     return (
-        f"{alternatives.types:,} instance types{reserved_note} are left that hold all its pods; "
-        "the cheapest is taken"
+        f"{alternatives.types:,} instance types{reserved_note} fit all its pods; "
+        "the cheapest is launched"
     )
 
 
@@ -231,41 +255,42 @@ def _why_not_capacity_type(
     capacity_type: str,
     claim: PlannedNodeClaim,
     alternatives: LaunchAlternatives,
-    planned: OfflinePlan,
+    decided: DecidedPlan,
 ) -> str:
     if capacity_type not in alternatives.by_pool:
         return f"{claim.pool} does not allow it"
     if capacity_type not in alternatives.allowed:
         return "its pods do not allow it"
     if capacity_type == RESERVED:
-        return _why_no_reservation(alternatives, planned)
+        return _why_no_reservation(alternatives, decided)
     if alternatives.spot is None:
-        return "none of these types can be had as spot now"
+        return "none of these types has spot capacity now"
     return f"the cheapest costs {format_hourly(alternatives.spot)}, which is more than on demand"
 
 
-def _why_no_reservation(alternatives: LaunchAlternatives, planned: OfflinePlan) -> str:
-    if not planned.prepared.settings.options.capacity_reservations:
+def _why_no_reservation(alternatives: LaunchAlternatives, decided: DecidedPlan) -> str:
+    if not decided.options.capacity_reservations:
         return "the feature gate CapacityReservations is off"
     if not alternatives.reservations:
-        return "no reservation is selected that would do"
+        return "no capacity reservation that fits is selected"
     names, listed = set(alternatives.reservations), join_with_and(alternatives.reservations)
-    if any(use.remaining for use in planned.plan.reservations if use.id in names):
-        return f"with a slot of {listed} limits do not hold"
-    return f"{listed} had no slot left"
+    if any(use.remaining for use in decided.plan.reservations if use.id in names):
+        return f"with an instance of {listed} the limits would be exceeded"
+    return f"{listed} has no free instance"
 
 
-def _relaxation_lines(planned: OfflinePlan, claim: PlannedNodeClaim, pod: str) -> Iterator[str]:
+def _relaxation_lines(plan: Plan, claim: PlannedNodeClaim, pod: str) -> Iterator[str]:
     for key in claim.relaxed_min_values:
         yield (
-            f"minValues of {key} are not needed: a reservation is capacity found"
+            f"minValues of {key} do not apply: a capacity reservation needs no flexibility"
             if claim.launch.reservation_id
-            else f"minValues of {key} are lowered to what there is"
+            else f"minValues of {key} are lowered to what is left"
         )
-    for each in planned.plan.relaxed:
+    for each in plan.relaxed:
         if pod in each.pods:
             yield from (
-                f"given up: {unschedulable.describe_preference(what)}" for what in each.preferences
+                f"preference relaxed: {unschedulable.describe_preference(what)}"
+                for what in each.preferences
             )
 
 
@@ -292,28 +317,36 @@ class PodExplanation(msgspec.Struct, frozen=True, kw_only=True):
     lines: tuple[str, ...]
 
 
-def explain_with_suggestions(planned: OfflinePlan, name: str, *, now: str) -> PodExplanation:
+def explain_with_suggestions(
+    planned: OfflinePlan, name: str, *, now: str, every: bool = False
+) -> PodExplanation:
     """The explanation for a plan made without suggestions.
 
     Fixes are tried in a second plan, and only for an unschedulable pod: for all others that saves
     the time of trying them.
     """
     document = plan_document(plan_input(planned.prepared, now=now), planned.plan)
-    explanation = explain_in_plan(planned, document, name)
+    explanation = explain_in_plan(planned, document, name, every=every)
     if explanation.placed or not explanation.evaluated:
         return explanation
     with_suggestions = make_plan(planned.prepared)
     given = plan_input(with_suggestions.prepared, now=now)
-    return explain_in_plan(with_suggestions, plan_document(given, with_suggestions.plan), name)
+    document = plan_document(given, with_suggestions.plan)
+    return explain_in_plan(with_suggestions, document, name, every=every)
 
 
-def explain_in_plan(planned: OfflinePlan, plan: Document, name: str) -> PodExplanation:
-    """The explanation of the named pod; raises UsageError with a suggestion for an unknown name."""
+def explain_in_plan(
+    planned: OfflinePlan, plan: Document, name: str, *, every: bool = False
+) -> PodExplanation:
+    """The explanation of the named pod; raises UsageError with a suggestion for an unknown name.
+
+    With `every`, an unschedulable pod gets the funnel of every NodePool.
+    """
     planned_pods = [pod.key for pod in planned.prepared.snapshot.pods]
     pod = find_pod(planned_pods, name)
     if pod is None:
         return _explain_excluded(planned, planned_pods, name)
-    lines = tuple(_explanation_lines(planned, plan, pod))
+    lines = tuple(_explanation_lines(planned, plan, pod, every=every))
     placed = all(row["pod"] != pod for row in plan["unschedulable"])
     return PodExplanation(pod=pod, evaluated=True, placed=placed, lines=lines)
 
@@ -352,42 +385,48 @@ def _without_namespace(pod: str) -> str:
     return pod.rpartition("/")[2]
 
 
-def _explanation_lines(planned: OfflinePlan, plan: Document, pod: str) -> Iterator[str]:
+def _explanation_lines(
+    planned: OfflinePlan, plan: Document, pod: str, *, every: bool
+) -> Iterator[str]:
     for claim in planned.plan.claims:
         if pod in claim.pods:
             yield from _new_claim_lines(planned, claim, pod)
             return
     for placement in planned.plan.placements:
         if pod in placement.pods:
-            yield f"{pod} goes to {placement.node}, which is there already and has room"
-            yield "  what is there is filled before anything new is planned"
+            yield f"{pod} is scheduled on {placement.node}, an existing node with room"
+            yield "  existing nodes are filled before new ones are launched"
             return
-    yield from unschedulable_lines(next(row for row in plan["unschedulable"] if row["pod"] == pod))
+    row = next(row for row in plan["unschedulable"] if row["pod"] == pod)
+    yield from unschedulable_lines(row, every=every)
 
 
 def _new_claim_lines(planned: OfflinePlan, claim: PlannedNodeClaim, pod: str) -> Iterator[str]:
     launch, other_count = claim.launch, len(claim.pods) - 1
-    others = f", beside {_other_pods(other_count)}" if other_count else ", alone"
+    others = f", with {_other_pods(other_count)}" if other_count else ", alone"
     reserved = f" from {launch.reservation_id}" if launch.reservation_id else ""
-    yield f"{pod} goes to {claim.name}, a new node of {claim.pool}{others}"
+    yield f"{pod} is scheduled on {claim.name}, a new node of NodePool {claim.pool}{others}"
     yield (
-        f"  bought as {launch.instance_type} in {launch.zone or 'any zone'}, "
-        f"{launch.capacity_type}{reserved}, {format_hourly(launch.price)}"
+        f"  launched as {launch.instance_type} in {launch.zone or 'any zone'}, "
+        f"{launch.capacity_type}{reserved}, "
+        f"{format_hourly(launch.price, modelled=launch.modelled_price)}"
     )
-    yield from (f"  {line}" for line in decision_lines(planned, claim, pod))
+    yield from (f"  {line}" for line in decision_lines(_decided(planned), claim, pod))
 
 
 def _other_pods(count: int) -> str:
     return "another pod" if count == 1 else f"{count:,} other pods"
 
 
-def unschedulable_lines(row: Document) -> Iterator[str]:
-    yield f"{row['pod']} has no place: {row['reason']}"
+def unschedulable_lines(row: Document, *, every: bool = False) -> Iterator[str]:
+    """The answer for one pod; if wanted, the funnel of every NodePool and the reasons of nodes."""
+    yield f"{row['pod']} is unschedulable"
+    yield from (f"  {line}" for line in row_answer(row).lines())
+    if not every:
+        return
     for pool in row["pools"]:
-        yield f"  {pool['nodePool']}: {pool['reason']}"
+        yield f"  NodePool {pool['nodePool']}: {pool['reason']}"
         yield from (
             f"    {pool['funnel'][step]:>6,} {label}" for step, label in FUNNEL_STEPS.items()
         )
     yield from (f"  {format_node_reason(each)}" for each in row["nodes"])
-    if row["suggestion"]:
-        yield f"  try: {row['suggestion']}"

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from wainwright.api.kubernetes.cluster import Node, Taint
-from wainwright.api.kubernetes.meta import ResourceList, to_quantity
+from wainwright.api.kubernetes.meta import to_quantity
 from wainwright.api.kubernetes.workloads import (
     Affinity,
     Container,
@@ -37,7 +37,7 @@ HostPort: TypeAlias = tuple[str, int, str]
 """Protocol, port, address."""
 
 
-def amounts(resources: ResourceList | None) -> Amounts:
+def amounts(resources: Mapping[str, Any] | None) -> Amounts:
     found = {}
     for name, written in (resources or {}).items():
         quantity = to_quantity(written)

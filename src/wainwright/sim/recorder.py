@@ -8,18 +8,20 @@ account. What changes at one moment is one state: it is settled when the clock i
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from math import ceil
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from wainwright.api.api_resources import served_resources
 from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
 from wainwright.api.kubernetes.cluster import Node
-from wainwright.api.kubernetes.operations import Event, Lease
+from wainwright.api.kubernetes.operations import Event
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.api.wire import WireStruct
 from wainwright.cluster import EventType, WatchEvent
+from wainwright.controllers.runtime import ACCOUNT
 from wainwright.emulator.ec2.capacity_reservations.reservation_capacity import CapacityReservation
 from wainwright.emulator.ec2.instance.lifecycle import ALIVE_STATES, TERMINATED, Instance
 from wainwright.errors import AwsError
+from wainwright.model.cluster_history import ClusterHistory
 from wainwright.model.labels import NODEPOOL
 from wainwright.model.simulation import (
     EndClaim,
@@ -34,6 +36,7 @@ from wainwright.model.simulation import (
 from wainwright.sim.aws_calls import SimulatedAwsCalls
 from wainwright.sim.billed_instances import BilledInstance, BilledInstances
 from wainwright.sim.claim_endings import ClaimEndings
+from wainwright.sim.history_recorder import HistoryRecorder, pending_reason
 from wainwright.sim.money import PRICED_KINDS
 from wainwright.sim.object_store import metadata_of
 from wainwright.sim.observed_state import ObservedState, ReservationCount
@@ -41,10 +44,7 @@ from wainwright.sim.pod_counts import PodCounts, is_daemon
 from wainwright.sim.reservation_use import ReservationUse
 from wainwright.sim.series import SeriesRecorder, Values
 from wainwright.sim.timeline import TimelineWriter
-from wainwright.sim.world import World
-
-QUIET_KINDS: Final = (Event, Lease)
-"""Kinds whose changes do not mean that anything happens."""
+from wainwright.sim.world import RECORDS, World
 
 
 class StateObserver(Protocol):
@@ -63,6 +63,7 @@ class Recorder:
         *,
         keep_timeline: bool = True,
         keep_all_points: bool = False,
+        keep_history: bool = False,
     ) -> None:
         self._world = world
         self._calls = calls
@@ -72,6 +73,7 @@ class Recorder:
         self._reservation_use = ReservationUse(world.account, world.prices)
         self._series = SeriesRecorder(keep_all=keep_all_points)
         self.timeline = TimelineWriter(world, calls, keep=keep_timeline)
+        self._history = HistoryRecorder(keep=keep_history)
         self._observers: list[StateObserver] = []
         self.command_listeners: list[Callable[[str, Sequence[str], Sequence[str]], None]] = []
         """Called with reason, candidates and replacements before the candidates are deleted."""
@@ -96,6 +98,11 @@ class Recorder:
         }
         self._read_world()
         self._listen()
+
+    @property
+    def history(self) -> ClusterHistory | None:
+        """Every node and pod so far; None where nobody asked for it."""
+        return self._history.history
 
     def add_observer(self, observer: StateObserver) -> None:
         self._observers.append(observer)
@@ -173,6 +180,7 @@ class Recorder:
             if billed.node:
                 self.pods.set_answering(billed.node, answers)
             self.touch()
+            self._history.answering_changed(self._at, instance_id, answers)
 
     def kill(self, instance_id: str) -> None:
         """The machine vanishes without notice."""
@@ -244,7 +252,7 @@ class Recorder:
     def _end_state(self) -> EndState:
         api = self._world.api
         pending = [
-            PendingPod(pod=str(key), reason=_pending_reason(api.peek(Pod, key.name, key.namespace)))
+            PendingPod(pod=str(key), reason=pending_reason(api.peek(Pod, key.name, key.namespace)))
             for key in self.pods.pending_keys()
         ]
         nodes = sorted(self.node_views(), key=lambda each: (each.name or "~", each.instance))
@@ -259,8 +267,10 @@ class Recorder:
         if self._are_prices_stale:
             self._world.prices.forget()
             self.instances.refresh()
+            self._history.prices_changed(self._at, self.instances.all())
         if self._are_reservations_stale:
             self._reservation_use.refresh(self._at)
+            self._history.reservations_changed(self._at, self._reservation_use.states())
         self._is_changed = self._are_prices_stale = self._are_reservations_stale = False
         self._series.record(
             self._at,
@@ -311,13 +321,16 @@ class Recorder:
         """What is there before anything happens."""
         world = self._world
         for instance in world.account.services.instances.list_alive():
-            self.instances.add(instance)
+            self._add_instance(instance)
         for claim in world.api.peek_all(NodeClaim):
             self._connect_claim(claim)
+            self._history.claim_changed(0.0, claim)
         for node in world.api.peek_all(Node):
             self._connect_node(node)
             self.timeline.known_ready(node)
+            self._history.node_changed(0.0, EventType.ADDED, node)
         for pod in world.api.peek_all(Pod):
+            self._history.pod_changed(0.0, EventType.ADDED, pod)
             if not is_daemon(pod):
                 self.pods.change(pod, self._created(pod), 0.0)
         self.pods.waits = type(self.pods.waits)("d")
@@ -331,7 +344,7 @@ class Recorder:
         obj = change.object
         if obj is None:
             return
-        if not isinstance(obj, QUIET_KINDS):
+        if not isinstance(obj, RECORDS):
             self.last_change = self._world.now()
         handler = self._handlers.get(type(obj))
         if handler is not None:
@@ -350,9 +363,11 @@ class Recorder:
         return event is EventType.DELETED or known is not obj.spec
 
     def _on_pod(self, event: EventType, pod: Pod) -> None:
+        self._history.pod_changed(self._at, event, pod)
         if self.timeline.pod_changed(self._at, event, pod):
             self._counts["evictions"] += 1
             self._counts["moves"] += pod.spec.nodeName in self._disrupted_nodes
+            self._history.pod_evicted(pod)
         if is_daemon(pod):
             return
         if event is EventType.DELETED:
@@ -361,6 +376,7 @@ class Recorder:
             self.pods.change(pod, self._at, self._at)
 
     def _on_node(self, event: EventType, node: Node) -> None:
+        self._history.node_changed(self._at, event, node)
         if event is EventType.DELETED:
             self.pods.forget_node(node.metadata.name)
             self.timeline.forget_node(node)
@@ -378,6 +394,7 @@ class Recorder:
 
     def _on_claim(self, event: EventType, claim: NodeClaim) -> None:
         billed = self._connect_claim(claim)
+        self._history.claim_changed(self._at, claim)
         if event is EventType.DELETED:
             if self.endings.claim_removed(claim, has_instance=billed is not None):
                 self.timeline.launch_failure(self._at, claim)
@@ -404,11 +421,16 @@ class Recorder:
         self._are_reservations_stale = True
         if not previous:
             self._counts["launches"] += 1
-            self.timeline.launch(self._at, self.instances.add(instance))
+            self.timeline.launch(self._at, self._add_instance(instance))
         elif previous in ALIVE_STATES and not instance.alive:
             self.set_answering(instance.id, answers=False)
         elif instance.state == TERMINATED:
             self._end_instance(instance)
+
+    def _add_instance(self, instance: Instance) -> BilledInstance:
+        billed = self.instances.add(instance)
+        self._history.instance_started(self._at, billed)
+        return billed
 
     def _end_instance(self, instance: Instance) -> None:
         billed = self.instances.remove(instance.id)
@@ -416,6 +438,7 @@ class Recorder:
             self._counts["terminations"] += 1
             reason = self.endings.instance_ended(billed)
             self.timeline.terminate(self._at, billed, reason)
+            self._history.instance_ended(self._at, billed, reason)
 
     def _on_reservation(self, reservation: CapacityReservation, change: str) -> None:
         self._note_moment()
@@ -432,6 +455,7 @@ class Recorder:
             self.timeline.interrupt(self._at, billed)
 
     def _on_fault(self, operation: str, error: AwsError) -> None:
+        self._world.changes.add(ACCOUNT)
         self._note_moment()
         self.timeline.fault(self._at, operation, error)
 
@@ -465,13 +489,6 @@ def _claim_view(claim: NodeClaim) -> EndClaim:
         conditions={each.type: each.status for each in status.conditions or ()},
         labels=dict(sorted(labels.items())),
     )
-
-
-def _pending_reason(pod: Pod | None) -> str:
-    for each in (pod.status.conditions or ()) if pod is not None else ():
-        if each.type == "PodScheduled" and each.status == "False":
-            return each.message or each.reason
-    return ""
 
 
 def _pending_seconds(waits: Iterable[float]) -> PendingSeconds:

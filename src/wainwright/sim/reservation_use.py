@@ -2,7 +2,7 @@
 and idle ones would have cost on demand.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -29,6 +29,19 @@ class _Use(msgspec.Struct, kw_only=True):
     idle_hours: float = 0.0
     idle_cost: float = 0.0
     used_value: float = 0.0
+
+
+class ReservationAtMoment(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reservation has at this moment; all counts are 0 while it is not active."""
+
+    id: str
+    instance_type: str
+    zone: str
+    used: int
+    total: int
+    idle: int
+    price: float
+    """On demand, of one instance in USD per hour."""
 
 
 class ReservationUse:
@@ -64,6 +77,20 @@ class ReservationUse:
             )
             for identity, use in sorted(self._uses.items())
         ]
+
+    def states(self) -> Iterator[ReservationAtMoment]:
+        """As they were when last refreshed."""
+        for reservation in self._reservations():
+            use = self._uses[reservation.id]
+            yield ReservationAtMoment(
+                id=reservation.id,
+                instance_type=reservation.type,
+                zone=reservation.zone,
+                used=use.used,
+                total=use.total,
+                idle=use.idle,
+                price=use.price,
+            )
 
     def _reservations(self) -> Iterable[CapacityReservation]:
         return self._account.services.reservations.state.reservations.values()

@@ -170,10 +170,11 @@ class PodTranslator:
         )
         constraints = self._constraint_translator.with_defaults(constraints, pod)
         problem = None
+        named_volumes: tuple[model.PodVolume, ...] = ()
         if volumes:
             pod_volumes = self.volumes.evaluate(volumes, pod)
             constraints = self._constraint_translator.with_volumes(constraints, pod_volumes)
-            problem = pod_volumes.problem
+            problem, named_volumes = pod_volumes.problem, pod_volumes.volumes
         return model.Pod(
             namespace=namespace_of(metadata),
             name=metadata.name,
@@ -189,6 +190,7 @@ class PodTranslator:
             daemonset=has_owner_kind(metadata, "DaemonSet"),
             constraints=constraints,
             volume_problem=problem,
+            volumes=named_volumes,
             terminating=bool(metadata.deletionTimestamp),
             unsupported=translated.unsupported,
             eviction=self._eviction_facts.translate(pod),

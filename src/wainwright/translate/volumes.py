@@ -18,7 +18,7 @@ from wainwright.api.kubernetes.storage import (
 from wainwright.api.kubernetes.workloads import Pod, PodSpec, StatefulSet
 from wainwright.api.wire import ObjectMeta
 from wainwright.model.labels import HOSTNAME, REGION, ZONE, normalize_label
-from wainwright.model.pod import ANY_NODE_TERMS, VolumeAttachment, VolumeProblem
+from wainwright.model.pod import ANY_NODE_TERMS, PodVolume, VolumeAttachment, VolumeProblem
 from wainwright.model.requirements import NO_REQUIREMENTS, RequirementEntry, Requirements
 from wainwright.translate.object_metadata import name_or_prefix, namespace_of, parse_timestamp
 from wainwright.translate.requirements import NodeAffinityTranslator, any_of
@@ -145,18 +145,19 @@ class StorageClasses:
 
     def assumed_class(self, claim: PersistentVolumeClaim) -> str | None:
         """The name of the claim's class if that is assumed: empty for the default class."""
-        name = self._class_name(claim)
+        name = self.class_name(claim)
         return (name or "") if name in self._assumed else None
 
     def provisioning_for(self, claim: PersistentVolumeClaim) -> DynamicProvisioning:
         """How the claim's storage class provisions its volume; computed once per class."""
-        name = self._class_name(claim)
+        name = self.class_name(claim)
         provisioning = self._provisioning.get(name)
         if provisioning is None:
             provisioning = self._provisioning[name] = self._provisioning_of_class(name)
         return provisioning
 
-    def _class_name(self, claim: PersistentVolumeClaim) -> str | None:
+    def class_name(self, claim: PersistentVolumeClaim) -> str | None:
+        """Of the claim's storage class; None where there is no default class."""
         name = (claim.metadata.annotations or {}).get(
             STORAGE_CLASS_ANNOTATION, claim.spec.storageClassName
         )
@@ -334,6 +335,8 @@ class PodVolumes(msgspec.Struct, frozen=True, kw_only=True):
     attachments: tuple[VolumeAttachment, ...] = ()
     """Sorted, each once, so that pods with the same volumes have equal constraints."""
     topology: tuple[Requirements, ...] = ANY_NODE_TERMS
+    volumes: tuple[PodVolume, ...] = ()
+    """Those that make the topology what it is."""
     problem: VolumeProblem | None = None
 
 
@@ -342,6 +345,10 @@ class VolumeReach(msgspec.Struct, frozen=True, kw_only=True):
 
     attachment: VolumeAttachment | None = None
     topology: tuple[Requirements, ...] = ANY_NODE_TERMS
+    volume: str = ""
+    """The name of the PersistentVolume of a bound claim."""
+    storage_class: str = ""
+    """Of a claim that is not bound."""
     problem: str | None = None
 
 
@@ -381,6 +388,7 @@ class VolumeTranslator:
         attachments: set[VolumeAttachment | None] = set()
         topology: tuple[Requirements, ...] = ANY_NODE_TERMS
         problem: VolumeProblem | None = None
+        named: list[PodVolume] = []
         for volume in volumes:
             name = claim_name(volume, pod)
             reach = (
@@ -390,10 +398,15 @@ class VolumeTranslator:
             )
             attachments.add(reach.attachment)
             topology = _intersect_topology(topology, reach.topology)
+            if reach.topology is not ANY_NODE_TERMS:
+                named.append(_named_volume(name, reach))
             why = reach.problem or (None if topology else UNREACHABLE_TOGETHER)
             problem = problem or (VolumeProblem(claim=name, why=why) if why else None)
         return PodVolumes(
-            attachments=_sort_attachments(attachments), topology=topology, problem=problem
+            attachments=_sort_attachments(attachments),
+            topology=topology,
+            volumes=tuple(named),
+            problem=problem,
         )
 
     def assumed_classes(self, pod: Pod) -> set[str]:
@@ -423,6 +436,7 @@ class VolumeTranslator:
         reach = VolumeReach(
             attachment=persistent_attachment(volume_of_claim),
             topology=self._topology_of(volume_of_claim),
+            volume=volume_of_claim.metadata.name,
         )
         return msgspec.structs.replace(
             reach, problem=_claim_problem(claim) or _binding_problem(claim, volume_of_claim, reach)
@@ -438,6 +452,7 @@ class VolumeTranslator:
             if provisioning.driver
             else None,
             topology=_simplify_topology(provisioning.topology),
+            storage_class=self._storage.class_name(claim) or "",
             problem=_claim_problem(claim) or missing,
         )
 
@@ -454,6 +469,15 @@ class VolumeTranslator:
         # Thousands of volumes are in a few zones. Sharing equal topologies saves memory and
         # makes comparing the constraints of pods quick.
         return self._shared.setdefault(topology_terms, topology_terms)
+
+
+def _named_volume(claim: str, reach: VolumeReach) -> PodVolume:
+    return PodVolume(
+        claim=claim,
+        volume=reach.volume,
+        storage_class=reach.storage_class,
+        topology=reach.topology,
+    )
 
 
 def _zone_entries(labels: Mapping[str, str]) -> list[RequirementEntry]:

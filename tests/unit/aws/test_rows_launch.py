@@ -1,4 +1,4 @@
-"""Rows of docs/aws-rows.md on launches (ALN), through the whole provider."""
+"""Rows of docs/internals/aws-rows.md on launches (ALN), through the whole provider."""
 
 from typing import Any
 

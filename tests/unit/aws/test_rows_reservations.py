@@ -1,4 +1,4 @@
-"""Rows of docs/aws-rows.md on capacity reservations, through the whole provider.
+"""Rows of docs/internals/aws-rows.md on capacity reservations, through the whole provider.
 
 The names of tests begin with the row: `m41` is item 41 of the first section, `acr_1` the row ACR-1.
 """

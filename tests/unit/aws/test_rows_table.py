@@ -1,4 +1,4 @@
-"""docs/aws-rows.md has every row, and only existing tests."""
+"""docs/internals/aws-rows.md has every row, and only existing tests."""
 
 import re
 from functools import cache
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs/aws-rows.md").read_text()
+PAGE = (ROOT / "docs/internals/aws-rows.md").read_text()
 NAMED = re.compile(r"`([\w/]+\.py)::(test_\w+)`")
 ROWS = {
     *("16", "17", "41", "42", "43", "44", "45", "46", "47", "48", "49", "50", "51", "52", "53"),

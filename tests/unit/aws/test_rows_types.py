@@ -1,4 +1,4 @@
-"""Rows of docs/aws-rows.md on instance types (AIT), through the whole provider.
+"""Rows of docs/internals/aws-rows.md on instance types (AIT), through the whole provider.
 
 The names of tests begin with the row; `s22` is item 22 on settings of instance types.
 """

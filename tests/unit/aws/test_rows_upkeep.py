@@ -1,4 +1,4 @@
-"""Rows of docs/aws-rows.md on what happens to instances after their launch, and on prices (ANC)."""
+"""Rows of docs/internals/aws-rows.md on instances after their launch, and on prices (ANC)."""
 
 import asyncio
 from contextlib import aclosing

@@ -82,7 +82,7 @@ def test_deep_json_is_refused_like_deep_yaml(
     if isinstance(result.exception, WainError):
         assert "more than 100 levels of nesting" in str(result.exception)
     else:
-        assert "more than 100 levels of nesting" in result.stderr
+        assert "more than 100 levels of nesting" in result.output
         assert result.return_value == 2
 
 
@@ -103,7 +103,7 @@ def test_a_file_name_that_is_too_long_is_an_error_of_its_own() -> None:
     for command in ("plan", "validate", "convert", "consolidate", "simulate"):
         result = CliRunner().invoke(wain, [command, "x" * 5000], standalone_mode=False)
         assert result.exception is None or isinstance(result.exception, WainError)
-        assert "File name too long" in f"{result.exception}{result.stderr}"
+        assert "File name too long" in f"{result.exception}{result.output}"
 
 
 def test_nan_is_no_percentage() -> None:
@@ -144,7 +144,7 @@ def test_an_unexpected_error_is_one_sentence_and_a_code_of_its_own() -> None:
     assert done.returncode == 70
     error, hint = done.stderr.strip().splitlines()
     assert error == (
-        "error: a mistake in wain itself, which your input led to: "
+        "error: a bug in wain, triggered by this input: "
         r"RuntimeError: first\n::error::second"
     )
     assert "--save-input" in hint

@@ -86,7 +86,7 @@ def test_every_command_says_so_after_its_answer(command: tuple[str, ...], reposi
     assert SUMMARY not in run(*command, "-q", str(repository), *NOW).stderr
 
 
-ASSUMED = "note: nothing in the input tells the region: us-east-1 is assumed"
+ASSUMED = "note: nothing in the input names a region: us-east-1 is assumed"
 INFERRED = "note: region eu-west-1, as Pod web selects eu-west-1a"
 REGION_COMMANDS: list[tuple[str, ...]] = [
     ("plan",),
@@ -160,7 +160,7 @@ def test_a_placeholder_is_named_as_such(placeholder: str, tmp_path: Path) -> Non
     (tmp_path / "pool.yaml").write_text(PLACEHOLDERS[placeholder])
     result = run("validate", str(tmp_path / "pool.yaml"))
     assert result.return_value == 2
-    assert f"{placeholder} is a placeholder that was not filled in" in result.stderr
+    assert f"{placeholder} is a placeholder that was not filled in" in result.stdout
 
 
 def test_a_placeholder_that_an_api_server_accepts_does_not_stop_a_plan(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_a_placeholder_where_any_text_is_good_is_none(tmp_path: Path) -> None:
 def test_a_misspelt_word_in_capitals_is_no_placeholder(tmp_path: Path) -> None:
     (tmp_path / "pool.yaml").write_text(POOL.replace("operator: In", "operator: NOT_IN"))
     result = run("validate", str(tmp_path))
-    assert (result.return_value, "did you mean NotIn?" in result.stderr) == (2, True)
+    assert (result.return_value, "did you mean NotIn?" in result.stdout) == (2, True)
 
 
 UNKNOWN_FIELD = POOL.replace(

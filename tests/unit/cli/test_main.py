@@ -1,16 +1,23 @@
 """What holds for every command: streams, Ctrl-C, imports, the same bytes for any hash seed."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 from tests.support.manifest_tables import TESTS
+
+from wainwright.cli import main
+from wainwright.cli.main import COMMAND_GROUPS, wain
 
 ROOT = TESTS.parent
 STORY = "examples/reserved-then-spot"
 WAIN = (sys.executable, "-c", "from wainwright.cli.main import main; main()")
+SCRIPT = Path(sys.executable).with_name("wain")
 COMMANDS = [
     ("plan", STORY),
     ("plan", STORY, "-o", "json"),
@@ -60,7 +67,7 @@ def test_without_a_standard_error_the_plan_is_made_all_the_same() -> None:
     line = ["sh", "-c", 'exec "$@" 2>&-', "sh", *WAIN, "plan", STORY]
     done = subprocess.run(line, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 0
-    assert "7 of 7 pods have a place" in done.stdout
+    assert "7 of 7 pods scheduled" in done.stdout
 
 
 EXAMPLE = TESTS.parent / "examples" / "reserved-then-spot"
@@ -154,3 +161,39 @@ def test_law_2_another_hash_seed_prints_the_same_bytes() -> None:
     first, second = printed("1"), printed("2")
     assert first == second
     assert first.count(b'"apiVersion"') >= 3
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("paln", "plan"),
+        ("plan --packing cots x", "cost"),
+        ("plan -o jsno x", "json"),
+        ("catalog --capacity-type spto", "spot"),
+        ("consolidate --method emptyness x", "emptiness"),
+        ("completion bsh", "bash"),
+    ],
+)
+def test_a_misspelt_word_gets_the_one_that_was_meant(line: str, meant: str) -> None:
+    with pytest.raises(click.UsageError, match=rf"Did you mean {meant}\?"):
+        wain.main(line.split(), standalone_mode=False)
+
+
+def test_the_help_has_every_command_once_under_its_job() -> None:
+    grouped = [name for names in COMMAND_GROUPS.values() for name in names]
+    assert sorted(grouped) == sorted(main.COMMANDS)
+    text = CliRunner().invoke(wain, ["--help"]).stdout
+    assert [text.index(f"\n{job}:\n") for job in COMMAND_GROUPS] == sorted(
+        text.index(f"\n{job}:\n") for job in COMMAND_GROUPS
+    )
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_completes_commands_and_values(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = CliRunner().invoke(wain, ["completion", shell]).stdout
+    assert f"_WAIN_COMPLETE={shell}_complete" in script
+    monkeypatch.setenv("COMP_WORDS", "wain plan --packing ")
+    monkeypatch.setenv("COMP_CWORD", "" if shell == "fish" else "3")
+    monkeypatch.setenv("_WAIN_COMPLETE", f"{shell}_complete")
+    done = subprocess.run([SCRIPT], capture_output=True, text=True, check=False)
+    assert {"cost", "first-fit"} <= set(re.findall(r"[\w-]+", done.stdout))

@@ -27,7 +27,7 @@ def test_a_bad_file_gives_two_and_names_line_field_and_remedy() -> None:
     result = run("validate", str(ROOT / "examples" / "mistakes" / "nodepool.yaml"))
     assert result.return_value == 2
     assert (
-        "nodepool.yaml:7: spec.wieght\n    unknown field\n    did you mean weight?" in result.stderr
+        "nodepool.yaml:7: spec.wieght\n    unknown field\n    did you mean weight?" in result.stdout
     )
 
 
@@ -44,14 +44,14 @@ def test_the_report_as_json_has_its_eight_fields() -> None:
 def test_standard_input_can_be_read() -> None:
     result = run("validate", "-", text="apiVersion: v1\nkind: Namespace\nmetadata: {name: A}\n")
     assert result.return_value == 2
-    assert "error: standard input:3: metadata.name" in result.stderr
+    assert "error: standard input:3: metadata.name" in result.stdout
 
 
 def test_an_old_kind_is_an_error_that_names_the_remedy() -> None:
     text = "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: a}\nspec: {}\n"
     result = run("validate", "-", text=text)
     assert result.return_value == 2
-    assert "turn it into v1 with: wain convert FILE" in result.stderr
+    assert "turn it into v1 with: wain convert FILE" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_stale_crds_are_reported_with_the_remedy(
     with pytest.raises(SystemExit) as stopped:
         main()
     assert stopped.value.code == 2
-    assert "write them anew with: wain crds --output" in capsys.readouterr().err
+    assert "write them again with: wain crds --output" in capsys.readouterr().err
 
 
 def test_naming_no_file_is_a_usage_error_with_a_hint(

@@ -16,6 +16,7 @@ from wainwright.emulator.faults import (
     FaultTiming,
     RateLimit,
     Throttler,
+    check_rule_operations,
     parse_fault_rules,
     parse_rate_limits,
 )
@@ -289,3 +290,27 @@ def test_a_frozen_listing_stands_still_until_the_rule_is_gone() -> None:
     assert [answer({})["n"], answer({"Ids": [1]})["n"], answer({})["n"]] == [0, 1, 0]
     created.replace([])
     assert answer({})["n"] == 3
+
+
+@pytest.mark.parametrize(
+    ("rule", "message", "hint"),
+    [
+        ({"operation": "CreateFlete"}, "no operation 'CreateFlete'", "did you mean CreateFleet?"),
+        ({"operation": "Launch*"}, "no operation 'Launch*'", "as in CreateFleet or Describe*"),
+        ({"service": "ecc2"}, "no service 'ecc2'", "did you mean ec2?"),
+        ({"service": "sqs", "operation": "CreateFleet"}, "no operation 'CreateFleet'", ""),
+    ],
+)
+def test_a_rule_that_no_call_can_match_is_refused(
+    rule: dict[str, Any], message: str, hint: str
+) -> None:
+    operations = {("ec2", "CreateFleet"), ("ec2", "DescribeInstances"), ("sqs", "ReceiveMessage")}
+    with pytest.raises(InvalidInputError) as refused:
+        check_rule_operations(parse_fault_rules([rule]), operations)
+    assert message in refused.value.message
+    assert hint in refused.value.hint
+
+
+def test_rules_by_wildcard_match_the_operations_of_their_service() -> None:
+    rules = parse_fault_rules([{"operation": "Create*"}, {"service": "e*"}, {}])
+    check_rule_operations(rules, {("ec2", "CreateFleet")})

@@ -65,6 +65,32 @@ def test_a_bad_file_is_refused_with_its_line(
     assert found.file.endswith("m.yaml")
 
 
+HIDING = {
+    "lists": ("[", "]"),
+    "objects": ('{"a":', "}"),
+    "both": ('[{"a":', "}]"),
+    "closing brackets in strings": ('["]]}",', ',"[{["]'),
+    "escaped quotes": ('["\\"]",', ',"\\\\",1]'),
+    "brackets in keys": ('{"]}": 1, "a":', "}"),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), HIDING.values(), ids=HIDING)
+@pytest.mark.parametrize(("levels", "refused"), [(100, False), (102, True)])
+def test_levels_of_json_are_counted_by_brackets_outside_strings(
+    before: str, after: str, levels: int, refused: bool, tmp_path: Path
+) -> None:
+    repeated = levels // (2 if before == '[{"a":' else 1)
+    content = before * repeated + "1" + after * repeated
+    found = problems(tmp_path, content, "m.json")[0]
+    assert (found.message == "more than 100 levels of nesting") is refused
+
+
+def test_a_long_number_instead_of_an_object_is_refused(tmp_path: Path) -> None:
+    [found] = problems(tmp_path, "7" * 150, "m.json")
+    assert found.message.startswith("not a Kubernetes object")
+
+
 def test_a_json_file_that_is_broken_says_so(tmp_path: Path) -> None:
     [found] = problems(tmp_path, '{\n "kind": }', "m.json")
     assert (found.line, found.message) == (2, "not JSON: Expecting value")

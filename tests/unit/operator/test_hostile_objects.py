@@ -5,8 +5,8 @@ import logging
 import pytest
 from tests.support.controlled_cluster import pending_pod
 from tests.support.hostile_objects import ALL, Hostile, Outcome
+from tests.support.operator_world import World, play
 from tests.support.simulated_cluster import to_object
-from tests.unit.operator.test_process import World, play
 
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.errors import InvalidObjectError
@@ -21,8 +21,8 @@ def test_a_pod_of_somebody_else_gets_its_node(
         await world.clock.sleep(5)
         if await is_created(world, hostile):
             await world.clock.sleep(5)
-            ours = {"spec": {"nodeSelector": {"karpenter.sh/nodepool": "web"}}}
-            await world.api.create(pending_pod("innocent", **ours))
+            selecting = {"nodeSelector": {"karpenter.sh/nodepool": "web"}}
+            await world.api.create(pending_pod("innocent", spec=selecting))
             await world.clock.sleep(60)
             found = await world.api.get(Pod, "innocent", "default")
             assert found.status.phase == "Running"

@@ -1,124 +1,27 @@
 """The process of `wain run` in virtual time, on the API server in memory."""
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from pathlib import Path
 
+import msgspec
 import pytest
-from tests.support.aws_account import discovered_node_class
-from tests.support.controlled_cluster import node_pool, pending_pod
+from tests.support.controlled_cluster import pending_pod
+from tests.support.operator_world import CLOUD, NAMESPACE, World, play
 
-from wainwright.api.catalog_documents import Cloud, CloudSpec
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.operations import ConfigMap, Event, Lease, LeaseSpec
-from wainwright.api.kubernetes.workloads import Pod
 from wainwright.api.wire import ObjectMeta
-from wainwright.clock import VirtualClock, format_microseconds
+from wainwright.clock import format_microseconds
+from wainwright.emulator.emulated_account import EmulatedAwsAccount
 from wainwright.metrics import NODECLAIMS_CREATED, NODEPOOL_COST, STATE_NODES, STATE_SYNCED
+from wainwright.model.plan import ClusterLimits
 from wainwright.operator.process import (
     EMULATOR,
     CannotStartError,
-    Operator,
     RunOptions,
-    cloud_connector,
     refuse_beside_karpenter,
 )
-from wainwright.operator.settings import OperatorSettings
-from wainwright.sim.api_server import InMemoryApiServer
-from wainwright.sim.informers import Informers
-from wainwright.sim.kube_scheduler import KubeScheduler
-from wainwright.sim.node_lifecycle import NodeLifecycle
-
-SETTINGS = OperatorSettings(cluster_name="shop")
-CLOUD = Cloud(spec=CloudSpec(region="us-west-2", instanceTypes=["m5.large", "m5.xlarge"]))
-NAMESPACE = "kube-system"
-
-
-class Process:
-    """One process of `wain run`, with tasks of its own."""
-
-    def __init__(self, world: "World", options: RunOptions) -> None:
-        connect = cloud_connector(SETTINGS, options, "1.33", world.clock)
-        self.operator = Operator(
-            world.api, connect, SETTINGS, clock=world.clock, namespace=NAMESPACE, options=options
-        )
-        self.task = asyncio.create_task(self.operator.run())
-
-    async def stop(self) -> None:
-        self.operator.stop()
-        await self.task
-
-    async def kill(self) -> None:
-        self.task.cancel()
-        with suppress(asyncio.CancelledError):
-            await self.task
-
-
-class AlwaysAnswering:
-    """The kubelets, as the control plane sees them."""
-
-    def on_silence(self, handler: Callable[[str], None]) -> None:
-        """No kubelet falls silent."""
-
-    def silent_since(self, node: str) -> float | None:  # noqa: ARG002
-        return None
-
-
-class World:
-    def __init__(self, clock: VirtualClock) -> None:
-        self.clock = clock
-        self.api = InMemoryApiServer(clock)
-        informers = Informers(self.api, clock)
-        self._informers, self._scheduler = informers, KubeScheduler(self.api, clock, informers)
-        self._lifecycle = NodeLifecycle(informers, AlwaysAnswering())
-        self._processes: list[Process] = []
-
-    async def start(self) -> None:
-        await self.api.create(discovered_node_class())
-        await self.api.create(node_pool())
-        self._tasks = [asyncio.create_task(self._informers.run())]
-        await self._informers.synced()
-        for component in (self._scheduler, self._lifecycle):
-            self._tasks.append(asyncio.create_task(component.run()))
-
-    def run(self, options: RunOptions | None = None) -> Process:
-        given = options or RunOptions(provider=EMULATOR, cloud=CLOUD, emulator_boot=5.0)
-        process = Process(self, given)
-        self._processes.append(process)
-        return process
-
-    async def end(self) -> None:
-        for process in self._processes:
-            await process.kill()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def claims(self) -> set[str]:
-        return {each.metadata.name for each in (await self.api.list(NodeClaim)).items}
-
-    async def running(self) -> int:
-        pods = (await self.api.list(Pod)).items
-        return sum(each.status.phase == "Running" for each in pods)
-
-
-def play(story: Callable[[World], Awaitable[None]]) -> None:
-    clock = VirtualClock()
-
-    async def main() -> None:
-        world = World(clock)
-        await world.start()
-        try:
-            await story(world)
-        finally:
-            await world.end()
-
-    try:
-        clock.run(main())
-    finally:
-        clock.close()
 
 
 def test_a_pending_pod_gets_a_node_and_runs() -> None:
@@ -266,5 +169,44 @@ def test_events_of_nominations_are_bounded() -> None:
             each for each in (await world.api.list(Event)).items if each.reason == "Nominated"
         ]
         assert 1 <= len(events) <= 20
+
+    play(story)
+
+
+def test_no_more_nodes_than_the_limit_of_the_cluster() -> None:
+    async def story(world: World) -> None:
+        limits = ClusterLimits(nodes=1)
+        world.run(RunOptions(provider=EMULATOR, cloud=CLOUD, cluster_limits=limits))
+        for number in range(3):
+            await world.api.create(pending_pod(f"web-{number}", cpu="3"))
+        await world.clock.sleep(60)
+        assert len(await world.claims()) == 1
+        assert await world.running() == 1
+
+    play(story)
+
+
+def test_the_account_in_a_file_outlives_the_process(tmp_path: Path) -> None:
+    """An instance that no NodeClaim knows of is in the file, and so it is terminated as garbage."""
+    file = tmp_path / "account.json"
+    options = RunOptions(provider=EMULATOR, cloud=CLOUD, emulator_boot=5.0, emulator_state=file)
+
+    async def story(world: World) -> None:
+        first = world.run(options)
+        await world.api.create(pending_pod())
+        await world.clock.sleep(30)
+        (claim,) = (await world.api.list(NodeClaim)).items
+        await first.stop()
+        assert claim.status is not None
+        instance = claim.status.providerID.rpartition("/")[2]
+        assert instance in file.read_text()
+        await world.api.patch(NodeClaim, claim.metadata.name, {"metadata": {"finalizers": None}})
+        await world.api.delete(NodeClaim, claim.metadata.name)
+        second = world.run(options)
+        await world.clock.sleep(300)
+        await second.stop()
+        account = EmulatedAwsAccount.load(file.read_bytes(), clock=world.clock)
+        states = account.answer("ec2", "DescribeInstances", {"InstanceIds": [instance]})
+        assert '"terminated"' in msgspec.json.encode(states, enc_hook=str).decode()
 
     play(story)

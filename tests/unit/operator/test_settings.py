@@ -1,7 +1,10 @@
 import pytest
+from click.testing import CliRunner
 
-from wainwright.errors import InvalidInputError
-from wainwright.model.plan import MinValuesPolicy, PreferencePolicy
+from wainwright.cli.run import run
+from wainwright.errors import InvalidInputError, UsageError
+from wainwright.model.disruption import MinimumSaving
+from wainwright.model.plan import MinValuesPolicy, PackingPolicy, PreferencePolicy
 from wainwright.operator.settings import (
     OperatorSettings,
     read_settings,
@@ -47,6 +50,11 @@ def test_gates_that_are_not_named_keep_their_default() -> None:
         ("min_values_policy", "BestEffort", MinValuesPolicy.BEST_EFFORT),
         ("kube_client_qps", "12.5", 12.5),
         ("vm_memory_overhead_percent", "0.1", 0.1),
+        ("packing", "cost", PackingPolicy.COST),
+        ("strict_weights", "true", True),
+        ("min_saving", "5%", MinimumSaving(fraction=0.05)),
+        ("spot_to_spot_types", "20", 20),
+        ("max_nodes", "3", 3),
     ],
 )
 def test_values(field: str, text: str, expected: object) -> None:
@@ -69,6 +77,9 @@ def test_values(field: str, text: str, expected: object) -> None:
         ("feature_gates", "StaticCapacty=true", "did you mean StaticCapacity?"),
         ("feature_gates", "StaticCapacity", "StaticCapacity=true or StaticCapacity=false"),
         ("reserved_enis", "-1", "a whole number from 0"),
+        ("max_nodes", "0", "a whole number from 1"),
+        ("min_saving", "much", "USD per hour such as 0.05"),
+        ("packing", "tight", "one of first-fit, cost"),
     ],
 )
 def test_what_cannot_be_read_is_named_with_what_was_expected(
@@ -91,4 +102,65 @@ def test_the_name_of_the_cluster_is_required() -> None:
 
 
 def test_settings_of_karpenter_that_change_nothing_are_known() -> None:
-    assert settings_without_effect({"MEMORY_LIMIT": "1", "HOME": "/"}) == ["MEMORY_LIMIT"]
+    flags, environment = {"enable_profiling": "true"}, {"MEMORY_LIMIT": "1", "HOME": "/"}
+    assert settings_without_effect(flags, environment) == ["--enable-profiling", "MEMORY_LIMIT"]
+
+
+KARPENTERS = [
+    "KARPENTER_SERVICE",
+    "METRICS_PORT",
+    "HEALTH_PROBE_PORT",
+    "KUBE_CLIENT_QPS",
+    "KUBE_CLIENT_BURST",
+    "ENABLE_PROFILING",
+    "DISABLE_CONTROLLER_WARMUP",
+    "DISABLE_LEADER_ELECTION",
+    "DISABLE_CLUSTER_STATE_OBSERVABILITY",
+    "LEADER_ELECTION_NAME",
+    "LEADER_ELECTION_NAMESPACE",
+    "MEMORY_LIMIT",
+    "CPU_REQUESTS",
+    "LOG_LEVEL",
+    "LOG_OUTPUT_PATHS",
+    "LOG_ERROR_OUTPUT_PATHS",
+    "BATCH_MAX_DURATION",
+    "BATCH_IDLE_DURATION",
+    "PREFERENCE_POLICY",
+    "MIN_VALUES_POLICY",
+    "IGNORE_DRA_REQUESTS",
+    "FEATURE_GATES",
+    "SCHEDULER_CONFIG",
+    "CLUSTER_NAME",
+    "CLUSTER_ENDPOINT",
+    "CLUSTER_CA_BUNDLE",
+    "ISOLATED_VPC",
+    "EKS_CONTROL_PLANE",
+    "VM_MEMORY_OVERHEAD_PERCENT",
+    "INTERRUPTION_QUEUE",
+    "RESERVED_ENIS",
+    "DISABLE_DRY_RUN",
+    "ENABLE_ZONAL_SHIFT",
+    "AMI_REFRESH_INTERVAL",
+    "SUBNET_REFRESH_INTERVAL",
+    "AWS_FEATURE_GATES",
+]
+
+
+def test_every_setting_of_karpenter_is_a_flag() -> None:
+    flags = {flag for option in run.params for flag in option.opts}
+    assert {f"--{name.lower().replace('_', '-')}" for name in KARPENTERS} <= flags
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--cloud", "cloud.yaml"),
+        ("--catalog", "catalog.yaml"),
+        ("--emulator-state", "account.json"),
+        ("--emulator-port", "4580"),
+    ],
+)
+def test_options_of_the_emulated_account_need_it(flags: tuple[str, str]) -> None:
+    found = CliRunner().invoke(run, ["--cluster-name", "shop", *flags], standalone_mode=False)
+    assert isinstance(found.exception, UsageError)
+    assert found.exception.message == f"{flags[0]} is of the emulated EC2"

@@ -6,6 +6,7 @@ and so is the repair of broken nodes.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from math import inf
 from time import perf_counter
@@ -14,6 +15,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from wainwright.api.karpenter.nodeclaim import NodeClaim
+from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.cloud import NodePoolCatalog
 from wainwright.controllers import conditions as condition
 from wainwright.controllers.context import ControllerContext
@@ -37,12 +39,19 @@ from wainwright.core.disruption.preview import Fate, NodeOutcome, node_outcomes
 from wainwright.core.disruption.repair import check_repair_policies
 from wainwright.core.disruption.scheduled_release import next_release
 from wainwright.gc_pause import gc_paused
-from wainwright.metrics import DISRUPTION_EVALUATION_SECONDS, DISRUPTION_FAILED_VALIDATIONS
+from wainwright.metrics import (
+    DISRUPTION_EVALUATION_SECONDS,
+    DISRUPTION_FAILED_VALIDATIONS,
+    DISRUPTION_TIMEOUTS,
+)
 from wainwright.translate.object_metadata import parse_timestamp
 
+LOG: Final = logging.getLogger(__name__)
 Computed = TypeVar("Computed")
 PERIOD: Final = 10.0  # seconds between two looks
 SYNC_POLL: Final = 1.0
+TIME_LIMIT: Final = 180.0
+"""Seconds that a look may take: as in Karpenter, where single nodes have three minutes."""
 VALIDATION_DELAY: Final = 15.0
 """Seconds after which a command must still hold to be carried out."""
 
@@ -150,10 +159,15 @@ class Disruption:
 
     async def _look(self, options: DisruptionOptions) -> Result:
         looked = await self._pass(options)
-        found = await self._find(looked)
+        if not await self._prepare(looked):
+            return Again(PERIOD)
+        found = await self._compute(looked.find_command)
         await self._reports.repair_blocked(looked.repairs.due)
         if await self._is_held(found) or found is None:
             return await self._rest(looked)
+        self._context.recorder.command_found(
+            looked.given, looked.options, found, tuple(self._context.cache.all(NodePool))
+        )
         if found.method in IMMEDIATE:
             if await self._queue.start(found, self._catalogs) and found.method is Method.REPAIR:
                 self._reports.repaired(looked.repairs.due, found)
@@ -161,15 +175,25 @@ class Disruption:
         self._found = found, self._context.clock.now() + VALIDATION_DELAY
         return Again(VALIDATION_DELAY)
 
-    async def _find(self, looked: DisruptionPass) -> Command | None:
-        """In slices: pods that come meanwhile are planned before the next one."""
-        began, slices, is_done = perf_counter(), looked.prepare(), False
-        while not is_done:
+    async def _prepare(self, looked: DisruptionPass) -> bool:
+        """Simulates every node, in slices: pods that come meanwhile are planned before the next.
+
+        False if that took too long; what is known by then is kept, and the next look goes on from
+        there.
+        """
+        clock, slices, is_done = self._context.clock, looked.prepare(), False
+        began, measured = clock.now(), perf_counter()
+        while not is_done and clock.now() - began < TIME_LIMIT:
             is_done = await self._compute(lambda: next(slices, True)) is not None
             await asyncio.sleep(0)
-        found = await self._compute(looked.find_command)
-        self._context.metrics.observe(DISRUPTION_EVALUATION_SECONDS, perf_counter() - began)
-        return found
+        self._context.metrics.observe(DISRUPTION_EVALUATION_SECONDS, perf_counter() - measured)
+        if not is_done:
+            LOG.warning(
+                "a look for nodes that can go was ended after %d s; the next goes on from there",
+                TIME_LIMIT,
+            )
+            self._context.metrics.add(DISRUPTION_TIMEOUTS, consolidation_type=Method.SINGLE_NODE)
+        return is_done
 
     async def _compute(self, work: Callable[[], Computed]) -> Computed:
         self._is_computing = True

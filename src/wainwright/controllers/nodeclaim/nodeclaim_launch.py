@@ -79,7 +79,7 @@ class NodeClaimLaunch:
 
     async def _give_up(self, claim: NodeClaim, error: CloudProviderError) -> LaunchAttempt:
         """Deletes the claim, so that its pods are planned anew with what is left."""
-        message = f"{claim.metadata.name}: {error}"
+        message = f"{claim.metadata.name}: {error}; {error.consequence}"
         if isinstance(error, InsufficientCapacityError):
             await self._context.events.warn(claim, "InsufficientCapacityError", message)
             await self._context.events.warn_many(

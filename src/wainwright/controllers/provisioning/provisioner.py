@@ -23,6 +23,10 @@ from wainwright.cloud import NodePoolCatalog
 from wainwright.controllers.cluster_cache import Change, ChangeHandler, metadata_of
 from wainwright.controllers.conditions import is_initialized
 from wainwright.controllers.context import ControllerContext
+from wainwright.controllers.disruption.consolidation_backoff import (
+    ConsolidationBackoff,
+    undone_annotation,
+)
 from wainwright.controllers.nodeclaim.claim_creation import ClaimCreator
 from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
 from wainwright.controllers.provisioning.launch_backoff import LaunchBackoff
@@ -37,18 +41,18 @@ from wainwright.controllers.runtime import (
     WorkQueue,
 )
 from wainwright.controllers.settings import Pause
-from wainwright.core.explain.unschedulable import explain_plan
+from wainwright.core.explain.unschedulable import explain_unschedulable
 from wainwright.core.plan import SolvedPlan, solve_plan
 from wainwright.errors import KubernetesError
 from wainwright.messages.formatting import format_count, format_hourly
-from wainwright.messages.unschedulable import describe_pod_reason
+from wainwright.messages.unschedulable_answer import answer_for
 from wainwright.metrics import (
     LAUNCH_BACKOFF_PODS,
     SCHEDULER_QUEUE,
     SCHEDULER_UNSCHEDULABLE,
     SCHEDULING_SECONDS,
 )
-from wainwright.model.plan import PlannedNodeClaim, PlanOptions
+from wainwright.model.plan import PlannedNodeClaim, PlanOptions, UnschedulableGroup
 from wainwright.model.snapshot import Snapshot
 from wainwright.translate.pods import PodRole, pod_role
 
@@ -59,9 +63,13 @@ SYNC_POLL: Final = 1.0
 UNPLACED_POLL: Final = 10.0
 """Seconds after which pods without a place are planned again."""
 FAILED_SCHEDULING_REPEAT: Final = 300.0
+MOST_REPORTED: Final = 200
+"""Pods that get an event in one round."""
+START_SECONDS: Final = 30.0
+"""For which pods wait for the first class that is resolved: no pod gets an event about it."""
 
 
-class BatchWindow:
+class PodBatchWindow:
     """Since when a batch is collected, and when it is complete."""
 
     def __init__(self, idle: float, most: float) -> None:
@@ -86,7 +94,7 @@ class BatchWindow:
         self._first = None
 
 
-class PlanInput(msgspec.Struct, frozen=True, kw_only=True):
+class ProvisioningInput(msgspec.Struct, frozen=True, kw_only=True):
     """What a plan is made from."""
 
     snapshot: Snapshot
@@ -97,7 +105,7 @@ class PlanInput(msgspec.Struct, frozen=True, kw_only=True):
         snapshot = self.snapshot
         return bool(snapshot.pods) or any(node.deleting and node.pods for node in snapshot.nodes)
 
-    def is_same(self, other: "PlanInput") -> bool:
+    def is_same(self, other: "ProvisioningInput") -> bool:
         """Whether a plan of it would be the same: everything is the same object."""
         own, their = self._parts(), other._parts()
         is_alike = self.catalogs.keys() == other.catalogs.keys() and len(own) == len(their)
@@ -109,19 +117,55 @@ class PlanInput(msgspec.Struct, frozen=True, kw_only=True):
         return [*indexes, *snapshot.pods, *snapshot.pools, *snapshot.nodes, *snapshot.daemonsets]
 
 
+class ReportedPods:
+    """Unschedulable pods whose event was written lately, each with the kind of its cause."""
+
+    def __init__(self) -> None:
+        self._reported: dict[str, tuple[float, object]] = {}
+
+    def select_due(self, groups: Iterable[UnschedulableGroup], now: float) -> frozenset[str]:
+        """The pods that get an event now: another kind of cause, or the last one was long ago.
+
+        Pods that are no longer unschedulable are forgotten. Of thousands only the first get one in
+        each round: every event is a request, and the next plan waits for it.
+        """
+        causes = {pod: _kind_of_cause(group) for group in groups for pod in group.pods}
+        kept = {
+            pod: (since, kind)
+            for pod, (since, kind) in self._reported.items()
+            if causes.get(pod) == kind and now - since < FAILED_SCHEDULING_REPEAT
+        }
+        due = sorted(causes.keys() - kept.keys())[:MOST_REPORTED]
+        self._reported = kept | {pod: (now, causes[pod]) for pod in due}
+        return frozenset(due)
+
+
+def _kind_of_cause(group: UnschedulableGroup) -> object:
+    """Without its amounts: that a limit is reached by one node more is no news."""
+    nearest = next((each for each in group.pools if each.pool == group.nearest_pool), None)
+    return type(group.reason), group.nearest_pool, None if nearest is None else type(nearest.reason)
+
+
 class Provisioner:
     name = "provisioner"
 
     def __init__(
-        self, context: ControllerContext, declared: DeclaredObjectsTracker, creator: ClaimCreator
+        self,
+        context: ControllerContext,
+        declared: DeclaredObjectsTracker,
+        creator: ClaimCreator,
+        consolidation_backoff: ConsolidationBackoff,
     ) -> None:
         self._context, self._declared, self._creator = context, declared, creator
+        self._consolidation_backoff = consolidation_backoff
         self._cache, self._state = context.cache, context.state
         settings = context.settings
-        self._window = BatchWindow(settings.batch_idle, settings.batch_max)
+        self._window = PodBatchWindow(settings.batch_idle, settings.batch_max)
         self._backoff = LaunchBackoff(context.cache)
         self._nominations = PodNominations(context.cache)
-        self._planned: PlanInput | None = None
+        self._planned: ProvisioningInput | None = None
+        self._started = context.clock.now()
+        self._reported = ReportedPods()
 
     def watch(self, queue: WorkQueue) -> None:
         def extend() -> None:
@@ -150,6 +194,8 @@ class Provisioner:
     async def _provision(self) -> Result:
         given = await self._input()
         self._context.metrics.set(SCHEDULER_QUEUE, len(given.snapshot.pods))
+        if self._is_starting(given):
+            return Again(SYNC_POLL)
         if not given.has_pods:
             self._planned = None
             self._context.metrics.set(SCHEDULER_UNSCHEDULABLE, 0)
@@ -161,12 +207,18 @@ class Provisioner:
         created = await self._create_claims(solved, given.catalogs)
         await self._nominate(solved, created)
         await self._report_unplaced(solved)
+        self._context.recorder.plan_made(solved, tuple(self._cache.all(NodePool)))
         self._planned = given if solved.plan.unplaced else None
         if solved.plan.unplaced:
             return self._wait_for_change()
         return self._wait_for_binding(given.snapshot)
 
-    async def _input(self) -> "PlanInput":
+    def _is_starting(self, given: "ProvisioningInput") -> bool:
+        """Whether no class of a NodePool has been resolved since the process was started."""
+        age = self._context.clock.now() - self._started
+        return age < START_SECONDS and not given.catalogs and bool(self._cache.all(NodePool))
+
+    async def _input(self) -> "ProvisioningInput":
         catalogs = await self._declared.catalogs()
         snapshot = self._state.snapshot(catalogs.values())
         pools = tuple(
@@ -177,7 +229,7 @@ class Provisioner:
         snapshot = self._nominations.apply(snapshot)
         pods = self._backoff.restrict(snapshot.pods, self._context.clock.now())
         snapshot = msgspec.structs.replace(snapshot, pools=pools, pods=pods)
-        return PlanInput(snapshot=snapshot, catalogs=catalogs)
+        return ProvisioningInput(snapshot=snapshot, catalogs=catalogs)
 
     def _wait_for_binding(self, snapshot: Snapshot) -> Result:
         """Pods that are not bound to the node that came up for them are planned again."""
@@ -190,7 +242,7 @@ class Provisioner:
         moments = (self._context.cloud.next_catalog_change(), self._backoff.next_release(now))
         return Poll(UNPLACED_POLL, min((each for each in moments if each), default=None))
 
-    def _solve(self, given: "PlanInput", options: PlanOptions) -> SolvedPlan:
+    def _solve(self, given: "ProvisioningInput", options: PlanOptions) -> SolvedPlan:
         indexes = {name: catalog.index for name, catalog in given.catalogs.items()}
         clock, metrics = self._context.clock, self._context.metrics
         began = clock.now()
@@ -205,9 +257,9 @@ class Provisioner:
         self, solved: SolvedPlan, catalogs: Mapping[str, NodePoolCatalog]
     ) -> dict[str, NodeClaim]:
         """By name in the plan; claims that the API server refuses are planned again later."""
-        planned, create = solved.plan.claims, self._creator.create
+        planned = solved.plan.claims
         results = await asyncio.gather(
-            *(create(claim, catalogs[claim.pool], reason="provisioned") for claim in planned),
+            *(self._create_claim(claim, catalogs[claim.pool]) for claim in planned),
             return_exceptions=True,
         )
         created = {}
@@ -215,7 +267,7 @@ class Provisioner:
             if isinstance(result, NodeClaim):
                 created[claim.name] = result
                 LOG.info("%s: %s", result.metadata.name, describe_claim(claim))
-                self._backoff.launched(result, filter(None, map(self._pod, claim.pods)))
+                self._backoff.launched(result, self._pods_of(claim))
             elif isinstance(result, KubernetesError):
                 LOG.error("NodeClaim for %s was not created: %s", claim.pool, result)
             else:
@@ -224,7 +276,21 @@ class Provisioner:
             raise KubernetesError(f"{len(planned) - len(created)} NodeClaims were not created")
         return created
 
+    async def _create_claim(self, claim: PlannedNodeClaim, catalog: NodePoolCatalog) -> NodeClaim:
+        pods, backoff = self._pods_of(claim), self._consolidation_backoff
+        undone = backoff.launching(claim.launch.price, pods)
+        annotations = undone_annotation(undone)
+        created = await self._creator.create(
+            claim, catalog, reason="provisioned", annotations=annotations
+        )
+        if undone:
+            await backoff.launched(created, undone, pods)
+        return created
+
     # Pods
+
+    def _pods_of(self, claim: PlannedNodeClaim) -> list[Pod]:
+        return [*filter(None, map(self._pod, claim.pods))]
 
     async def _nominate(self, solved: SolvedPlan, created: Mapping[str, NodeClaim]) -> None:
         seconds = self._context.settings.nomination_seconds
@@ -244,7 +310,7 @@ class Provisioner:
         """From now on the pods are counted on the claims that they were planned onto."""
         for planned in solved.plan.claims:
             name = created[planned.name].metadata.name
-            self._nominations.add(name, filter(None, map(self._pod, planned.pods)))
+            self._nominations.add(name, self._pods_of(planned))
         coming = {
             node.name: node.claim.name
             for node in solved.snapshot.nodes
@@ -259,9 +325,16 @@ class Provisioner:
         if not solved.plan.unplaced:
             return
         await self._report_disagreements(solved)
-        explained = await self._context.compute(lambda: explain_plan(solved))
-        for group in explained.unschedulable:
-            message = f"Failed to schedule pod: {describe_pod_reason(group.reason)}"
+        groups = await self._context.compute(lambda: explain_unschedulable(solved))
+        due = self._reported.select_due(groups, self._context.clock.now())
+        if not due:
+            return
+        # Fixes are tried by planning again: only for pods that get an event now.
+        explained = await self._context.compute(
+            lambda: explain_unschedulable(solved, due, with_suggestions=True)
+        )
+        for group in explained:
+            message = f"Failed to schedule pod: {'; '.join(answer_for(group).lines())}"
             for key in group.pods:
                 pod = self._pod(key)
                 if pod is not None:

@@ -197,3 +197,5 @@ class DisruptionInput(msgspec.Struct, frozen=True, kw_only=True):
     paused: frozenset[str] = frozenset()
     """Names of NodePools in which no voluntary disruption is begun."""
     repair_policies: tuple[RepairPolicy, ...] = ()
+    is_live: bool = False
+    """Whether controllers work on it: they delete expired nodes at their own pace."""

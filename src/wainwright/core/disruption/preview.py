@@ -110,7 +110,7 @@ def preview_disruption(
 
     Each command is reported as soon as it is decided on.
     """
-    first = DisruptionPass(_with_expired_deleted(given), options)
+    first = DisruptionPass(given if given.is_live else _with_expired_deleted(given), options)
     sequence = find_sequence(first)
     commands = list(sequence.commands[:steps])
     for command in commands:
@@ -122,7 +122,27 @@ def preview_disruption(
         report(following)
         current = DisruptionPass(after_command(current, following), options)
         following = current.find_command()
-    known = {node.name for node in given.snapshot.nodes}
+    return _preview(first, current, commands, following, looked_ahead=sequence.compared)
+
+
+def preview_command(
+    given: DisruptionInput, options: DisruptionOptions, command: Command
+) -> DisruptionPreview:
+    """The preview of one step, whose command a controller has decided on."""
+    first = DisruptionPass(given, options)
+    current = DisruptionPass(after_command(first, command), options)
+    return _preview(first, current, [command], current.find_command(), looked_ahead=False)
+
+
+def _preview(
+    first: DisruptionPass,
+    current: DisruptionPass,
+    commands: Sequence[Command],
+    following: Command | None,
+    *,
+    looked_ahead: bool,
+) -> DisruptionPreview:
+    known = {node.name for node in first.given.snapshot.nodes}
     return DisruptionPreview(
         commands=tuple(commands),
         outcomes=tuple(
@@ -131,7 +151,7 @@ def preview_disruption(
             if each.candidate.name in known
         ),
         settled=following is None,
-        looked_ahead=sequence.compared,
+        looked_ahead=looked_ahead,
         after=current.snapshot,
         catalogs=current.given.catalogs,
         price_before=sum(each.price for each in first.candidates),

@@ -41,7 +41,7 @@ class FunnelCache:
     would each look at every type of every pool.
     """
 
-    __slots__ = ("closest_to_limits", "no_offering", "too_small")
+    __slots__ = ("closest_to_limits", "no_offering", "too_small", "without_requirement")
 
     def __init__(self) -> None:
         self.too_small: defaultdict[
@@ -57,6 +57,9 @@ class FunnelCache:
         self.closest_to_limits: defaultdict[object, dict[BitSet, tuple[int, ExceededLimit]]]
         self.closest_to_limits = defaultdict(dict)
         """By catalog, limits and what is left: the type that exceeds a limit least, and which."""
+        self.without_requirement: dict[object, tuple[NodeClaimTemplate, object]] = {}
+        """By pool and label: the pool compiled without its requirement on the label, and what it
+        was compiled from, which must live as long as its id is a key."""
 
 
 class FunnelContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +81,10 @@ class FunnelResult(msgspec.Struct, frozen=True, kw_only=True):
 
     funnel: Funnel
     reason: PoolReason | None
+    types: BitSet = 0
+    """Those with an available offering for the pod, whether or not minValues and limits hold."""
+    groups: OfferingGroupSet = 0
+    """The offering groups that pod and pool allow."""
 
     @property
     def depth(self) -> tuple[int, ...]:
@@ -121,10 +128,13 @@ class _AlternativeFunnel:
         """How many types passed each check so far."""
         self.combined = template.base.requirements
         """Of the pool; of the pod as well once labels are checked."""
+        self.available: BitSet = 0
+        self.groups: OfferingGroupSet = 0
 
     def run(self) -> FunnelResult:
         reason = self._check_labels() or self._check_types()
-        return _funnel_result(self.template, self.passed, reason)
+        result = _funnel_result(self.template, self.passed, reason)
+        return msgspec.structs.replace(result, types=self.available, groups=self.groups)
 
     def _check_labels(self) -> PoolReason | None:
         pool, template = self.combined, self.template
@@ -149,6 +159,7 @@ class _AlternativeFunnel:
         offering_groups = self._offering_groups()
         available = fitting & self.index.available_in(offering_groups)
         self._count(available)
+        self.available, self.groups = available, offering_groups
         if not available:
             return self._no_offering(fitting)
         too_few_values = self._min_values(available, available, offering_groups)

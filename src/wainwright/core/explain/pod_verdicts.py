@@ -4,8 +4,8 @@ every NodePool with its funnel and nearest miss, and those of existing nodes.
 Made once per class of pods that failed, after the solver is done.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -24,12 +24,14 @@ from wainwright.core.scheduling.nodeclaim_template import (
 from wainwright.core.scheduling.pod_classes import PodClass
 from wainwright.core.scheduling.solver import Solution
 from wainwright.model.instance_type_index import InstanceTypeIndex
+from wainwright.model.labels import ZONE
 from wainwright.model.plan import PRICE_LIMIT, PRICE_UNITS, UnschedulableGroup
-from wainwright.model.pod import Pod
+from wainwright.model.pod import Pod, PodVolume
 from wainwright.model.reasons import (
     ContradictoryRequirements,
     DaemonSetsExceedCapacity,
     Funnel,
+    HostPortsTaken,
     InstanceTypesTooSmall,
     LabelConflict,
     LaunchesTakenByOtherPods,
@@ -48,16 +50,21 @@ from wainwright.model.reasons import (
     PoolReason,
     PoolUnusable,
     PoolVerdict,
+    RestrictedLabel,
     TopologyReason,
     TopologyUnsatisfied,
     UnsupportedFeatures,
+    UntoleratedTaint,
     VolumeTopologyConflict,
     VolumeUnusable,
 )
 from wainwright.model.requirements import ValueSet
 from wainwright.model.snapshot import Pool, Snapshot
+from wainwright.model.taints import Toleration, TolerationOperator
 
 EMPTY_FUNNEL = Funnel(types=0, requirements=0, resources=0, offerings=0, min_values=0, limits=0)
+
+TOLERATE_EVERYTHING: Final = Toleration(operator=TolerationOperator.EXISTS)
 
 PoolRejection: TypeAlias = tuple[NodeClaimTemplate, PoolReason]
 """A pool, and the reason why it does not take the pod."""
@@ -71,7 +78,9 @@ class PodVerdict(msgspec.Struct, frozen=True, kw_only=True):
     narrowed_pod: Pod
     """One of them, with the requirements of the attempt that failed last as its own."""
     rejections: tuple[PoolRejection, ...] = ()
-    """In the order of pools; empty where no change of pod or pool would help."""
+    """The pool that came nearest first; empty where no change of pod or pool would help."""
+    topology: tuple[TopologyReason, ...] = ()
+    """The constraints between pods that rule out some domain."""
 
 
 class VerdictBuilder:
@@ -105,7 +114,7 @@ class VerdictBuilder:
         pod, keys = pods[0], tuple(sorted(each.key for each in pods))
         reason = self._pod_reason(pod)
         if reason is None and pod_class is not None and not pod_class.levels:
-            reason = VolumeTopologyConflict()
+            reason = VolumeTopologyConflict(volumes=pod.volumes)
         if reason is not None:
             verdict = UnschedulableGroup(pods=keys, reason=reason)
             return PodVerdict(pods=tuple(pods), verdict=verdict, narrowed_pod=pod)
@@ -117,30 +126,61 @@ class VerdictBuilder:
             attempt = self._last_attempt(pod_class)
             nodes = self._node_verdicts(pod_class, attempt)
             narrowed_pod = attempt.narrow_pod(pod)
-        verdicts = [
-            self._pool_verdict(pool, narrowed_pod, has_topology=bool(topology))
-            for pool in self.pools[:explained_pools]
+        judged = [
+            self._judge(pool, pod, narrowed_pod, topology) for pool in self.pools[:explained_pools]
         ]
         verdict = UnschedulableGroup(
             pods=keys,
-            unexplained_pools=len(self.pools) - len(verdicts),
+            unexplained_pools=len(self.pools) - len(judged),
             reason=TopologyUnsatisfied(by=topology)
             if topology
             else NoCompatiblePool()
             if self.pools
             else NoNodePools(),
-            pools=tuple(sorted(verdicts, key=lambda each: each.pool)),
+            pools=tuple(sorted((each.verdict for each in judged), key=lambda each: each.pool)),
+            nearest_pool=max(judged, key=_nearness).verdict.pool if judged else None,
             nodes=nodes,
         )
-        rejections = () if topology else tuple(self._rejections(verdicts))
         return PodVerdict(
-            pods=tuple(pods), verdict=verdict, narrowed_pod=narrowed_pod, rejections=rejections
+            pods=tuple(pods),
+            verdict=verdict,
+            narrowed_pod=narrowed_pod,
+            rejections=tuple(self._rejections(judged)),
+            topology=topology,
         )
 
-    def _rejections(self, verdicts: Sequence[PoolVerdict]) -> Iterator[PoolRejection]:
-        for verdict in verdicts:
-            if verdict.pool in self.templates:
-                yield self.templates[verdict.pool], verdict.reason
+    def _judge(
+        self, pool: Pool, pod: Pod, narrowed_pod: Pod, topology: Sequence[TopologyReason]
+    ) -> "JudgedPool":
+        verdict = self._pool_verdict(pool, narrowed_pod, has_topology=bool(topology))
+        reason = _with_source(verdict.reason, pod, {each.key for each in topology})
+        is_only_taint = isinstance(reason, UntoleratedTaint) and self._passes_tolerated(
+            pool, narrowed_pod
+        )
+        return JudgedPool(
+            verdict=msgspec.structs.replace(verdict, reason=reason),
+            is_only_taint=is_only_taint,
+            has_devices=self._has_devices(pool, pod),
+        )
+
+    def _has_devices(self, pool: Pool, pod: Pod) -> bool:
+        """Whether instance types of the pool have the extended resources that the pod requests."""
+        template = self.templates.get(pool.name)
+        devices = {name: 1 for name, amount in pod.requests.items() if "/" in name and amount}
+        if template is None or not devices:
+            return False
+        return bool(template.base.types & template.allocatable.fitting(devices))
+
+    def _passes_tolerated(self, pool: Pool, pod: Pod) -> bool:
+        """Whether the pool would take the pod if that tolerated its taints."""
+        tolerations = (*pod.tolerations, TOLERATE_EVERYTHING)
+        tolerant = msgspec.structs.replace(pod, tolerations=tolerations)
+        return run_funnel(self.templates[pool.name], tolerant, self.context).reason is None
+
+    def _rejections(self, judged: Sequence["JudgedPool"]) -> Iterator[PoolRejection]:
+        for each in sorted(judged, key=_nearness, reverse=True):
+            if each.verdict.pool in self.templates:
+                yield self.templates[each.verdict.pool], each.verdict.reason
 
     def _node_verdicts(
         self, pod_class: PodClass, attempt: PlacementAttempt
@@ -184,6 +224,67 @@ class VerdictBuilder:
         return PoolVerdict(
             pool=pool.name, reason=reason, funnel=result.funnel, nearest_miss=_nearest_miss(reason)
         )
+
+
+class JudgedPool(msgspec.Struct, frozen=True, kw_only=True):
+    verdict: PoolVerdict
+    is_only_taint: bool = False
+    """Whether nothing but a taint keeps the pod off."""
+    has_devices: bool = False
+    """Whether it has the GPUs or other devices that the pod requests: it is meant for such pods."""
+
+
+NEARNESS: Final[Mapping[type[PoolReason], int]] = {
+    LaunchesTakenByOtherPods: 9,
+    NewNodeViolatesTopology: 9,
+    LimitExceeded: 8,
+    MinValuesUnsatisfied: 7,
+    OfferingsUnavailable: 6,
+    InstanceTypesTooSmall: 5,
+    HostPortsTaken: 5,
+    DaemonSetsExceedCapacity: 5,
+    NoMatchingOffering: 3,
+    NoMatchingInstanceType: 2,
+    LabelConflict: 2,
+    RestrictedLabel: 2,
+    UntoleratedTaint: 1,
+}
+"""How near a NodePool came by its reason; one that cannot launch anything is the furthest."""
+ONLY_TAINT: Final = 4
+LACKS_RESOURCE: Final = 1
+
+
+def _nearness(judged: JudgedPool) -> tuple[int, bool, bool, tuple[int, ...]]:
+    """A sort key, the nearest last; of equal ones `max` and a stable sort take the first by weight.
+
+    A NodePool that lacks a resource altogether, as GPUs, is not one that the pod was meant for.
+    """
+    reason, funnel = judged.verdict.reason, judged.verdict.funnel
+    rank = ONLY_TAINT if judged.is_only_taint else NEARNESS.get(type(reason), 0)
+    if isinstance(reason, InstanceTypesTooSmall) and not reason.best:
+        rank = LACKS_RESOURCE
+    is_misspelt = getattr(reason, "meant", None) is not None
+    passed = msgspec.structs.astuple(funnel)[1:]
+    return rank, is_misspelt, judged.has_devices, tuple(min(each, 1) for each in passed)
+
+
+def _with_source(reason: PoolReason, pod: Pod, topology_keys: Set[str]) -> PoolReason:
+    """The reason with the volume, or the constraint between pods, that requires the label."""
+    if isinstance(reason, OfferingsUnavailable):
+        return msgspec.structs.replace(reason, volume=_volume_requiring(ZONE, pod))
+    if not isinstance(reason, LabelConflict | NoMatchingInstanceType | NoMatchingOffering):
+        return reason
+    volume = _volume_requiring(reason.key, pod)
+    is_own = any(reason.key in wanted for wanted in pod.alternatives)
+    by_topology = reason.key in topology_keys and not is_own and volume is None
+    return msgspec.structs.replace(reason, volume=volume, by_topology=by_topology)
+
+
+def _volume_requiring(key: str, pod: Pod) -> PodVolume | None:
+    for volume in pod.volumes:
+        if any(key in wanted for wanted in volume.topology):
+            return volume
+    return None
 
 
 def _nearest_miss(reason: PoolReason) -> NearestMiss | None:

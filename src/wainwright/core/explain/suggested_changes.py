@@ -1,55 +1,45 @@
-"""Suggested changes: the fewest changes of a pod and a NodePool after which the pool would take
-the pod, and pods, pools and templates with such changes made.
-
-A change comes from the reason why the pool rejects the pod; where the changed pool has another
-reason, the search goes on from there, up to a few changes at once. The effect of a change on
-other pods is not considered here: only a trial plan shows that.
+"""Suggested changes carried out: pods, NodePools, compiled NodePools and catalogues as they would
+be after a change. `fix_search.py` finds the changes, `suggestion_trials.py` tries them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from wainwright.core.explain.instance_type_funnel import FunnelContext, run_funnel
-from wainwright.core.explain.pod_verdicts import PoolRejection
-from wainwright.core.scheduling.compiled_requirements import (
-    CompilationContext,
-    compile_requirements,
-)
-from wainwright.core.scheduling.constraints.label_diagnosis import suggest_correction
-from wainwright.core.scheduling.constraints.min_values import min_values_of
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
-from wainwright.core.scheduling.reservation_manager import reserved_offerings
-from wainwright.model.pod import Pod
-from wainwright.model.reasons import (
-    InstanceTypesTooSmall,
-    LabelConflict,
-    LimitExceeded,
-    MinValuesUnsatisfied,
-    NoMatchingInstanceType,
-    NoMatchingOffering,
-    OfferingsUnavailable,
-    PoolReason,
-    RequiredBy,
-    RestrictedLabel,
-    UntoleratedTaint,
+from wainwright.model.instance_type_index import InstanceTypeIndex
+from wainwright.model.pod import AffinityTerm, Pod, PodConstraints, WeightedAffinityTerm
+from wainwright.model.requirements import (
+    ANY_VALUE,
+    Requirement,
+    Requirements,
+    ValueSet,
+    between,
+    none_of,
+    one_of,
+    parse_integer,
 )
-from wainwright.model.requirements import Requirement, Requirements, ValueSet, one_of
 from wainwright.model.snapshot import Pool
 from wainwright.model.suggestions import (
     AddToleration,
+    AllowPoolValue,
     AnyFix,
     ChangePodRequirement,
     ChangePoolRequirement,
+    ConstraintKind,
     DropPodRequirement,
     DropPoolRequirement,
+    EnlargeReservation,
+    HonorTaints,
     LowerMinValues,
     LowerRequest,
     PoolFix,
+    PreferConstraint,
     RaiseLimit,
 )
-from wainwright.model.taints import Toleration
+
+PREFERENCE_WEIGHT = 100
+"""Of what was required: the highest, so that it is relaxed last."""
 
 
 def container_requests(pod: Pod, resource: str) -> int:
@@ -89,8 +79,49 @@ def apply_to_pod(change: AnyFix, pod: Pod) -> Pod:
             return _with_alternatives(
                 pod, tuple(_replace_value(each, key, now, to) for each in pod.alternatives)
             )
+        case HonorTaints() | PreferConstraint():
+            return _replace_in_pod(pod, constraints=_change_constraints(change, pod.constraints))
         case _:
             return pod
+
+
+def _change_constraints(
+    change: HonorTaints | PreferConstraint, constraints: PodConstraints
+) -> PodConstraints:
+    if isinstance(change, HonorTaints):
+        return _change_spreads(constraints, change.key, honor_taints=True)
+    match change.constraint:
+        case ConstraintKind.TOPOLOGY_SPREAD:
+            return _change_spreads(constraints, change.key, required=False)
+        case ConstraintKind.POD_AFFINITY:
+            preferred = [each for each in constraints.affinity if each.key == change.key]
+            return msgspec.structs.replace(
+                constraints,
+                affinity=tuple(each for each in constraints.affinity if each.key != change.key),
+                preferred_affinity=_prefer(preferred) + constraints.preferred_affinity,
+            )
+        case ConstraintKind.POD_ANTI_AFFINITY:
+            preferred = [each for each in constraints.anti_affinity if each.key == change.key]
+            kept = tuple(each for each in constraints.anti_affinity if each.key != change.key)
+            return msgspec.structs.replace(
+                constraints,
+                anti_affinity=kept,
+                preferred_anti_affinity=_prefer(preferred) + constraints.preferred_anti_affinity,
+            )
+
+
+def _prefer(terms: Iterable[AffinityTerm]) -> tuple[WeightedAffinityTerm, ...]:
+    return tuple(WeightedAffinityTerm(weight=PREFERENCE_WEIGHT, term=each) for each in terms)
+
+
+def _change_spreads(constraints: PodConstraints, key: str, **changes: bool) -> PodConstraints:
+    spreads = tuple(
+        msgspec.structs.replace(each, **changes)
+        if each.key == key and each.required and not each.by_default
+        else each
+        for each in constraints.spreads
+    )
+    return msgspec.structs.replace(constraints, spreads=spreads)
 
 
 def _replace_in_pod(pod: Pod, **changes: object) -> Pod:
@@ -137,10 +168,31 @@ def apply_to_pool(change: AnyFix, pool: Pool) -> Pool:
         case ChangePoolRequirement(key=key, now=now, to=to):
             labels = {k: to if (k, v) == (key, now) else v for k, v in pool.labels.items()}
             return _with_requirements(pool, _replace_value(pool.requirements, key, now, to), labels)
+        case AllowPoolValue(key=key, value=value):
+            requirement = pool.requirements[key]
+            allowed = admit_value(requirement.allowed, value)
+            changed = msgspec.structs.replace(requirement, allowed=allowed)
+            rest = pool.requirements.without({key})
+            return _with_requirements(pool, Requirements([*rest.values(), changed]), pool.labels)
         case LowerMinValues(key=key, to=to):
             fewer = msgspec.structs.replace(pool.requirements[key], min_values=to)
             rest = pool.requirements.without({key})
             return _with_requirements(pool, Requirements([*rest.values(), fewer]), pool.labels)
+
+
+def admit_value(values: ValueSet, value: str) -> ValueSet:
+    """The set with one more value; bounds are moved as far as needed."""
+    if values.admits(value):
+        return values
+    if not values.open:
+        return one_of(values.values | {value})
+    excluded = none_of(values.values - {value}) if values.values - {value} else ANY_VALUE
+    number = parse_integer(value)
+    if not values.is_bounded or number is None:
+        return excluded
+    lower = None if values.lower is None else min(values.lower, number)
+    upper = None if values.upper is None else max(values.upper, number)
+    return excluded & between(lower, upper)
 
 
 def _without_label(labels: Mapping[str, str], key: str) -> dict[str, str]:
@@ -154,8 +206,8 @@ def _with_requirements(pool: Pool, requirements: Requirements, labels: Mapping[s
 def apply_to_template(change: AnyFix, template: NodeClaimTemplate) -> NodeClaimTemplate:
     """The compiled pool after the change.
 
-    A copy shares all that the change does not concern, above all the daemonset overhead and the
-    room of each type: compiling the pool for each change would take most of the time of advice.
+    A copy shares all that the change does not concern: compiling the pool for each change would
+    take most of the time of advice.
     """
     match change:
         case LowerMinValues(key=key, to=to):
@@ -166,152 +218,18 @@ def apply_to_template(change: AnyFix, template: NodeClaimTemplate) -> NodeClaimT
             copy = template.copy()
             copy.limits.raise_limit(resource, to - now)
             return copy
-        case DropPoolRequirement() | ChangePoolRequirement():
-            return _recompile_template(template, apply_to_pool(change, template.pool))
+        case DropPoolRequirement() | ChangePoolRequirement() | AllowPoolValue():
+            return template.with_pool(apply_to_pool(change, template.pool))
         case _:
             return template
 
 
-def _recompile_template(template: NodeClaimTemplate, pool: Pool) -> NodeClaimTemplate:
-    index, copy = template.index, template.copy()
-    context = CompilationContext(
-        index, template.allocatable.non_negative, reserved_offerings(index), template.well_known
-    )
-    copy.pool, copy.base = pool, compile_requirements(context, pool.node_requirements)
-    copy.min_values = min_values_of(copy.base.requirements)
-    copy.daemonset_ports = template.daemonset_ports.with_pool(pool)
-    return copy
-
-
-MAX_CHANGES: Final = 3  # at once; more than that is no useful advice
-# Partial fixes followed further: their number would multiply with every change.
-BEAM_WIDTH: Final = 8
-
-ChangeSet: TypeAlias = tuple[AnyFix, ...]
-
-
-class PartialFix(NamedTuple):
-    """A pool and a pod after some changes, and why the pool still rejects the pod."""
-
-    template: NodeClaimTemplate
-    pod: Pod
-    reason: PoolReason
-    changes: ChangeSet = ()
-
-
-def find_fixes(
-    pod: Pod, rejections: Sequence[PoolRejection], context: FunnelContext
-) -> Iterator[ChangeSet]:
-    """Changes after which a pool takes the pod; the fewest first, then in the order of pools.
-
-    A beam search, and lazy: the caller stops at the first fixes that work.
-    """
-    partial_fixes = [PartialFix(template, pod, reason) for template, reason in rejections]
-    for _ in range(MAX_CHANGES):
-        extended: list[PartialFix] = []
-        for partial_fix in partial_fixes:
-            yield from _extend_fix(partial_fix, context, extended)
-        partial_fixes = extended[:BEAM_WIDTH]
-
-
-def _extend_fix(
-    partial_fix: PartialFix, context: FunnelContext, extended: list[PartialFix]
-) -> Iterator[ChangeSet]:
-    """The fixes that one more change completes; the others are added to `extended`."""
-    for change in _changes_for_reason(partial_fix.template, partial_fix.reason, partial_fix.pod):
-        if any(_have_same_target(change, other) for other in partial_fix.changes):
-            continue
-        template = apply_to_template(change, partial_fix.template)
-        pod = apply_to_pod(change, partial_fix.pod)
-        changes = (*partial_fix.changes, change)
-        reason = run_funnel(template, pod, context).reason
-        if reason is None:
-            yield changes
-        else:
-            extended.append(PartialFix(template, pod, reason, changes))
-
-
-def _have_same_target(one: AnyFix, other: AnyFix) -> bool:
-    """Whether both change the same field: then the first change was not enough."""
-    return type(one) is type(other) and _target(one) == _target(other)
-
-
-def _target(change: AnyFix) -> object:
-    match change:
-        case AddToleration(toleration=toleration):
-            return toleration
-        case LowerRequest(resource=name) | RaiseLimit(resource=name):
-            return name
-        case _:
-            return change.key
-
-
-def _changes_for_reason(
-    template: NodeClaimTemplate, reason: PoolReason, pod: Pod
-) -> Iterator[AnyFix]:
-    pool = template.pool
-    match reason:
-        case InstanceTypesTooSmall():
-            yield from _lower_request(reason, pod, pool.name)
-        case UntoleratedTaint(taint=taint):
-            toleration = Toleration(key=taint.key, value=taint.value, effect=taint.effect)
-            yield AddToleration(toleration=toleration, pool=pool.name)
-        case MinValuesUnsatisfied(key=key, needed=needed, found=found) if found:
-            yield LowerMinValues(key=key, now=needed, to=found, pool=pool.name)
-        case LimitExceeded(of_cluster=True):
-            return  # not a matter of pools and pods
-        case LimitExceeded(resource=resource, limit=limit, in_use=in_use, needed=needed):
-            yield RaiseLimit(resource=resource, now=limit, to=in_use + needed, pool=pool.name)
-        case _:
-            yield from _label_changes(template, reason, pod)
-
-
-def _lower_request(reason: InstanceTypesTooSmall, pod: Pod, pool: str) -> Iterator[LowerRequest]:
-    requested = container_requests(pod, reason.resource)
-    lower = requested - (reason.needed - reason.best)
-    if 0 < lower < requested:
-        yield LowerRequest(resource=reason.resource, now=requested, to=lower, pool=pool)
-
-
-def _label_changes(template: NodeClaimTemplate, reason: PoolReason, pod: Pod) -> Iterator[AnyFix]:
-    name = template.pool.name
-    match reason:
-        case RestrictedLabel(key=key):
-            yield from _drop_label(key, pod, name)
-        case LabelConflict(key=key, meant=meant):
-            if meant is not None:
-                yield from _drop_label(key, pod, name, meant)
-            yield from _drop_label(key, pod, name)
-        case NoMatchingInstanceType() | NoMatchingOffering():
-            yield from _value_changes(reason, pod, template.pool)
-        case OfferingsUnavailable():
-            for key in dict.fromkeys(key for wanted in pod.alternatives for key in wanted):
-                if template.index.varies_by_offering(key):
-                    yield from _drop_label(key, pod, name)
-        case _:
-            return
-
-
-def _value_changes(
-    reason: NoMatchingInstanceType | NoMatchingOffering, pod: Pod, pool: Pool
-) -> Iterator[AnyFix]:
-    """The correct value, or no requirement at all, for the pool or the pod that requires it."""
-    correction = suggest_correction(reason.wanted, [reason.meant] if reason.meant else [])
-    if reason.required_by is not RequiredBy.POD:
-        if correction is not None:
-            now, to = correction
-            yield ChangePoolRequirement(key=reason.key, now=now, to=to, pool=pool.name)
-        if reason.key in pool.requirements or reason.key in pool.labels:
-            yield DropPoolRequirement(key=reason.key, pool=pool.name)
-    if reason.required_by is not RequiredBy.POOL:
-        if correction is not None:
-            now, to = correction
-            yield ChangePodRequirement(key=reason.key, now=now, to=to, pool=pool.name)
-        yield from _drop_label(reason.key, pod, pool.name)
-
-
-def _drop_label(
-    key: str, pod: Pod, pool: str, meant: str | None = None
-) -> Iterator[DropPodRequirement]:
-    if any(key in wanted for wanted in pod.alternatives):
-        yield DropPodRequirement(key=key, pool=pool, meant=meant)
+def enlarge_reservations(
+    catalogs: Mapping[str, InstanceTypeIndex], changes: Iterable[AnyFix]
+) -> Mapping[str, InstanceTypeIndex]:
+    """The catalogues after the changes; NodePools that share one share the changed one."""
+    added = {each.reservation: each.by for each in changes if isinstance(each, EnlargeReservation)}
+    if not added:
+        return catalogs
+    changed = {id(each): each.with_more_reserved(added) for each in catalogs.values()}
+    return {name: changed[id(each)] for name, each in catalogs.items()}

@@ -8,25 +8,30 @@ Packing by cost takes far longer than first-fit, but never leaves out more pods.
 tried first; where it leaves out only pods that no plan could place, that is proof enough.
 """
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
 from itertools import chain, islice
+from math import fsum
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from wainwright.core.explain.suggested_changes import ChangeSet, apply_to_pod, apply_to_pool
+from wainwright.core.explain.fix_search import ChangeSet, applies_to_spec
+from wainwright.core.explain.suggested_changes import apply_to_pod, apply_to_pool
+from wainwright.core.launch.launch_choice import capacity_type_of, hourly_cost
+from wainwright.core.scheduling.drafts import Draft
 from wainwright.core.scheduling.solver import Solution
+from wainwright.model.instance_type import ACCELERATOR_RESOURCES
 from wainwright.model.pod import Pod
-from wainwright.model.requirements import Requirement
-from wainwright.model.resources import Resources, add_resources, sort_resources
+from wainwright.model.resources import Resources, add_resources, round_up, sort_resources
 from wainwright.model.snapshot import NODES_LIMIT, Pool, Snapshot
 from wainwright.model.suggestions import (
-    AnyFix,
-    ChangePodRequirement,
-    DropPodRequirement,
+    EnlargeReservation,
     PodFix,
     RaiseLimit,
+    SuggestedLaunch,
     VerifiedSuggestion,
 )
 
@@ -39,7 +44,8 @@ COST_PER_PLAN: Final = 100  # time for a plan without pods, counted in pods
 COST_PER_POOL: Final = 5  # time for compiling a pool, counted in pods
 PODS_PER_POOL_CHECK: Final = 50  # checked against one pool in the time to place one
 
-SolveSnapshot: TypeAlias = Callable[[Snapshot], Solution]
+SolveSnapshot: TypeAlias = Callable[[Snapshot, ChangeSet], Solution]
+"""Solves a changed snapshot; changes of capacity reservations are made to the catalogues."""
 
 
 class Replanner(NamedTuple):
@@ -53,10 +59,49 @@ class Replanner(NamedTuple):
 class TrialResult:
     """The part of a trial plan that decides on a suggestion."""
 
-    def __init__(self, solution: Solution) -> None:
+    def __init__(self, solution: Solution, *, is_final: bool = True) -> None:
         self.unschedulable = {pod.key for each in solution.failed for pod in each.pods}
         self.all_unplaced_impossible = solution.all_unplaced_impossible
+        self.is_final = is_final
+        """Whether the plan itself would be this one; else it may be cheaper, packed by cost."""
         self._drafts = solution.drafts
+
+    @property
+    def cost(self) -> float:
+        """USD per hour of all new nodes, fees included."""
+        return fsum(map(_hourly_cost, self._drafts))
+
+    def launches(self, pods: AbstractSet[str]) -> tuple[SuggestedLaunch, ...]:
+        """The new nodes with any of these pods, equal ones together."""
+        counts: Counter[tuple[str, str, bool]] = Counter()
+        for draft in self._drafts:
+            served = [pod for pod in draft.pods if pod.key in pods]
+            if served and draft.launch_choice is not None:
+                number = draft.launch_choice.type_number
+                capacity_type = capacity_type_of(draft.launch_options, draft.launch_choice)
+                idle = _has_unrequested_devices(draft, number, draft.pods)
+                counts[draft.template.index.types[number].name, capacity_type, idle] += 1
+        return tuple(
+            SuggestedLaunch(
+                count=count,
+                instance_type=name,
+                capacity_type=capacity_type,
+                unrequested_devices=idle,
+            )
+            for (name, capacity_type, idle), count in sorted(counts.items())
+        )
+
+    def has_modelled_prices(self) -> bool:
+        """Whether the price of any new node is an estimate."""
+        choices = (draft.launch_choice for draft in self._drafts)
+        return any(each is not None and each.offering.modelled for each in choices)
+
+    def reserved_launches(self, reservation: str) -> int:
+        """How many new nodes use an instance of the capacity reservation."""
+        choices = (draft.launch_choice for draft in self._drafts)
+        return sum(
+            each is not None and each.offering.reservation_id == reservation for each in choices
+        )
 
     def launched_capacity(self, pool: str) -> Resources:
         """The capacity of all nodes that one pool would launch, counted as limits do."""
@@ -66,6 +111,19 @@ class TrialResult:
                 capacity = draft.template.index.types[draft.launch_choice.type_number].capacity
                 total = add_resources(total, {**capacity, NODES_LIMIT: 1})
         return total
+
+
+def _hourly_cost(draft: Draft) -> float:
+    choice = draft.launch_choice
+    if choice is None:
+        return 0.0
+    return hourly_cost(draft.template.index, choice.type_number, choice.offering)
+
+
+def _has_unrequested_devices(draft: Draft, type_number: int, pods: Iterable[Pod]) -> bool:
+    if not draft.template.index.accelerated >> type_number & 1:
+        return False
+    return not any(ACCELERATOR_RESOURCES & pod.requests.keys() for pod in pods)
 
 
 class TrialRunner:
@@ -105,13 +163,14 @@ class TrialRunner:
         if not self._remaining_cost_trials:
             return None
         self._remaining_cost_trials -= 1
-        return TrialResult(by_cost(self._changed_snapshot(changes, keys, "")))
+        return TrialResult(by_cost(self._changed_snapshot(changes, keys, ""), changes))
 
     def _first_fit_trial(
         self, changes: ChangeSet, keys: frozenset[str], unlimited_pool: str
     ) -> TrialResult | None:
         create = partial(self._changed_snapshot, changes, keys, unlimited_pool)
-        return self._first_fit((changes, keys, unlimited_pool), len(self._snapshot.pods), create)
+        key = (changes, keys, unlimited_pool)
+        return self._first_fit(key, len(self._snapshot.pods), create, changes)
 
     def with_sized_limits(self, changes: ChangeSet, pods: Sequence[Pod]) -> Iterator[ChangeSet]:
         """The changes, with limits raised by what the pods need, then by what all pods need."""
@@ -133,7 +192,7 @@ class TrialRunner:
         """With limits raised by what the pods need on their own nodes, in addition to the plan."""
         key = (changes, frozenset(pod.key for pod in pods), None)
         create = partial(self._snapshot_of_pods, changes, pods, pool)
-        trial = self._first_fit(key, len(pods), create)
+        trial = self._first_fit(key, len(pods), create, changes)
         if trial is None:
             return None
         return _with_raised_limits(changes, _pool_by_name(self._after_plan, pool), trial)
@@ -162,14 +221,17 @@ class TrialRunner:
         return msgspec.structs.replace(self._snapshot, pods=pods, pools=pools)
 
     def _first_fit(
-        self, key: Hashable, pods: int, create: Callable[[], Snapshot]
+        self, key: Hashable, pods: int, create: Callable[[], Snapshot], changes: ChangeSet
     ) -> TrialResult | None:
         """The plan of the snapshot, cached by the key; None where the budget is too small."""
         if key not in self._first_fit_results:
             if self._plan_time(pods) > self._remaining_budget:
                 return None
             self._remaining_budget -= self._plan_time(pods)
-            self._first_fit_results[key] = TrialResult(self._replanner.first_fit(create()))
+            solution = self._replanner.first_fit(create(), changes)
+            self._first_fit_results[key] = TrialResult(
+                solution, is_final=self._replanner.by_cost is None
+            )
         return self._first_fit_results[key]
 
     def _plan_time(self, pods: int) -> int:
@@ -218,7 +280,7 @@ def _with_raised_limits(changes: ChangeSet, pool: Pool, trial: TrialResult) -> C
     """The changes with every limit of the pool raised to its usage in the trial."""
     needed = add_resources(pool.in_use, trial.launched_capacity(pool.name))
     raised = [
-        RaiseLimit(resource=name, now=limit, to=needed[name], pool=pool.name)
+        RaiseLimit(resource=name, now=limit, to=round_up(name, needed[name]), pool=pool.name)
         for name, limit in sort_resources(pool.limits).items()
         if needed.get(name, 0) > limit
     ]
@@ -229,7 +291,7 @@ def _pool_by_name(snapshot: Snapshot, name: str) -> Pool:
     return next(pool for pool in snapshot.pools if pool.name == name)
 
 
-MAX_TRIED_FIXES: Final = 3  # for pods with equal verdicts
+MAX_TRIED_FIXES: Final = 5  # for pods with equal verdicts
 
 
 def choose_suggestion(
@@ -242,13 +304,14 @@ def choose_suggestion(
     """
     best: VerifiedSuggestion | None = None
     tried = False
-    first_fixes = islice(fixes, MAX_TRIED_FIXES)
+    applicable = (fix for fix in fixes if applies_to_spec(fix, pods[0], narrowed_pod))
+    first_fixes = islice(applicable, MAX_TRIED_FIXES)
     for fix in first_fixes:
         for changes in trials.with_sized_limits(fix, pods):
             trial = trials.run_trial(changes, pods)
             if trial is None:
                 untried = chain([fix], first_fixes)
-                return best if tried else _untried_suggestion(pods, narrowed_pod, untried)
+                return best if tried else _untried_suggestion(pods, untried)
             tried = True
             suggestion = _suggestion_from_trial(changes, pods, trial, trials.before)
             best = max(best, suggestion, key=_served_pods)
@@ -257,13 +320,43 @@ def choose_suggestion(
     return best
 
 
+def enlarge_reservation(
+    enough: EnlargeReservation, pods: Sequence[Pod], trials: TrialRunner
+) -> VerifiedSuggestion | None:
+    """The capacity reservation with as many more instances as the pods need; None if no use.
+
+    `enough` has an instance for each of the pods.
+    """
+    trial = trials.run_trial((enough,), pods)
+    if trial is None:
+        return None
+    before = trials.before.reserved_launches(enough.reservation)
+    used = trial.reserved_launches(enough.reservation) - before
+    if 0 < used < enough.by:  # several pods share a node
+        enough = msgspec.structs.replace(enough, by=used)
+        trial = trials.run_trial((enough,), pods)
+    if trial is None or not used:
+        return None
+    return _suggestion_from_trial((enough,), pods, trial, trials.before)
+
+
 def _suggestion_from_trial(
     changes: ChangeSet, pods: Sequence[Pod], trial: TrialResult, before: TrialResult
 ) -> VerifiedSuggestion | None:
     if not trial.unschedulable <= before.unschedulable:
         return None
-    served = sum(pod.key not in trial.unschedulable for pod in pods)
-    return VerifiedSuggestion(changes=changes, serves=served, of=len(pods)) if served else None
+    served = {pod.key for pod in pods if pod.key not in trial.unschedulable}
+    if not served:
+        return None
+    return VerifiedSuggestion(
+        changes=changes,
+        price_change=trial.cost - before.cost,
+        at_most=not trial.is_final,
+        modelled_price=trial.has_modelled_prices(),
+        launches=trial.launches(served),
+        serves=len(served),
+        of=len(pods),
+    )
 
 
 def _served_pods(suggestion: VerifiedSuggestion | None) -> int:
@@ -271,30 +364,10 @@ def _served_pods(suggestion: VerifiedSuggestion | None) -> int:
 
 
 def _untried_suggestion(
-    pods: Sequence[Pod], narrowed_pod: Pod, fixes: Iterable[ChangeSet]
+    pods: Sequence[Pod], fixes: Iterable[ChangeSet]
 ) -> VerifiedSuggestion | None:
-    """The first fix that can be applied to the pod's own spec; no plan of everything proves it."""
-    for fix in fixes:
-        if _is_applicable_to_pod(fix, pods[0], narrowed_pod):
-            return VerifiedSuggestion(changes=fix, serves=1, of=len(pods), alone=True)
-    return None
-
-
-def _is_applicable_to_pod(fix: ChangeSet, pod: Pod, narrowed_pod: Pod) -> bool:
-    """Whether each change alters the pod, and nothing else requires what it drops."""
-    return all(
-        apply_to_pod(change, pod) != pod and not _is_required_elsewhere(change, pod, narrowed_pod)
-        for change in fix
-        if isinstance(change, PodFix)
-    )
-
-
-def _is_required_elsewhere(change: AnyFix, pod: Pod, narrowed_pod: Pod) -> bool:
-    """Whether volumes or topology constraints narrow the label that the change is about."""
-    if not isinstance(change, DropPodRequirement | ChangePodRequirement):
-        return False
-    return _requirements_by_key(pod, change.key) != _requirements_by_key(narrowed_pod, change.key)
-
-
-def _requirements_by_key(pod: Pod, key: str) -> set[Requirement | None]:
-    return {wanted.get(key) for wanted in pod.alternatives}
+    """The first fix; no plan of everything proves it."""
+    fix = next(iter(fixes), None)
+    if fix is None:
+        return None
+    return VerifiedSuggestion(changes=fix, serves=1, of=len(pods), alone=True)

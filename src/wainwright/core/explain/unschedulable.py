@@ -5,19 +5,32 @@ their pools.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final
+from itertools import chain
+from typing import Final, TypedDict
 
 import msgspec
 
 from wainwright.core.cluster_usage import remaining_cluster_limits
+from wainwright.core.explain.fix_search import (
+    ChangeSet,
+    find_fixes,
+    find_honored_taints,
+    find_preferences,
+)
 from wainwright.core.explain.instance_type_funnel import FunnelContext
 from wainwright.core.explain.pod_verdicts import PodVerdict, VerdictBuilder
-from wainwright.core.explain.suggested_changes import find_fixes, generalize_changes
-from wainwright.core.explain.suggestion_trials import Replanner, TrialRunner, choose_suggestion
+from wainwright.core.explain.suggested_changes import enlarge_reservations, generalize_changes
+from wainwright.core.explain.suggestion_trials import (
+    Replanner,
+    TrialRunner,
+    choose_suggestion,
+    enlarge_reservation,
+)
 from wainwright.core.plan import SolvedPlan, prepare_snapshot, solve_by_cost, solve_with_fallbacks
 from wainwright.core.scheduling.pod_classes import PodClass
 from wainwright.core.scheduling.solver import Solution
 from wainwright.model.instance_type_index import InstanceTypeIndex
+from wainwright.model.labels import ON_DEMAND
 from wainwright.model.plan import (
     ExplainedPlan,
     MinValuesPolicy,
@@ -27,9 +40,10 @@ from wainwright.model.plan import (
     UnschedulableGroup,
 )
 from wainwright.model.pod import Pod
+from wainwright.model.reasons import LimitExceeded, OfferingsUnavailable
 from wainwright.model.resources import Resources, add_resources, resources_key
 from wainwright.model.snapshot import NODES_LIMIT, Snapshot
-from wainwright.model.suggestions import VerifiedSuggestion
+from wainwright.model.suggestions import EnlargeReservation, VerifiedSuggestion
 
 MAX_VERDICTS: Final = 20_000
 """On pools, of groups of equal pods: about a second's work."""
@@ -82,11 +96,13 @@ def explain_plan(solved: SolvedPlan, *, with_suggestions: bool = False) -> Expla
 def _create_replanner(solved: SolvedPlan) -> Replanner:
     catalogs, options = solved.catalogs, solved.options
 
-    def first_fit(snapshot: Snapshot) -> Solution:
-        return solve_with_fallbacks(partial(prepare_snapshot, snapshot, catalogs, options))
+    def first_fit(snapshot: Snapshot, changes: ChangeSet) -> Solution:
+        changed = enlarge_reservations(catalogs, changes)
+        return solve_with_fallbacks(partial(prepare_snapshot, snapshot, changed, options))
 
-    def by_cost(snapshot: Snapshot) -> Solution:
-        return solve_by_cost(first_fit(snapshot), snapshot, catalogs, options)[0]
+    def by_cost(snapshot: Snapshot, changes: ChangeSet) -> Solution:
+        changed = enlarge_reservations(catalogs, changes)
+        return solve_by_cost(first_fit(snapshot, changes), snapshot, changed, options)[0]
 
     return Replanner(
         first_fit=first_fit, by_cost=by_cost if options.packing is PackingPolicy.COST else None
@@ -101,6 +117,16 @@ def _explained_pools(groups: int, pods: int) -> int:
     """
     within = min(MAX_VERDICTS // max(groups, 1), MAX_WRITTEN_VERDICTS // max(pods, 1))
     return max(MIN_EXPLAINED_POOLS, within)
+
+
+class Suggestions(TypedDict):
+    """Fields of a group that are found by trials."""
+
+    suggestion: VerifiedSuggestion | None
+    alternative: VerifiedSuggestion | None
+
+
+NO_SUGGESTION: Final = Suggestions(suggestion=None, alternative=None)
 
 
 class _UnschedulableExplainer:
@@ -131,7 +157,7 @@ class _UnschedulableExplainer:
         verdicts = [self._verdict_builder.evaluate(*each, most_pools) for each in groups]
         suggestions = self._suggestions(verdicts, replanner) if replanner is not None else {}
         explained = [
-            msgspec.structs.replace(each.verdict, suggestion=suggestions.get(id(each)))
+            msgspec.structs.replace(each.verdict, **suggestions.get(id(each), NO_SUGGESTION))
             for each in verdicts
         ]
         return tuple(sorted(explained, key=lambda group: group.pods))
@@ -147,27 +173,64 @@ class _UnschedulableExplainer:
 
     def _suggestions(
         self, verdicts: Sequence[PodVerdict], replanner: Replanner
-    ) -> dict[int, VerifiedSuggestion | None]:
+    ) -> dict[int, Suggestions]:
         """By id of the verdict: one suggestion for all equal verdicts.
 
         Those with the most pods come first, as trials are limited.
         """
         trials = TrialRunner(self._snapshot, self._after_plan, self._solution, replanner)
-        suggestions: dict[int, VerifiedSuggestion | None] = {}
+        suggestions: dict[int, Suggestions] = {}
         for equal in _group_equal_verdicts(verdicts):
             pods = [pod for each in equal for pod in each.pods]
-            narrowed_pod = equal[0].narrowed_pod
-            fixes = find_fixes(narrowed_pod, equal[0].rejections, self._context)
-            general = (generalize_changes(changes, pods) for changes in fixes)
-            suggestion = choose_suggestion(pods, narrowed_pod, general, trials)
-            suggestions.update((id(each), suggestion) for each in equal)
+            fixes = (generalize_changes(changes, pods) for changes in self._fixes(equal[0]))
+            found: Suggestions = {
+                "suggestion": choose_suggestion(pods, equal[0].narrowed_pod, fixes, trials),
+                "alternative": _enlarged_reservation(equal[0], pods, trials),
+            }
+            if found["suggestion"] is None:
+                found = {"suggestion": found["alternative"], "alternative": None}
+            suggestions.update((id(each), found) for each in equal)
         return suggestions
+
+    def _fixes(self, verdict: PodVerdict) -> Iterator[ChangeSet]:
+        """Limits first; constraints between pods become preferences only where nothing else helps.
+
+        Domains that only tainted NodePools have are no obstacle worth changing a pool for.
+        """
+        pod, topology = verdict.pods[0], verdict.topology
+        of_pools = find_fixes(verdict.narrowed_pod, verdict.rejections, self._context)
+        honored = find_honored_taints(pod, topology, self._snapshot.pools)
+        is_limit = verdict.rejections and isinstance(verdict.rejections[0][1], LimitExceeded)
+        first = (of_pools, honored) if is_limit else (honored, of_pools)
+        return chain(*first, find_preferences(pod, topology))
+
+
+def _enlarged_reservation(
+    verdict: PodVerdict, pods: Sequence[Pod], trials: TrialRunner
+) -> VerifiedSuggestion | None:
+    """Where the nearest pool lacks nothing but instances of a capacity reservation."""
+    for template, reason in verdict.rejections[:1]:
+        if isinstance(reason, OfferingsUnavailable) and len(reason.reservations) == 1:
+            change = EnlargeReservation(
+                reservation=reason.reservations[0],
+                by=len(pods),
+                pool=template.pool.name,
+                billed=_on_demand_price(template.index, reason.instance_type),
+            )
+            return enlarge_reservation(change, pods, trials)
+    return None
+
+
+def _on_demand_price(index: InstanceTypeIndex, instance_type: str) -> float | None:
+    offerings = next(each.offerings for each in index.types if each.name == instance_type)
+    prices = [each.price for each in offerings if each.capacity_type == ON_DEMAND]
+    return min(prices, default=None)
 
 
 def _group_equal_verdicts(verdicts: Iterable[PodVerdict]) -> list[list[PodVerdict]]:
     groups: dict[object, list[PodVerdict]] = {}
     for each in verdicts:
-        if each.rejections:
+        if each.rejections or each.topology:
             without_pods = msgspec.structs.replace(each.verdict, pods=())
             groups.setdefault(without_pods, []).append(each)
     return sorted(groups.values(), key=_most_pods_first)

@@ -48,6 +48,8 @@ class NodeClaimTemplate:
         "allocatable_tables",
         "base",
         "daemonset_ports",
+        "daemonsets",
+        "disabled_groups",
         "index",
         "limits",
         "min_values",
@@ -70,30 +72,44 @@ class NodeClaimTemplate:
         threshold_cache: ThresholdCache | None = None,
     ) -> None:
         self.number = number
-        self.pool = pool
         self.index = index
         self.well_known = well_known_labels(index.keys)
         self.limits = PoolLimits(pool, index)
         self.pool_reservations = PoolReservations(index, 0, {})
         """The reservations that the pool may use; set when the reservation manager is created."""
         # While their feature gate is off, no node is launched into reservations.
-        disabled_groups: OfferingGroupSet = 0 if gate else reserved_offerings(index)
-        self.daemonset_ports = DaemonSetPorts(pool, index, daemonsets, disabled_groups)
+        self.disabled_groups: OfferingGroupSet = 0 if gate else reserved_offerings(index)
+        self.daemonsets = daemonsets
+        self.allocatable_tables: list[AmountTable] = []
+        """The same as `allocatable`, by resource number."""
+        self.min_values_checker = MinValuesChecker(index)
+        self._compile_pool(pool, {} if threshold_cache is None else threshold_cache)
+
+    def _compile_pool(self, pool: Pool, threshold_cache: ThresholdCache) -> None:
+        index, disabled = self.index, self.disabled_groups
+        self.pool = pool
+        self.daemonset_ports = DaemonSetPorts(pool, index, self.daemonsets, disabled)
         self.overhead: DaemonSetOverhead = daemonset_overhead(
-            pool, index, daemonsets, disabled_groups
+            pool, index, self.daemonsets, disabled
         )
         self.allocatable: ResourceIndex = _thresholds_after_daemonsets(
-            index, self.overhead, {} if threshold_cache is None else threshold_cache
+            index, self.overhead, threshold_cache
         )
         """Allocatable resources of the types after daemonset overhead."""
-        self.allocatable_tables: list[AmountTable] = []
-        """The same by resource number."""
-        self.min_values_checker = MinValuesChecker(index)
         context = CompilationContext(
             index, self.allocatable.non_negative, reserved_offerings(index), self.well_known
         )
         self.base: CompiledRequirements = compile_requirements(context, pool.node_requirements)
         self.min_values: MinValues = min_values_of(self.base.requirements)
+
+    def with_pool(self, pool: Pool) -> "NodeClaimTemplate":
+        """The template of the same pool with other requirements; what is left of its limits stays.
+
+        DaemonSets may run on types that the pool excluded before.
+        """
+        clone = self.copy()
+        clone._compile_pool(pool, {})
+        return clone
 
     def copy(self, cluster_limits: ClusterLimits | None = None) -> "NodeClaimTemplate":
         """The same template for another plan that starts from this state: limits are copied."""

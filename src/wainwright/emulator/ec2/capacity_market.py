@@ -42,7 +42,7 @@ class CapacityRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """None: unlimited, whatever an earlier rule says."""
 
 
-class CapacityState(msgspec.Struct, kw_only=True):
+class AccountCapacity(msgspec.Struct, kw_only=True):
     unavailable: list[UnavailableOffering] = []
     """Offerings without capacity that also regain none, as the Cloud lists them."""
     rules: list[CapacityRule] = []
@@ -58,7 +58,7 @@ class CapacityCounter:
     the cache.
     """
 
-    def __init__(self, state: CapacityState) -> None:
+    def __init__(self, state: AccountCapacity) -> None:
         self.state = state
         self._limits: dict[OfferingKey, float] = {}
 
@@ -152,7 +152,7 @@ class SpotPriceModel:
     def history(
         self, offering: OfferingKey, start: float, end: float
     ) -> Iterator[tuple[float, float]]:
-        """Changes as (time, factor), the latest first, back to the one in force at `start`."""
+        """Changes as (time, factor), the latest first, back to the one in effect at `start`."""
         log_drifts = list(islice(self._log_drifts(offering), self._step(offering, end) + 1))
         for step in range(len(log_drifts) - 1, -1, -1):
             since = self._since(offering, step)
@@ -161,7 +161,7 @@ class SpotPriceModel:
                 return
 
     def since(self, offering: OfferingKey, now: float) -> float:
-        """Since when the price at `now` has been in force."""
+        """Since when the price at `now` has been in effect."""
         return self._since(offering, self._step(offering, now))
 
     def _step(self, offering: OfferingKey, now: float) -> int:
@@ -219,7 +219,7 @@ class MarketState(msgspec.Struct, kw_only=True):
     moving_prices: bool = msgspec.field(default=False, name="moving")
     seed: int = 0
     """Of the price movement."""
-    capacity: CapacityState = msgspec.field(default_factory=CapacityState, name="stock")
+    capacity: AccountCapacity = msgspec.field(default_factory=AccountCapacity, name="stock")
 
 
 class CapacityMarket:
@@ -336,7 +336,7 @@ class CapacityMarket:
         return {"SpotPriceHistory": [self._row(*row) for row in page], **token}
 
     def _rows(self, params: Params) -> Iterator[SpotPriceRow]:
-        """Prices in force between start and end, type by type, the latest first."""
+        """Prices in effect between start and end, type by type, the latest first."""
         now = self._context.now()
         end = min(to_epoch_seconds(params.get("EndTime") or now, "endTime"), now)
         start = min(to_epoch_seconds(params.get("StartTime") or now, "startTime"), end)

@@ -10,7 +10,7 @@ import logging
 import re
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from functools import lru_cache
 from pathlib import Path
 from random import Random
@@ -221,8 +221,12 @@ LOG: Final = logging.getLogger(__name__)
 WRITE_DELAY_SECONDS: Final = 1.0  # seconds; changes within it are written together
 
 
-def resume_account(file: Path, *, clock: Clock, queue_base: str) -> EmulatedAwsAccount | None:
-    """The account of the file, with queue URLs of this server; None where there is no file."""
+def resume_account(
+    file: Path, *, clock: Clock, queue_base: str | None
+) -> EmulatedAwsAccount | None:
+    """The account of the file, with queue URLs of this server, if there is one; None where there is
+    no file.
+    """
     try:
         data = file.read_bytes()
     except FileNotFoundError:
@@ -230,6 +234,8 @@ def resume_account(file: Path, *, clock: Clock, queue_base: str) -> EmulatedAwsA
     except OSError as error:
         raise InvalidInputError(f"{file} cannot be read: {error.strerror}") from None
     saved = saved_state.decode_saved_account(data)
+    if queue_base is None:
+        return EmulatedAwsAccount(saved.cloud, clock=clock, settings=saved.settings, saved=saved)
     account = saved.account
     resources = msgspec.structs.replace(
         account, queue_url=f"{queue_base}/{account.account}/{account.queue}"
@@ -249,6 +255,19 @@ class StateFile:
 
     def mark_changed(self) -> None:
         self._changed.set()
+
+    @asynccontextmanager
+    async def kept(self) -> AsyncIterator[None]:
+        """Written before and after the block, and in it after changes."""
+        self.write()
+        writing = asyncio.create_task(self.write_changes(), name="state file")
+        try:
+            yield
+        finally:
+            writing.cancel()
+            with suppress(asyncio.CancelledError):
+                await writing
+            self.write()
 
     async def write_changes(self) -> None:
         """Writes after changes, until cancelled."""
@@ -364,11 +383,11 @@ class EmulatorHttpServer:
         emulated_account: EmulatedAwsAccount,
         sock: socket.socket,
         *,
-        state: Path | None = None,
+        state: StateFile | None = None,
         log: Callable[[RequestLogEntry], None] | None = None,
     ) -> None:
         self._sock = sock
-        self._file = None if state is None else StateFile(state, emulated_account)
+        self._file = state
         request_log = RequestLog()
         request_log.listeners += (
             [self._on_request_logged] if log is None else [self._on_request_logged, log]
@@ -383,8 +402,11 @@ class EmulatorHttpServer:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Serves until the block ends. A state file is written before and after."""
-        if self._file is not None:
-            self._file.write()
+        async with nullcontext() if self._file is None else self._file.kept(), self._serving():
+            yield
+
+    @asynccontextmanager
+    async def _serving(self) -> AsyncIterator[None]:
         server = _Server(
             self._handle,
             # A long poll whose client has disconnected must not receive messages.
@@ -396,17 +418,10 @@ class EmulatorHttpServer:
         runner = web.ServerRunner(server, shutdown_timeout=SHUTDOWN_GRACE_SECONDS)
         await runner.setup()
         await web.SockSite(runner, self._sock).start()
-        writing = None if self._file is None else asyncio.create_task(self._file.write_changes())
         try:
             yield
         finally:
             await runner.cleanup()
-            if writing is not None:
-                writing.cancel()
-                with suppress(asyncio.CancelledError):
-                    await writing
-            if self._file is not None:
-                self._file.write()
 
     def _mark_changed(self) -> None:
         if self._file is not None:

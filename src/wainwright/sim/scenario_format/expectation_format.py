@@ -7,20 +7,27 @@ from typing import Any, Final
 
 import msgspec
 
-from wainwright.api.field_error import FieldPath, broken_rule, invalid_value, missing_field
+from wainwright.api.field_error import (
+    FieldPath,
+    broken_rule,
+    invalid_value,
+    missing_field,
+    unknown_field,
+)
 from wainwright.model.simulation import PendingSeconds, ReservationTotals, Totals
 from wainwright.sim.scenario import (
     WHOLE_RUN,
     ClaimExpectation,
-    Comparison,
     Comparisons,
     EventExpectation,
     Expectation,
     NodeExpectation,
+    NodeSelector,
     ObjectExpectation,
-    ObjectReference,
+    ObjectTarget,
     StateExpectation,
     TotalExpectation,
+    ValueComparison,
     Window,
 )
 from wainwright.sim.scenario_format.event_format import (
@@ -45,13 +52,14 @@ from wainwright.sim.scenario_format.references import (
 BOUNDS: Final = ("lt", "lte", "gt", "gte")
 TIMES: Final = ("at", "during", "total")
 SUBJECTS: Final = ("node", "claim", "object", "event")
+NODE_COUNTS: Final = ("count", "reserved", "spot", "on-demand")
 STATE_KEYS: Final = ("pods", "nodes", "pricePerHour", "pendingFor", "reservations")
 DISRUPTION_REASONS: Final = (
     *("Empty", "Drifted", "Underutilized", "expired", "interrupted", "unhealthy"),
     *("registration_timeout", "launch_timeout", "garbage_collected", "deleted"),
 )
-Compared = dict[tuple[str, ...], Comparison]
-AT_LEAST_ONE: Final = Comparison(gte=1.0)
+Compared = dict[tuple[str, ...], ValueComparison]
+AT_LEAST_ONE: Final = ValueComparison(gte=1.0)
 
 
 class ValueKind(Enum):
@@ -148,20 +156,20 @@ class ExpectationReader:
 
     # Values
 
-    def compare(self, value: Any, path: FieldPath, kind: ValueKind) -> Comparison:
+    def compare(self, value: Any, path: FieldPath, kind: ValueKind) -> ValueComparison:
         if isinstance(value, dict):
             return self._bounds(value, path, kind)
-        return Comparison(equal=self._equal(value, path, kind))
+        return ValueComparison(equal=self._equal(value, path, kind))
 
-    def _bounds(self, value: Any, path: FieldPath, kind: ValueKind) -> Comparison:
+    def _bounds(self, value: Any, path: FieldPath, kind: ValueKind) -> ValueComparison:
         if kind not in (ValueKind.NUMBER, ValueKind.DURATION):
             self.reader.add(invalid_value(path, value, kind.value))
-            return Comparison()
+            return ValueComparison()
         entries = self.reader.mapping(value, path, BOUNDS, kind.value)
         if not value:
             self.reader.add(invalid_value(path, value, f"one or several of {', '.join(BOUNDS)}"))
         bounds = {name: self._amount(each, (*path, name)) for name, each in entries.items()}
-        return Comparison(**bounds)
+        return ValueComparison(**bounds)
 
     def _amount(self, value: Any, path: FieldPath) -> float:
         if is_number(value):
@@ -197,7 +205,7 @@ class ExpectationReader:
         return self._named(value, path, kinds)
 
     def _nodes(self, value: Any, path: FieldPath) -> Compared:
-        kinds = dict.fromkeys(("count", "reserved", "spot", "on-demand"), ValueKind.NUMBER)
+        kinds = dict.fromkeys(NODE_COUNTS, ValueKind.NUMBER)
         return self._named(value, path, kinds)
 
     def _price(self, value: Any, path: FieldPath) -> Compared:
@@ -259,12 +267,22 @@ class ExpectationReader:
 
     # Nodes, claims, objects, events
 
+    def _node_selector(self, value: Any, path: FieldPath) -> NodeSelector:
+        """`node` selects nodes, `nodes` counts them: whoever mixes them up is told so."""
+        counts = [key for key in NODE_COUNTS if isinstance(value, dict) and key in value]
+        if not counts:
+            return self.selectors.read(value, path)
+        for key in counts:
+            hint = f"node selects nodes; write nodes: {{{key}: …}} to count all of them"
+            self.reader.add(unknown_field((*path, key), key, hint))
+        return NodeSelector()
+
     def _node(self, value: Any, path: FieldPath, line: int) -> Expectation:
         fields = self.reader.fields(value, path, ("node", *TIMES[:2], *NODE_VALUES, "count"))
         return NodeExpectation(
             line=line,
             window=self._window(fields),
-            selector=self.selectors.read(value["node"], (*path, "node")),
+            selector=self._node_selector(value["node"], (*path, "node")),
             values=self._checks(value, path, NODE_VALUES),
             count=fields.optional("count", self._count),
         )
@@ -296,7 +314,7 @@ class ExpectationReader:
             line=line, window=window, target=target, values=values, count=count
         )
 
-    def _target(self, value: Any, path: FieldPath) -> ObjectReference | None:
+    def _target(self, value: Any, path: FieldPath) -> ObjectTarget | None:
         fields = self.reader.fields(value, path, OBJECT_KEYS)
         errors = len(self.reader.errors)
         kind = fields.required("kind", self._kind, "", "the kind of the object")
@@ -348,7 +366,7 @@ class ExpectationReader:
         entries = self.reader.mapping(value, path, None, "a mapping such as {team: shop}")
         return self._named(value, path, dict.fromkeys(entries, ValueKind.TEXT))
 
-    def _count(self, value: Any, path: FieldPath) -> Comparison:
+    def _count(self, value: Any, path: FieldPath) -> ValueComparison:
         return self.compare(value, path, ValueKind.NUMBER)
 
 

@@ -1,7 +1,9 @@
 """Disruption commands carried out: validation, replacements, roll-back, and restarts between."""
 
+from collections.abc import Callable
 from typing import Any
 
+import pytest
 from tests.support.controlled_cluster import (
     ControlledCluster,
     conditions,
@@ -13,16 +15,18 @@ from tests.support.controlled_cluster import (
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.workloads import Pod
+from wainwright.core.disruption import disruption_pass
+from wainwright.metrics import DISRUPTION_TIMEOUTS
 
 DISRUPTED = "karpenter.sh/disrupted"
 
 
 def _two_sizes(**more: Any) -> Any:
-    types = {
-        "key": "node.kubernetes.io/instance-type",
-        "operator": "In",
-        "values": ["m5.large", "m5.xlarge"],
-    }
+    return _pool_of("m5.large", "m5.xlarge", **more)
+
+
+def _pool_of(*names: str, **more: Any) -> Any:
+    types = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [*names]}
     on_demand = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
     disruption = {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]}
     template = {"spec": {"requirements": [types, on_demand]}}
@@ -117,6 +121,41 @@ def test_con_15_nothing_is_done_before_the_command_has_held_for_fifteen_seconds(
     run_cluster(story)
 
 
+def test_con_14_a_look_that_takes_too_long_is_ended_and_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Three nodes, each in a slice of its own that takes two minutes."""
+    monkeypatch.setattr(disruption_pass, "SLICE", 1)
+
+    async def story(cluster: ControlledCluster) -> None:
+        async def slowly(work: Callable[[], Any]) -> Any:
+            await cluster.clock.sleep(120 if is_slow else 0)
+            return work()
+
+        is_slow = False
+        cluster.compute = slowly
+        await cluster.set_up(_pool_of("m5.xlarge"))
+        cluster.start()
+        await cluster.wait(5)
+        await cluster.create(*(pending_pod(f"web-{number}", cpu="2500m") for number in range(3)))
+        await cluster.wait(20)
+        for number, claim in enumerate(await cluster.claims()):
+            node = await cluster.join(claim)
+            await cluster.bind(f"web-{number}", node.metadata.name)
+        is_slow = True
+        await cluster.wait(500)
+        assert timeouts(cluster) == 1
+        is_slow = False
+        await cluster.wait(3600)
+        assert timeouts(cluster) == 1
+        assert len(await cluster.nodes()) == 3
+
+    def timeouts(cluster: ControlledCluster) -> float:
+        return cluster.metrics.value(DISRUPTION_TIMEOUTS, consolidation_type="single-node")
+
+    run_cluster(story)
+
+
 def test_q4_a_replacement_that_is_gone_sets_the_node_free() -> None:
     async def story(cluster: ControlledCluster) -> None:
         node = await _half_empty_node(cluster)
@@ -141,8 +180,11 @@ def test_q4_after_ten_minutes_the_command_is_given_up_and_its_replacement_is_tak
         replacement = await _replacement(cluster, node)
         await cluster.wait(580)
         assert DISRUPTED in await _taints(cluster, node.metadata.name)
-        while DISRUPTED in await _taints(cluster, node.metadata.name):
+        for _ in range(200):
+            if DISRUPTED not in await _taints(cluster, node.metadata.name):
+                break
             await cluster.wait(0.2)
+        assert DISRUPTED not in await _taints(cluster, node.metadata.name), "40 s later"
         left = [each for each in await cluster.claims() if not each.metadata.deletionTimestamp]
         assert replacement.metadata.name not in [each.metadata.name for each in left]
         assert (await cluster.pods())[0].metadata.deletionTimestamp is None

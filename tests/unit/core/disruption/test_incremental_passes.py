@@ -1,6 +1,8 @@
 """A pass that goes on from the one before finds the same commands as one that begins anew."""
 
+from collections.abc import Sequence
 from random import Random
+from typing import Any
 
 import msgspec
 import pytest
@@ -8,6 +10,7 @@ from tests.unit.core.disruption.test_commands import WEB, node, pods, types
 
 from wainwright.core.disruption.commands import Command, DisruptionInput
 from wainwright.core.disruption.disruption_pass import SLICE, DisruptionPass
+from wainwright.core.removal_simulation import ClusterSimulator
 from wainwright.model.disruption import NodeClaimState, NodePoolDisruption
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.snapshot import Node, Snapshot
@@ -96,6 +99,29 @@ def test_a_look_is_done_in_slices_between_which_others_may_work(count: int) -> N
     looked = DisruptionPass(given)
     assert len(list(looked.prepare())) == count // SLICE
     assert summary(looked.find_command()) == summary(DisruptionPass(given).find_command())
+
+
+def test_con_14_a_look_that_was_ended_early_is_gone_on_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    simulated: list[str] = []
+    solve = ClusterSimulator.solve_without
+
+    def noted(self: ClusterSimulator, names: Sequence[str], *rest: Any, **more: Any) -> Any:
+        simulated.extend(names)
+        return solve(self, names, *rest, **more)
+
+    monkeypatch.setattr(ClusterSimulator, "solve_without", noted)
+    nodes = tuple(node(f"n{number:03}", "small", 900) for number in range(2 * SLICE + 30))
+    given = DisruptionInput(
+        snapshot=Snapshot(nodes=nodes, pools=(WEB,), now=1.0), catalogs=CATALOGS
+    )
+    ended = DisruptionPass(given)
+    next(ended.prepare())
+    assert len(simulated) == SLICE
+    following = DisruptionPass(given, previous=ended)
+    list(following.prepare())
+    assert sorted(simulated) == [each.name for each in nodes], "each of them once"
 
 
 def test_where_something_is_empty_no_node_is_simulated_first() -> None:

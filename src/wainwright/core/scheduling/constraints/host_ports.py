@@ -77,10 +77,6 @@ class DaemonSetPorts:
         self._daemonsets = [each for each in daemonsets if each.ports]
         self._disabled_groups = disabled_groups
 
-    def with_pool(self, pool: Pool) -> "DaemonSetPorts":
-        """The same for the pool after a change."""
-        return DaemonSetPorts(pool, self._index, self._daemonsets, self._disabled_groups)
-
     def with_conflict(self, ports: Ports) -> BitSet:
         """The types that do not admit the ports: a daemonset uses one of them there."""
         return union(

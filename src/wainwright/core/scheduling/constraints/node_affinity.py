@@ -15,6 +15,7 @@ from wainwright.core.scheduling.constraints.label_diagnosis import (
 from wainwright.model.bitset import BitSet, LabelIndex, union
 from wainwright.model.labels import is_restricted_for_pods, suggest_label
 from wainwright.model.reasons import (
+    ExcludedByPool,
     LabelConflict,
     NodeAffinityMismatch,
     NoMatchingInstanceType,
@@ -100,5 +101,21 @@ def why_no_type(diagnosis: LabelDiagnosis) -> NoMatchingInstanceType:
     wanted = diagnosis.allowed_values(key, required_by)
     correction = suggest_correction(wanted, index.all_values(key))
     return NoMatchingInstanceType(
-        key=key, wanted=wanted, required_by=required_by, meant=correction and correction[1]
+        key=key,
+        wanted=wanted,
+        required_by=required_by,
+        meant=correction and correction[1],
+        excluded=_excluded_by_pool(diagnosis),
     )
+
+
+def _excluded_by_pool(diagnosis: LabelDiagnosis) -> ExcludedByPool | None:
+    """The requirement of the pool that excludes all types that the pod could use."""
+    index, pool = diagnosis.index, diagnosis.pool
+    types = index.compatible_types(diagnosis.pod)
+    for key in pool if types else ():
+        if not types & index.compatible_types(pool.only(key)):
+            groups = (1 << len(index.offering_groups)) - 1
+            values = tuple(index.remaining_values(key, types, groups))
+            return ExcludedByPool(key=key, allowed=pool.allowed(key), values=values)
+    return None

@@ -47,7 +47,7 @@ def admits_types(
     return types
 
 
-class NodeResources:
+class NodeResourceTable:
     """What is free on each existing node; pods are placed here, and never removed."""
 
     __slots__ = ("_capacity_index", "_changed", "_free", "_levels", "_names", "_nodes")
@@ -79,8 +79,8 @@ class NodeResources:
         self._levels[number] = self._capacity_index.initial_levels()
         self._update_index(number, range(len(self._names)))
 
-    def fork(self) -> "NodeResources":
-        clone = NodeResources.__new__(NodeResources)
+    def fork(self) -> "NodeResourceTable":
+        clone = NodeResourceTable.__new__(NodeResourceTable)
         clone._nodes, clone._names = self._nodes, self._names
         clone._capacity_index, clone._levels = self._capacity_index, self._levels
         clone._free = clone._changed = ForkedRows(self._free)
@@ -207,22 +207,51 @@ class TypeResources(msgspec.Struct, frozen=True):
         return ratio, name, type_number
 
     def _closest_too_small(self, requests: Resources, types: BitSet) -> InstanceTypesTooSmall:
-        """The type that lacks least, with the resource that it lacks most."""
-        offered = _offered_anywhere(types, requests, self.allocatable)
-        closest = types & self.allocatable.fitting(offered) or _closest_types(
-            types, offered, self.allocatable
-        )
-        _, [name, *_], type_number = min(
-            self._shortages(requests, type_number) for type_number in iter_bits(closest)
-        )
+        """The resource of which every type has too little, with the type that has most of it.
+
+        Where each resource alone is there on some type, it is the type that lacks least, with all
+        that it lacks.
+        """
+        short = [name for name in requests if requests[name] > self._most(name, types)]
+        if short:
+            name = max(short, key=lambda each: _multiple(requests[each], self._most(each, types)))
+            type_number = self._largest_type(name, requests, types)
+            others = [each for each in short if each != name]
+            other_shortages = [
+                ResourceShortage(resource=each, needed=requests[each], best=self._most(each, types))
+                for each in others
+            ]
+        else:
+            name, type_number = self._least_lacking(requests, types)
+            other_shortages = [*self._other_shortages(requests, type_number, name)]
         return InstanceTypesTooSmall(
             resource=name,
             needed=requests[name],
             best=max(0, self._room(type_number).get(name, 0)),
             instance_type=self.index.types[type_number].name,
             daemonsets=self.overhead.of(type_number).get(name, 0),
-            other_shortages=tuple(self._other_shortages(requests, type_number, name)),
+            other_shortages=tuple(other_shortages),
+            together=not short,
         )
+
+    def _most(self, resource: str, types: BitSet) -> int:
+        return max(0, largest_amount(self.allocatable.amounts(resource), types))
+
+    def _largest_type(self, resource: str, requests: Resources, types: BitSet) -> int:
+        """Of the types that have most of the resource the one that lacks least of the others."""
+        most = self._most(resource, types)
+        having = types & self.allocatable.fitting({resource: most}) if most else types
+        return self._least_lacking(requests, having)[1]
+
+    def _least_lacking(self, requests: Resources, types: BitSet) -> tuple[str, int]:
+        offered = {name: requests[name] for name in requests if self._most(name, types)}
+        closest = types & self.allocatable.fitting(offered) or _closest_types(
+            types, offered, self.allocatable
+        )
+        _, [name, *_], type_number = min(
+            self._shortages(requests, type_number) for type_number in iter_bits(closest)
+        )
+        return name, type_number
 
     def _other_shortages(
         self, requests: Resources, type_number: int, most: str
@@ -258,15 +287,6 @@ class TypeResources(msgspec.Struct, frozen=True):
 
 def _multiple(amount: int, room: int) -> float:
     return amount / room if room > 0 else inf
-
-
-def _offered_anywhere(types: BitSet, requests: Resources, room: ResourceIndex) -> Resources:
-    """The requests without resources that none of the types has: these set no type apart."""
-    return {
-        name: amount
-        for name, amount in requests.items()
-        if largest_amount(room.amounts(name), types) > 0
-    }
 
 
 def _closest_types(types: BitSet, requests: Resources, room: ResourceIndex) -> BitSet:

@@ -1,0 +1,388 @@
+"""The search for fixes: the fewest changes of a pod and a NodePool after which the pool would take
+the pod, and changes of constraints between pods.
+
+A change comes from the reason why the pool rejects the pod; where the changed pool has another
+reason, the search goes on from there, up to a few changes at once. NodePools come in the order in
+which they came nearest, and the changes for one reason in the order in which they keep what pod and
+NodePool were meant to do: a limit is raised and a value allowed before a selector is dropped. The
+effect of a change on other pods is not considered here: only a trial plan shows that.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from wainwright.core.explain.instance_type_funnel import FunnelContext, FunnelResult, run_funnel
+from wainwright.core.explain.pod_verdicts import PoolRejection
+from wainwright.core.explain.suggested_changes import (
+    apply_to_pod,
+    apply_to_template,
+    container_requests,
+)
+from wainwright.core.scheduling.constraints.label_diagnosis import suggest_correction
+from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
+from wainwright.model.bitset import BitSet
+from wainwright.model.labels import (
+    ARCH,
+    CAPACITY_TYPE,
+    INSTANCE_CATEGORY,
+    INSTANCE_FAMILY,
+    ON_DEMAND,
+    OS,
+    RESERVED,
+    SPOT,
+)
+from wainwright.model.pod import Pod
+from wainwright.model.reasons import (
+    DaemonSetsExceedCapacity,
+    InstanceTypesTooSmall,
+    LabelConflict,
+    LimitExceeded,
+    MinValuesUnsatisfied,
+    NoMatchingInstanceType,
+    NoMatchingOffering,
+    OfferingsUnavailable,
+    PodAffinityUnsatisfied,
+    PodAntiAffinityUnsatisfied,
+    PoolReason,
+    RequiredBy,
+    RestrictedLabel,
+    TopologyReason,
+    TopologySpreadUnsatisfied,
+    UntoleratedTaint,
+)
+from wainwright.model.requirements import Requirement, Requirements, one_of
+from wainwright.model.resources import round_down, round_up
+from wainwright.model.snapshot import Pool
+from wainwright.model.suggestions import (
+    AddToleration,
+    AllowPoolValue,
+    AnyFix,
+    ChangePodRequirement,
+    ChangePoolRequirement,
+    ConstraintKind,
+    DropPodRequirement,
+    DropPoolRequirement,
+    HonorTaints,
+    LowerMinValues,
+    LowerRequest,
+    PodFix,
+    PreferConstraint,
+    RaiseLimit,
+)
+from wainwright.model.taints import Toleration, find_untolerated_taint
+
+MAX_CHANGES: Final = 3  # at once; more than that is no useful advice
+# Partial fixes followed further: their number would multiply with every change.
+BEAM_WIDTH: Final = 8
+MAX_WIDENED_POOLS: Final = 3  # the nearest, of which each requirement is tried without its values
+
+ChangeSet: TypeAlias = tuple[AnyFix, ...]
+
+
+class PartialFix(NamedTuple):
+    """A pool and a pod after some changes, and why the pool still rejects the pod."""
+
+    template: NodeClaimTemplate
+    pod: Pod
+    reason: PoolReason
+    changes: ChangeSet = ()
+    may_widen: bool = True
+    """Whether values may be added to requirements of the pool, which takes long to try."""
+
+
+def find_fixes(
+    pod: Pod, rejections: Sequence[PoolRejection], context: FunnelContext
+) -> Iterator[ChangeSet]:
+    """Changes after which a pool takes the pod; the fewest first, then in the order of pools.
+
+    A beam search, and lazy: the caller stops at the first fixes that work.
+    """
+    partial_fixes = [
+        PartialFix(template, pod, reason, may_widen=number < MAX_WIDENED_POOLS)
+        for number, (template, reason) in enumerate(rejections)
+    ]
+    for _ in range(MAX_CHANGES):
+        extended: list[PartialFix] = []
+        for partial_fix in partial_fixes:
+            yield from _extend_fix(partial_fix, context, extended)
+        partial_fixes = extended[:BEAM_WIDTH]
+
+
+def _extend_fix(
+    partial_fix: PartialFix, context: FunnelContext, extended: list[PartialFix]
+) -> Iterator[ChangeSet]:
+    """The fixes that one more change completes; the others are added to `extended`."""
+    for change in _changes_for_reason(partial_fix, context):
+        if any(_have_same_target(change, other) for other in partial_fix.changes):
+            continue
+        found = _raise_further_limits(_apply(partial_fix, change, context), context)
+        if isinstance(found, PartialFix):
+            extended.append(found)
+        else:
+            yield found
+
+
+def _apply(
+    partial_fix: PartialFix, change: AnyFix, context: FunnelContext
+) -> "PartialFix | ChangeSet":
+    template = apply_to_template(change, partial_fix.template)
+    pod = apply_to_pod(change, partial_fix.pod)
+    changes = (*partial_fix.changes, change)
+    reason = run_funnel(template, pod, context).reason
+    if reason is None:
+        return changes
+    return PartialFix(template, pod, reason, changes, partial_fix.may_widen)
+
+
+def _raise_further_limits(
+    found: "PartialFix | ChangeSet", context: FunnelContext
+) -> "PartialFix | ChangeSet":
+    """Several limits of a pool are one change: a node exceeds cpu and memory together."""
+    while isinstance(found, PartialFix) and isinstance(found.changes[-1], RaiseLimit):
+        change = next(_changes_for_reason(found, context), None)
+        if not isinstance(change, RaiseLimit) or any(
+            _have_same_target(change, other) for other in found.changes
+        ):
+            break
+        found = _apply(found, change, context)
+    return found
+
+
+def _have_same_target(one: AnyFix, other: AnyFix) -> bool:
+    """Whether both change the same field: then the first change was not enough."""
+    return type(one) is type(other) and _target(one) == _target(other)
+
+
+def _target(change: AnyFix) -> object:
+    match change:
+        case AddToleration(toleration=toleration):
+            return toleration
+        case LowerRequest(resource=name) | RaiseLimit(resource=name):
+            return name
+        case AllowPoolValue(key=key, value=value):
+            return key, value
+        case _:
+            return getattr(change, "key", None)
+
+
+def _changes_for_reason(partial_fix: PartialFix, context: FunnelContext) -> Iterator[AnyFix]:
+    template, pod, reason = partial_fix.template, partial_fix.pod, partial_fix.reason
+    pool = template.pool
+    match reason:
+        case InstanceTypesTooSmall():
+            yield from _widenings(partial_fix, context)
+            yield from _lower_request(reason, pod, pool.name)
+        case DaemonSetsExceedCapacity():
+            yield from _widenings(partial_fix, context)
+        case UntoleratedTaint(taint=taint):
+            toleration = Toleration(key=taint.key, value=taint.value, effect=taint.effect)
+            yield AddToleration(toleration=toleration, pool=pool.name)
+        case MinValuesUnsatisfied(key=key, needed=needed, found=found) if found:
+            yield LowerMinValues(key=key, now=needed, to=found, pool=pool.name)
+        case LimitExceeded(of_cluster=True):
+            return  # not a matter of pools and pods
+        case LimitExceeded(resource=resource, limit=limit, in_use=in_use, needed=needed):
+            to = round_up(resource, in_use + needed)
+            yield RaiseLimit(resource=resource, now=limit, to=to, pool=pool.name)
+        case _:
+            yield from _label_changes(partial_fix, context)
+
+
+def _lower_request(reason: InstanceTypesTooSmall, pod: Pod, pool: str) -> Iterator[LowerRequest]:
+    requested = container_requests(pod, reason.resource)
+    lower = round_down(reason.resource, requested - (reason.needed - reason.best))
+    if 0 < lower < requested:
+        yield LowerRequest(resource=reason.resource, now=requested, to=lower, pool=pool)
+
+
+def _label_changes(partial_fix: PartialFix, context: FunnelContext) -> Iterator[AnyFix]:
+    template, pod, reason = partial_fix.template, partial_fix.pod, partial_fix.reason
+    name = template.pool.name
+    match reason:
+        case RestrictedLabel(key=key):
+            yield from _drop_label(key, pod, name)
+        case LabelConflict(key=key, meant=meant):
+            if meant is not None:
+                yield from _drop_label(key, pod, name, meant)
+            yield from _widenings(partial_fix, context)
+            yield from _drop_label(key, pod, name)
+        case NoMatchingInstanceType() | NoMatchingOffering():
+            yield from _value_changes(reason, partial_fix, context)
+        case OfferingsUnavailable():
+            yield from _widenings(partial_fix, context)
+            yield from _on_demand_instead(pod, name)
+            for key in dict.fromkeys(key for wanted in pod.alternatives for key in wanted):
+                if template.index.varies_by_offering(key):
+                    yield from _drop_label(key, pod, name)
+        case _:
+            return
+
+
+def _value_changes(
+    reason: NoMatchingInstanceType | NoMatchingOffering,
+    partial_fix: PartialFix,
+    context: FunnelContext,
+) -> Iterator[AnyFix]:
+    """The correct value, one more value, or no requirement at all, for whom it is required by."""
+    pod, pool = partial_fix.pod, partial_fix.template.pool
+    correction = suggest_correction(reason.wanted, [reason.meant] if reason.meant else [])
+    if reason.required_by is not RequiredBy.POD and correction is not None:
+        now, to = correction
+        yield ChangePoolRequirement(key=reason.key, now=now, to=to, pool=pool.name)
+    if reason.required_by is not RequiredBy.POOL and correction is not None:
+        now, to = correction
+        yield ChangePodRequirement(key=reason.key, now=now, to=to, pool=pool.name)
+    yield from _widenings(partial_fix, context)
+    if reason.required_by is not RequiredBy.POD and (
+        reason.key in pool.requirements or reason.key in pool.labels
+    ):
+        yield DropPoolRequirement(key=reason.key, pool=pool.name)
+    if reason.required_by is not RequiredBy.POOL:
+        yield from _drop_label(reason.key, pod, pool.name)
+
+
+def _on_demand_instead(pod: Pod, pool: str) -> Iterator[ChangePodRequirement]:
+    """Of a pod that is to run on reserved capacity only."""
+    only = {wanted.allowed(CAPACITY_TYPE) for wanted in pod.alternatives if CAPACITY_TYPE in wanted}
+    if any(not each.open and each.values == {RESERVED} for each in only):
+        yield ChangePodRequirement(key=CAPACITY_TYPE, now=RESERVED, to=ON_DEMAND, pool=pool)
+
+
+def _drop_label(
+    key: str, pod: Pod, pool: str, meant: str | None = None
+) -> Iterator[DropPodRequirement]:
+    if any(key in wanted for wanted in pod.alternatives):
+        yield DropPodRequirement(key=key, pool=pool, meant=meant)
+
+
+# Values added to requirements of a NodePool
+
+
+def _widenings(partial_fix: PartialFix, context: FunnelContext) -> Iterator[AllowPoolValue]:
+    """One more value of a requirement of the pool, with which it would take the pod.
+
+    Each requirement is left out once to see whether it is the obstacle; of what the pool could
+    launch then the cheapest decides on the value.
+    """
+    pool = partial_fix.template.pool
+    if not partial_fix.may_widen:
+        return
+    for key in pool.requirements:
+        if key in partial_fix.template.well_known:
+            for value in _values_beyond(partial_fix, key, context):
+                yield AllowPoolValue(key=key, value=value, pool=pool.name)
+
+
+def _values_beyond(partial_fix: PartialFix, key: str, context: FunnelContext) -> list[str]:
+    template, allowed = partial_fix.template, partial_fix.template.pool.requirements.allowed(key)
+    if key == CAPACITY_TYPE:  # on-demand keeps more of what reserved capacity is for than spot
+        return [each for each in (ON_DEMAND, SPOT) if not allowed.admits(each)]
+    without = _without_requirement(template, key, context)
+    found = run_funnel(without, partial_fix.pod, context)
+    if not found.types or not isinstance(found.reason, None | LimitExceeded | MinValuesUnsatisfied):
+        return []
+    value = _cheapest_value(without, found, key, template)
+    return [] if value is None or allowed.admits(value) else [value]
+
+
+def _without_requirement(
+    template: NodeClaimTemplate, key: str, context: FunnelContext
+) -> NodeClaimTemplate:
+    """Compiled once for a pool: hundreds of pod classes may fail alike."""
+    cache = context.cache.without_requirement
+    entry = (id(template.base), template.pool.name, key)
+    if entry not in cache:
+        change = DropPoolRequirement(key=key, pool=template.pool.name)
+        cache[entry] = apply_to_template(change, template), template.base
+    return cache[entry][0]
+
+
+def _cheapest_value(
+    template: NodeClaimTemplate, found: FunnelResult, key: str, before: NodeClaimTemplate
+) -> str | None:
+    """The value of the cheapest offering of a type like those that the pool allows now."""
+    index = template.index
+    types = _similar_types(found.types, before)
+    cheapest = index.find_cheapest(types, found.groups)
+    if cheapest is None:
+        return None
+    number, _, offering = cheapest
+    return offering.requirements.single_value(key) or index.types[number].requirements.single_value(
+        key
+    )
+
+
+KEPT_LABELS: Final = (ARCH, OS, INSTANCE_FAMILY, INSTANCE_CATEGORY)
+"""What types of a NodePool have in common that another type should have too, first things first."""
+
+
+def _similar_types(types: BitSet, template: NodeClaimTemplate) -> BitSet:
+    """Those that have most in common with the types that the pool allows."""
+    index, allowed = template.index, template.base.requirements
+    exotic = index.metal | index.accelerated
+    types = (types & ~exotic) or types
+    groups = (1 << len(index.offering_groups)) - 1
+    own = index.compatible_types(allowed)
+    for key in KEPT_LABELS if own else ():
+        values = one_of(index.remaining_values(key, own, groups))
+        alike = types & index.compatible_types(Requirements([Requirement(key=key, allowed=values)]))
+        types = alike or types
+    return types
+
+
+# Constraints between pods
+
+
+def find_honored_taints(
+    pod: Pod, reasons: Iterable[TopologyReason], pools: Iterable[Pool]
+) -> Iterator[ChangeSet]:
+    """Spreads that could ignore the domains of NodePools whose taints the pod does not tolerate."""
+    if not any(find_untolerated_taint(pool.taints, pod.tolerations) for pool in pools):
+        return
+    for reason in reasons:
+        change = HonorTaints(key=reason.key)
+        if isinstance(reason, TopologySpreadUnsatisfied) and apply_to_pod(change, pod) != pod:
+            yield (change,)
+
+
+def find_preferences(pod: Pod, reasons: Iterable[TopologyReason]) -> Iterator[ChangeSet]:
+    """Constraints between pods that could be preferred instead of required; trials show which."""
+    for reason in reasons:
+        change = _preference(reason)
+        if apply_to_pod(change, pod) != pod:
+            yield (change,)
+
+
+def _preference(reason: TopologyReason) -> PreferConstraint:
+    match reason:
+        case TopologySpreadUnsatisfied(key=key):
+            return PreferConstraint(constraint=ConstraintKind.TOPOLOGY_SPREAD, key=key)
+        case PodAffinityUnsatisfied(key=key, pods=pods):
+            return PreferConstraint(constraint=ConstraintKind.POD_AFFINITY, key=key, pods=pods)
+        case PodAntiAffinityUnsatisfied(key=key, pods=pods):
+            kind = ConstraintKind.POD_ANTI_AFFINITY
+            return PreferConstraint(constraint=kind, key=key, pods=pods)
+
+
+def applies_to_spec(fix: ChangeSet, pod: Pod, narrowed_pod: Pod) -> bool:
+    """Whether each change alters the pod as it is written, and nothing else requires what it drops.
+
+    Fixes are found for `narrowed_pod`, which has what volumes and topology constraints require as
+    requirements of its own.
+    """
+    return all(
+        apply_to_pod(change, pod) != pod and not _is_required_elsewhere(change, pod, narrowed_pod)
+        for change in fix
+        if isinstance(change, PodFix)
+    )
+
+
+def _is_required_elsewhere(change: AnyFix, pod: Pod, narrowed_pod: Pod) -> bool:
+    """Whether volumes or topology constraints narrow the label that the change is about."""
+    if not isinstance(change, DropPodRequirement | ChangePodRequirement):
+        return False
+    return _requirements_by_key(pod, change.key) != _requirements_by_key(narrowed_pod, change.key)
+
+
+def _requirements_by_key(pod: Pod, key: str) -> set[Requirement | None]:
+    return {wanted.get(key) for wanted in pod.alternatives}

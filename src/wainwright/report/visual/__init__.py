@@ -1,0 +1,1 @@
+"""What pages and terminal views show of plans, consolidations and simulations."""

@@ -1,0 +1,108 @@
+"""Processes of `wain run` in virtual time, on the API server in memory, with a kube-scheduler."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from tests.support.aws_account import discovered_node_class
+from tests.support.controlled_cluster import node_pool
+
+from wainwright.api.catalog_documents import Cloud, CloudSpec
+from wainwright.api.karpenter.nodeclaim import NodeClaim
+from wainwright.api.kubernetes.workloads import Pod
+from wainwright.clock import VirtualClock
+from wainwright.operator.process import EMULATOR, OperatorProcess, RunOptions, cloud_connector
+from wainwright.operator.settings import OperatorSettings
+from wainwright.sim.api_server import InMemoryApiServer
+from wainwright.sim.informers import Informers
+from wainwright.sim.kube_scheduler import KubeScheduler
+from wainwright.sim.node_lifecycle import NodeLifecycle
+
+SETTINGS = OperatorSettings(cluster_name="shop")
+CLOUD = Cloud(spec=CloudSpec(region="us-west-2", instanceTypes=["m5.large", "m5.xlarge"]))
+NAMESPACE = "kube-system"
+
+
+class Process:
+    """One process of `wain run`, with tasks of its own."""
+
+    def __init__(self, world: "World", options: RunOptions) -> None:
+        connect = cloud_connector(SETTINGS, options, "1.33", world.clock)
+        self.operator = OperatorProcess(
+            world.api, connect, SETTINGS, clock=world.clock, options=options
+        )
+        self.task = asyncio.create_task(self.operator.run())
+
+    async def stop(self) -> None:
+        self.operator.stop()
+        await self.task
+
+    async def kill(self) -> None:
+        self.task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self.task
+
+
+class AlwaysAnswering:
+    """The kubelets, as the control plane sees them."""
+
+    def on_silence(self, handler: Callable[[str], None]) -> None:
+        """No kubelet falls silent."""
+
+    def silent_since(self, node: str) -> float | None:  # noqa: ARG002
+        return None
+
+
+class World:
+    def __init__(self, clock: VirtualClock) -> None:
+        self.clock = clock
+        self.api = InMemoryApiServer(clock)
+        informers = Informers(self.api, clock)
+        self._informers, self._scheduler = informers, KubeScheduler(self.api, clock, informers)
+        self._lifecycle = NodeLifecycle(informers, AlwaysAnswering())
+        self._processes: list[Process] = []
+
+    async def start(self) -> None:
+        await self.api.create(discovered_node_class())
+        await self.api.create(node_pool())
+        self._tasks = [asyncio.create_task(self._informers.run())]
+        await self._informers.synced()
+        for component in (self._scheduler, self._lifecycle):
+            self._tasks.append(asyncio.create_task(component.run()))
+
+    def run(self, options: RunOptions | None = None) -> Process:
+        given = options or RunOptions(provider=EMULATOR, cloud=CLOUD, emulator_boot=5.0)
+        process = Process(self, given)
+        self._processes.append(process)
+        return process
+
+    async def end(self) -> None:
+        for process in self._processes:
+            await process.kill()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def claims(self) -> set[str]:
+        return {each.metadata.name for each in (await self.api.list(NodeClaim)).items}
+
+    async def running(self) -> int:
+        pods = (await self.api.list(Pod)).items
+        return sum(each.status.phase == "Running" for each in pods)
+
+
+def play(story: Callable[[World], Awaitable[None]]) -> None:
+    clock = VirtualClock()
+
+    async def main() -> None:
+        world = World(clock)
+        await world.start()
+        try:
+            await story(world)
+        finally:
+            await world.end()
+
+    try:
+        clock.run(main())
+    finally:
+        clock.close()

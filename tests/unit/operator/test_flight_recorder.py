@@ -1,0 +1,136 @@
+"""The flight recorder: decisions of controllers in virtual time, repeated by the commands."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+from tests.support.controlled_cluster import pending_pod
+from tests.support.operator_world import CLOUD, World, play
+
+from wainwright.api.kubernetes.workloads import Pod
+from wainwright.cli.main import wain
+from wainwright.errors import UsageError
+from wainwright.operator.flight_recorder import FlightRecorder, RecorderOptions
+from wainwright.operator.process import EMULATOR, RunOptions
+
+COMMANDS = {"provision": "plan", "disrupt": "consolidate"}
+
+
+def recorded(options: RecorderOptions) -> list[Path]:
+    """Six pods get nodes, five go, and the nodes that are left are too many or too large."""
+
+    async def story(world: World) -> None:
+        run = RunOptions(provider=EMULATOR, cloud=CLOUD, emulator_boot=5.0, record=options)
+        process = world.run(run)
+        for number in range(6):
+            await world.api.create(pending_pod(f"web-{number}", cpu="900m"))
+        await world.clock.sleep(60)
+        for number in range(5):
+            await world.api.delete(Pod, f"web-{number}", "default")
+        await world.clock.sleep(300)
+        await process.stop()
+
+    play(story)
+    return sorted(options.folder.iterdir(), key=number_of)
+
+
+def repeat(decision: Path, *more: str) -> Result:
+    command = COMMANDS[decision.name.split("-")[1]]
+    return CliRunner().invoke(wain, [command, str(decision), *more], standalone_mode=False)
+
+
+@pytest.fixture(scope="module")
+def decisions(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return recorded(RecorderOptions(folder=tmp_path_factory.mktemp("record") / "new"))
+
+
+def test_both_kinds_of_decisions_are_kept_with_what_was_done(decisions: list[Path]) -> None:
+    kinds = [each.name.split("-")[1] for each in decisions]
+    assert kinds[0] == "provision"
+    assert kinds.count("disrupt") >= 1
+    first = msgspec.json.decode((decisions[0] / "output.json").read_bytes())
+    assert first["kind"] == "Plan"
+    assert sum(len(claim["pods"]) for claim in first["nodeClaims"]) == 6
+    last = decisions[-1]
+    found = msgspec.json.decode((last / "output.json").read_bytes())
+    assert found["kind"] == "Consolidation"
+    [command] = found["commands"]
+    assert command["savingsPerHour"] > 0
+    assert found["now"].startswith(f"{last.name[:4]}-{last.name[4:6]}-{last.name[6:8]}T")
+
+
+def test_a_decision_that_is_repeated_has_the_bytes_of_its_output(decisions: list[Path]) -> None:
+    for decision in decisions:
+        result = repeat(decision, "-o", "json")
+        assert result.exception is None, (decision.name, result.output)
+        assert result.stdout_bytes == (decision / "output.json").read_bytes(), decision.name
+
+
+def test_a_decision_has_its_own_settings(decisions: list[Path]) -> None:
+    error = repeat(decisions[0], "--preference-policy", "Ignore").exception
+    assert isinstance(error, UsageError)
+    assert "has its own options" in error.message
+
+
+def test_other_outputs_show_the_same_decision(decisions: list[Path]) -> None:
+    claims = repeat(decisions[0], "-o", "nodeclaims").stdout
+    assert claims.count("kind: NodeClaim") >= 1
+    assert "m5." in repeat(decisions[0]).stdout
+
+
+def test_the_input_of_another_kind_of_decision_is_refused(decisions: list[Path]) -> None:
+    result = CliRunner().invoke(wain, ["consolidate", str(decisions[0])], standalone_mode=False)
+    assert isinstance(result.exception, UsageError)
+    assert "is the input of a plan" in result.exception.message
+
+
+def test_only_the_last_decisions_are_kept(tmp_path: Path) -> None:
+    options = RecorderOptions(folder=tmp_path, most=3)
+    first = [number_of(each) for each in recorded(options)]
+    again = [number_of(each) for each in recorded(options)]
+    assert len(again) == 3
+    assert again[0] > first[0] == 1
+    assert again[-1] == 2 * first[-1], "numbers go on after a restart"
+
+
+def number_of(decision: Path) -> int:
+    return int(decision.name.rpartition("-")[2])
+
+
+def test_redacted_decisions_have_no_names_and_can_be_repeated(tmp_path: Path) -> None:
+    found = recorded(RecorderOptions(folder=tmp_path, redact=True))
+    assert {each.name.split("-")[1] for each in found} == {"provision", "disrupt"}
+    for decision in found:
+        for file in decision.iterdir():
+            text = file.read_text()
+            assert "web-" not in text
+            assert '"web"' not in text, "the name of the NodePool"
+        result = repeat(decision, "-o", "json")
+        assert result.exception is None, (decision.name, result.output)
+        assert result.stdout_bytes == (decision / "output.json").read_bytes(), decision.name
+
+
+def test_a_folder_that_cannot_be_made_ends_the_start(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match=r"--record: .*file/folder cannot be used"):
+        FlightRecorder(RecorderOptions(folder=tmp_path / "file" / "folder"), None, "us-west-2")  # type: ignore[arg-type]
+
+
+def test_a_disk_that_fails_ends_no_controller(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "record"
+    options = RecorderOptions(folder=folder)
+
+    async def story(world: World) -> None:
+        world.run(RunOptions(provider=EMULATOR, cloud=CLOUD, emulator_boot=5.0, record=options))
+        await world.clock.sleep(5)
+        folder.rmdir()
+        await world.api.create(pending_pod())
+        await world.clock.sleep(30)
+        assert await world.running() == 1
+
+    play(story)
+    [line] = [each.message for each in caplog.records if "cannot be written" in each.message]
+    assert line.endswith("-provision-1 cannot be written: No such file or directory")
