@@ -12,7 +12,7 @@ NEVER_IMPORTED := annotated-doc annotated-types prompt-toolkit pydantic pydantic
 export GOTOOLCHAIN = auto
 export PYTHONHASHSEED ?= random
 
-.PHONY: demo demo-plan messages cluster-demo test test-all check format bench bench-karpenter oracle oracle-disruption disruption-clusters karpenter-crds mutants faults fuzz two-processes stability simulated-worlds chaos chaos-proof crds awscli lock clean
+.PHONY: demo demo-plan messages cluster-demo test test-all check format bench bench-karpenter oracle oracle-disruption disruption-clusters karpenter-crds mutants faults fuzz two-processes stability simulated-worlds chaos chaos-proof crds wheel image-steps awscli lock clean
 
 ## demo: a sale day simulated: reservations fill up, spot takes over, EC2 takes it back, and the night after
 demo: $(VENV)/.run
@@ -26,9 +26,9 @@ demo-plan: $(VENV)/.run
 cluster-demo: $(VENV)/.dev
 	@PYTHONPATH=. $(BIN)/python scripts/cluster_demo.py
 
-## test: every test that this machine can run
+## test: every test that this machine can run, on all its cores: ARGS="-n 0" for one process, ARGS=--durations=20
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadgroup $(ARGS)
 
 ## test-all: the same with every interpreter of 3.11 to 3.13 that is found
 test-all:
@@ -37,7 +37,7 @@ test-all:
 	    echo "== Python $$v"; $(MAKE) --no-print-directory test PYTHON=python$$v VENV=.venv-$$v || exit 1; \
 	  else echo "== Python $$v is not on this machine: skipped"; fi; done
 
-## check: formatting, lint, types, import rules, private words, depth of inheritance, and that generated files are up to date
+## check: formatting, lint, types, import rules, private words, depth of inheritance, repeated names, and that generated files are up to date
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -45,7 +45,8 @@ check: $(VENV)/.dev
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python scripts/check_words.py
 	$(BIN)/python scripts/check_inheritance.py
-	$(BIN)/wain crds --check deploy/crds
+	$(BIN)/python scripts/check_names.py
+	$(BIN)/wain crds --check deploy/chart/crds
 	$(BIN)/python scripts/make_catalogue.py --check
 	$(BIN)/python scripts/make_simulation_schema.py --check
 	$(BIN)/python scripts/make_reference.py --check
@@ -118,9 +119,17 @@ chaos: $(VENV)/.dev
 chaos-proof: $(VENV)/.dev
 	$(BIN)/python -m tests.chaos.proof --seeds $(or $(SEEDS),200) $(if $(BUG),--bug $(BUG)) $(ARGS)
 
-## crds: write deploy/crds anew from the wire types
+## crds: write deploy/chart/crds anew from the wire types
 crds: $(VENV)/.run
-	$(BIN)/wain crds --output deploy/crds
+	$(BIN)/wain crds --output deploy/chart/crds
+
+## wheel: the package as a file in dist/, which pip installs
+wheel: $(VENV)/.run
+	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
+
+## image-steps: the steps of the Dockerfile in a new folder, without a container engine: FOLDER=/tmp/image
+image-steps: $(VENV)/.run
+	$(BIN)/python scripts/image_steps.py $(or $(FOLDER),$(shell mktemp -d))
 
 ## awscli: the AWS command line in an environment of its own, for the test that uses it
 awscli: $(VENV)-awscli/.made

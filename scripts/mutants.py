@@ -54,9 +54,9 @@ ROOT: Final = Path.cwd()
 PACKAGE: Final = "wainwright"
 SOURCE: Final = ROOT / "src" / PACKAGE
 TESTS: Final = ROOT / "tests"
-LEFT_OUT: Final = (TESTS / "integration", TESTS / "fuzz")
-"""Too slow to be run for every mutant: they build Go programs and start a control plane, or only
-look for tracebacks."""
+LEFT_OUT: Final = {TESTS / "integration", TESTS / "fuzz", TESTS / "unit" / "test_growth.py"}
+"""Too slow to be run for every mutant: they build Go programs and start a control plane, only look
+for tracebacks, or measure how long large files take."""
 EXAMPLES: Final = 30
 """Of each property: fewer than `make test` tries, so that more tests fit into the budget."""
 UNDER_COVERAGE: Final = 2.5
@@ -720,7 +720,9 @@ def _record(file: Path, jobs: int) -> None:
 
 def _parts() -> list[list[str]]:
     """The test files in turn, so that neighbours, which take about as long, are spread evenly."""
-    files = sorted(path for path in TESTS.rglob("test_*.py") if not set(LEFT_OUT) & {*path.parents})
+    files = sorted(
+        path for path in TESTS.rglob("test_*.py") if not LEFT_OUT & {path, *path.parents}
+    )
     names = [str(path.relative_to(ROOT)) for path in files]
     return [names[number::PARTS] for number in range(PARTS)]
 

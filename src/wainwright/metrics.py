@@ -103,6 +103,11 @@ class MetricsRegistry:
         """Removes a gauge whose object is gone."""
         self._values.get(metric, {}).pop(_key(metric, labels, MetricKind.GAUGE), None)
 
+    def remove_gauges(self) -> None:
+        """Removes all gauges: nobody keeps them up to date any more."""
+        for metric in [each for each in self._values if each.kind is MetricKind.GAUGE]:
+            del self._values[metric]
+
     def observe(self, metric: Metric, value: float, /, **labels: str) -> None:
         """Adds one observation to a histogram."""
         key = _key(metric, labels, MetricKind.HISTOGRAM)
@@ -384,6 +389,13 @@ DISRUPTION_BREAKER_OPEN: Final = Metric(
     name="wainwright_disruption_breaker_open",
     help="1 while no node is disrupted because too many were within a short time.",
     kind=MetricKind.GAUGE,
+)
+UNDONE_CONSOLIDATIONS_TOTAL: Final = Metric(
+    name="wainwright_disruption_undone_consolidations_total",
+    help="Nodes launched for pods whose node consolidation had just removed, so that it saved "
+    "nothing.",
+    kind=MetricKind.COUNTER,
+    labels=("nodepool",),
 )
 LAUNCH_BACKOFF_PODS: Final = Metric(
     name="wainwright_launch_backoff_pods",

@@ -42,13 +42,17 @@ def api(control_plane: ControlPlane) -> ControlPlane:
 
 @contextmanager
 def running(
-    config: pytest.Config, *, scheduler: bool = False, controller_manager: bool = False
+    config: pytest.Config,
+    *,
+    scheduler: bool = False,
+    controller_manager: bool = False,
+    audited: bool = False,
 ) -> Iterator[ControlPlane]:
     # The first start may build for minutes and says so; captured, nobody would read it in time.
     capture = config.pluginmanager.getplugin("capturemanager")
     try:
         with capture.global_and_fixture_disabled() if capture else nullcontext():
-            plane = ControlPlane.start(scheduler, controller_manager)
+            plane = ControlPlane.start(scheduler, controller_manager, audited)
     except MissingTool as missing:
         skip_or_fail(str(missing))
     with plane:

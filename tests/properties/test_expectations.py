@@ -8,19 +8,19 @@ from wainwright.model.simulation import EventEntry, Totals
 from wainwright.sim.expectations import Expectations, holds, outcome_of
 from wainwright.sim.scenario import (
     END,
-    Comparison,
     EventExpectation,
     Expectation,
     NodeExpectation,
-    NodeSelector,
+    NodeMatch,
     StateExpectation,
+    ValueComparison,
     Window,
 )
 
 LAST = 20.0
 MOMENTS = st.integers(0, int(LAST)).map(float)
 COMPARISONS = st.builds(
-    lambda name, bound: Comparison(**{name: float(bound)}),
+    lambda name, bound: ValueComparison(**{name: float(bound)}),
     st.sampled_from(["equal", "lt", "lte", "gt", "gte"]),
     st.integers(0, 4),
 )
@@ -43,8 +43,8 @@ EXPECTATIONS = st.one_of(
         lambda window, count: NodeExpectation(
             line=1,
             window=window,
-            selector=NodeSelector(name="*"),
-            values={("ready",): Comparison(equal=True)},
+            selector=NodeMatch(name="*"),
+            values={("ready",): ValueComparison(equal=True)},
             count=count,
         ),
         WINDOWS,

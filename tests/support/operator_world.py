@@ -11,7 +11,7 @@ from wainwright.api.catalog_documents import Cloud, CloudSpec
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.clock import VirtualClock
-from wainwright.operator.process import EMULATOR, Operator, RunOptions, cloud_connector
+from wainwright.operator.process import EMULATOR, OperatorProcess, RunOptions, cloud_connector
 from wainwright.operator.settings import OperatorSettings
 from wainwright.sim.api_server import InMemoryApiServer
 from wainwright.sim.informers import Informers
@@ -28,7 +28,7 @@ class Process:
 
     def __init__(self, world: "World", options: RunOptions) -> None:
         connect = cloud_connector(SETTINGS, options, "1.33", world.clock)
-        self.operator = Operator(
+        self.operator = OperatorProcess(
             world.api, connect, SETTINGS, clock=world.clock, namespace=NAMESPACE, options=options
         )
         self.task = asyncio.create_task(self.operator.run())

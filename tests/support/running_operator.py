@@ -83,11 +83,21 @@ def _is_ready(obj: Mapping[str, Any]) -> bool:
 class RunningOperator:
     """One process; its log is kept in a file."""
 
-    def __init__(self, plane: ControlPlane, folder: Path, *flags: str) -> None:
+    def __init__(
+        self,
+        plane: ControlPlane,
+        folder: Path,
+        *flags: str,
+        kubeconfig: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.log = folder / f"operator-{time.monotonic_ns()}.log"
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                run_command(plane, *flags), stdout=subprocess.PIPE, stderr=log
+                run_command(plane, *flags, kubeconfig=kubeconfig),
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env={**os.environ, **(environment or {})},
             )
 
     def __enter__(self) -> Self:
@@ -128,10 +138,10 @@ class RunningOperator:
             return 0, ""
 
 
-def run_command(plane: ControlPlane, *flags: str) -> Sequence[str]:
+def run_command(plane: ControlPlane, *flags: str, kubeconfig: Path | None = None) -> Sequence[str]:
     wain = str(Path(sys.executable).parent / "wain")
     ports = ("--metrics-port", "0", "--health-probe-port", "0")
-    return [wain, "run", "--kubeconfig", str(plane.kubeconfig), *ports, *flags]
+    return [wain, "run", "--kubeconfig", str(kubeconfig or plane.kubeconfig), *ports, *flags]
 
 
 def run_to_the_end(

@@ -167,11 +167,15 @@ def is_something_to_do(preview: DisruptionPreview) -> bool:
 
 def consolidation_input(arguments: DisruptionArguments, timings: Timings) -> PlanInput:
     """From manifests, or as it was saved; notes about files are printed."""
-    saved = any(path != "-" and is_saved_input(path) for path in arguments.paths)
-    read = _saved_input if saved else _read_input
-    given = read(arguments, timings)
+    given = read_consolidation(arguments, timings)
     print_problems(given.file_notes, word="note")
     return given
+
+
+def read_consolidation(arguments: DisruptionArguments, timings: Timings) -> PlanInput:
+    """The same without printing anything."""
+    saved = any(path != "-" and is_saved_input(path) for path in arguments.paths)
+    return (_saved_input if saved else _read_input)(arguments, timings)
 
 
 def _read_input(arguments: DisruptionArguments, timings: Timings) -> PlanInput:

@@ -106,7 +106,7 @@ def _redirect_to_devnull(stream: TextIO | None) -> None:
 
 
 COMMAND_GROUPS: Final = {
-    "Decide": ("plan", "consolidate", "explain", "reservations", "catalog", "simulate"),
+    "Decide": ("plan", "consolidate", "explain", "reservations", "top", "catalog", "simulate"),
     "Manifests": ("validate", "convert", "crds", "snapshot"),
     "Run": ("run", "emulator", "completion"),
 }
@@ -125,6 +125,7 @@ COMMANDS: Final = {
     "run": "the controllers: launch and remove nodes of a cluster as its pods need them",
     "simulate": "run the controllers on virtual time: pods, nodes and cost of a scenario",
     "snapshot": "a running cluster as one file for the other commands",
+    "top": "nodes in the terminal: utilization, cost, verdicts, and why pods are pending",
     "validate": "check manifests as an API server would",
 }
 

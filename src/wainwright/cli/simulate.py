@@ -38,6 +38,7 @@ from wainwright.sim.scenario_reader import read_scenario
 from wainwright.translate.workload_expansion import POD_LIMIT
 
 if TYPE_CHECKING:
+    from wainwright.report.visual.story import Story
     from wainwright.sim.simulation import SimulationOptions
 
 OUTPUTS: Final = Choice(["table", "json", "yaml", "html"])
@@ -263,6 +264,17 @@ def _run(scenario: Scenario, arguments: SimulateArguments) -> FinishedRun:
         finally:
             simulation.close()
     return FinishedRun(scenario=scenario, result=result, history=simulation.recorder.history)
+
+
+def simulate_story(file: str) -> "Story":
+    """The scenario carried out, as a story that can be looked at moment by moment."""
+    from wainwright.report.visual.simulation_story import pool_infos, simulation_story
+
+    arguments = SimulateArguments(scenario=file, output="html")
+    (scenario,) = _read_scenarios(arguments)
+    run = _run(scenario, arguments)
+    assert run.history is not None
+    return simulation_story(run.result, run.history, pool_infos(scenario.manifests.pools))
 
 
 def _run_sweep(

@@ -19,7 +19,7 @@ from wainwright.controllers.cloud.capacity_reservations import (
     CapacityReservationLabels,
 )
 from wainwright.controllers.cloud.cloud_upkeep import CloudRefresh, GarbageCollection
-from wainwright.controllers.cloud.discovered_capacity import DiscoveredCapacity
+from wainwright.controllers.cloud.discovered_capacity import CapacityDiscovery
 from wainwright.controllers.cloud.interruption import (
     InstanceStatusChecks,
     InterruptionHandler,
@@ -31,6 +31,7 @@ from wainwright.controllers.cluster_cache import ClusterCache
 from wainwright.controllers.condition_metrics import ConditionMetrics
 from wainwright.controllers.context import Compute, ControllerContext, compute_inline
 from wainwright.controllers.decision_recorder import NO_RECORDER, DecisionRecorder
+from wainwright.controllers.disruption.consolidation_backoff import ConsolidationBackoff
 from wainwright.controllers.disruption.disruption_conditions import DisruptionConditions, PodEvents
 from wainwright.controllers.disruption.disruption_controller import Disruption
 from wainwright.controllers.disruption.disruption_queue import DisruptionQueue
@@ -175,8 +176,9 @@ class ControllerManager:
         """Who creates NodeClaims, and who replaces them."""
         context, declared = self._context, self._declared
         creator = ClaimCreator(context, Random(f"{self._seed} names"))
-        queue = DisruptionQueue(context, creator)
-        self._add(Provisioner(context, declared, creator))
+        backoff = ConsolidationBackoff(context)
+        queue = DisruptionQueue(context, creator, backoff)
+        self._add(Provisioner(context, declared, creator, backoff))
         if context.settings.capacity_buffer:
             virtual = VirtualPods(context.cache)
             buffers = CapacityBuffers(context, virtual)
@@ -219,7 +221,7 @@ class ControllerManager:
         self._add(CapacityBlockExpiration(context))
         self._add(InstanceStatusChecks(context, self._interruption))
         self._add(InstanceTagging(context))
-        self._add(DiscoveredCapacity(context))
+        self._add(CapacityDiscovery(context))
         self._add(UnusedCloudResources(context, declared))
 
     def _add(self, reconciler: Reconciler, *, workers: int = 1) -> None:

@@ -26,7 +26,7 @@ from wainwright.core.scheduling.solver import (
     Solution,
     Strategy,
 )
-from wainwright.core.scheduling.topology.groups import ConstraintKind
+from wainwright.core.scheduling.topology.groups import TopologyKind
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.plan import (
     DEFAULT_PLAN_OPTIONS,
@@ -40,7 +40,7 @@ from wainwright.model.snapshot import Snapshot
 
 FALLBACK_STRATEGIES: Final = (
     Strategy(deferred_kinds=frozenset()),
-    Strategy(deferred_kinds=frozenset(ConstraintKind)),
+    Strategy(deferred_kinds=frozenset(TopologyKind)),
 )
 """Drafts decide on a domain as soon as any pod depends on it, or only when their round is over."""
 

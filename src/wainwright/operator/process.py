@@ -143,7 +143,7 @@ class EmulatedSeam:
 ConnectCloud: TypeAlias = Callable[[Cluster], Awaitable[ConnectedCloud]]
 
 
-class Operator:
+class OperatorProcess:
     """This process: it stands by until it leads, and then runs the controllers."""
 
     def __init__(
@@ -246,6 +246,8 @@ class Operator:
         finally:
             self._manager = None
             await _cancel(controllers, *beside)
+            # What another leader knows by now would be contradicted for as long as this one runs.
+            self.metrics.remove_gauges()
 
     def _make_recorder(self, cloud: ConnectedCloud) -> FlightRecorder | None:
         record = self._options.record
@@ -340,7 +342,7 @@ async def run_operator(settings: OperatorSettings, options: RunOptions) -> None:
         clock = SystemClock()
         if not options.dry_run:
             await refuse_beside_karpenter(cluster, clock)
-        operator = Operator(
+        operator = OperatorProcess(
             cluster,
             cloud_connector(settings, options, version, clock),
             settings,

@@ -57,7 +57,7 @@ class Removal(msgspec.Struct, frozen=True, kw_only=True):
     unplaced: tuple[UnschedulableGroup, ...] = ()
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class NodeChange(msgspec.Struct, frozen=True, kw_only=True):
     """The one change that would free the node."""
 
     text: str
@@ -164,7 +164,7 @@ class _NodeExplainer:
             unplaced=simulator.explain_removal([name], with_suggestions=True),
         )
 
-    def change(self, outcome: NodeOutcome, removal: Removal) -> Change | None:
+    def change(self, outcome: NodeOutcome, removal: Removal) -> NodeChange | None:
         facts = verdict_facts(outcome)
         if outcome.fate is Fate.BLOCKED:
             return _change_of_blockers(outcome)
@@ -172,7 +172,7 @@ class _NodeExplainer:
             return _suggested_change(removal)
         text = suggest_change(facts)
         saving = self._trial(outcome)
-        return None if text is None or saving is None else Change(text=text, saving=saving)
+        return None if text is None or saving is None else NodeChange(text=text, saving=saving)
 
     def _trial(self, outcome: NodeOutcome) -> float | None:
         """What removing the node saves after the change; None where it does not help."""
@@ -238,7 +238,7 @@ def _removal_of_command(outcome: NodeOutcome, command: Command) -> Removal:
     )
 
 
-def _change_of_blockers(outcome: NodeOutcome) -> Change | None:
+def _change_of_blockers(outcome: NodeOutcome) -> NodeChange | None:
     """All of them have to go; where there are several, no single change will do."""
     facts = verdict_facts(outcome)
     codes = dict.fromkeys(each.code for each in facts.blockers)
@@ -246,16 +246,16 @@ def _change_of_blockers(outcome: NodeOutcome) -> Change | None:
     known = [each for each in changes if each is not None]
     if not known or len(known) < len(changes):
         return None
-    return Change(text=join_with_and(known), saving=outcome.saving)
+    return NodeChange(text=join_with_and(known), saving=outcome.saving)
 
 
-def _suggested_change(removal: Removal) -> Change | None:
+def _suggested_change(removal: Removal) -> NodeChange | None:
     """A suggestion that was tried, if it is for every pod without a place."""
     documents = unschedulable_documents(removal.unplaced)
     texts = dict.fromkeys(each["suggestion"] for each in documents)
     if len(texts) != 1 or None in texts:
         return None
-    return Change(text=next(iter(texts)))
+    return NodeChange(text=next(iter(texts)))
 
 
 def _title_lines(
@@ -334,7 +334,9 @@ def _describe_target(destination: Destination) -> str:
     )
 
 
-def _change_lines(outcome: NodeOutcome, change: Change | None, removal: Removal) -> Iterator[str]:
+def _change_lines(
+    outcome: NodeOutcome, change: NodeChange | None, removal: Removal
+) -> Iterator[str]:
     if _is_gone(outcome):
         return
     if change is None:

@@ -34,7 +34,7 @@ from wainwright.sim.node_matching import (
     named_nodes,
     required_node_selector,
 )
-from wainwright.sim.owned_pods import REVISION_LABEL, PodControl, PodTemplate, revision_of
+from wainwright.sim.owned_pods import REVISION_LABEL, OwnedPodTemplate, PodControl, revision_of
 
 
 def _daemon_toleration(key: str, effect: str) -> Toleration:
@@ -131,7 +131,7 @@ class DaemonPods:
             await self._replace(daemon_set, template, pods)
 
     async def _replace(
-        self, daemon_set: DaemonSet, template: PodTemplate, pods: list[tuple[Key, Pod]]
+        self, daemon_set: DaemonSet, template: OwnedPodTemplate, pods: list[tuple[Key, Pod]]
     ) -> None:
         """Removes what has ended or is of an earlier template; the node is looked at again then."""
         strategy = daemon_set.spec.updateStrategy
@@ -150,7 +150,7 @@ class DaemonPods:
         for key in keys:
             await self._control.delete_pod(key)
 
-    def _spec_for(self, set_key: Key, template: PodTemplate, node: str) -> PodSpec:
+    def _spec_for(self, set_key: Key, template: OwnedPodTemplate, node: str) -> PodSpec:
         """The template for one node, made once: the API server knows a spec by its identity."""
         known = self._specs.get((set_key, node))
         if known is not None and known[0] == template.revision:

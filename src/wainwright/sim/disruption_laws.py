@@ -49,8 +49,10 @@ DISRUPTION_REASON: Final = "DisruptionReason"
 UNDERUTILIZED: Final = "Underutilized"
 INITIALIZED: Final = "Initialized"
 MEMBERS: Final = ("Registered", INITIALIZED)
-LAG: Final = 180.0
-"""Seconds for which a controller may not know of a change: its watch is late, or was lost."""
+LAG: Final = 300.0
+"""Seconds for which a controller may not know of a change: its watch is late several times in a
+row, or was lost.
+"""
 SAME_PRICE: Final = 1e-9
 
 

@@ -28,16 +28,16 @@ from wainwright.sim.observed_state import ObservedState
 from wainwright.sim.scenario import (
     END,
     ClaimExpectation,
-    Comparison,
     Comparisons,
     EventExpectation,
     Expectation,
     NodeExpectation,
-    NodeSelector,
+    NodeMatch,
     ObjectExpectation,
-    ObjectReference,
+    ObjectTarget,
     StateExpectation,
     TotalExpectation,
+    ValueComparison,
     Window,
 )
 from wainwright.sim.scenario_format.references import is_glob, matches
@@ -50,7 +50,7 @@ Path = tuple[str, ...]
 Value = float | str | bool | None
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class JudgedExpectation(msgspec.Struct, frozen=True, kw_only=True):
     """What one state, or the totals, make of an expectation."""
 
     held: bool
@@ -61,7 +61,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """Empty where the values say enough."""
 
 
-def holds(comparison: Comparison, value: Value) -> bool:
+def holds(comparison: ValueComparison, value: Value) -> bool:
     """Whether a value is as it should be; text may be a glob."""
     if comparison.equal is not msgspec.UNSET:
         return _is_equal(comparison.equal, value)
@@ -86,7 +86,7 @@ def _is_equal(expected: Value | msgspec.UnsetType, value: Value) -> bool:
     return abs(value - expected) <= TOLERANCE
 
 
-def describe_comparison(comparison: Comparison) -> str:
+def describe_comparison(comparison: ValueComparison) -> str:
     """7, at most 7, more than 3 and less than 9."""
     if comparison.equal is not msgspec.UNSET:
         return "nothing" if comparison.equal is None else format_amount(comparison.equal)
@@ -191,8 +191,8 @@ class _StateJudge:
         expectation: StateExpectation | NodeExpectation | ClaimExpectation | ObjectExpectation,
     ) -> None:
         self._expectation = expectation
-        self._latest: tuple[float, Outcome] | None = None
-        self._failed: tuple[float, Outcome] | None = None
+        self._latest: tuple[float, JudgedExpectation] | None = None
+        self._failed: tuple[float, JudgedExpectation] | None = None
         self._ranges: dict[Path, tuple[float, float]] = {}
         """The lowest and highest values of a window."""
 
@@ -226,7 +226,7 @@ class _StateJudge:
         elif self.window.start < self.window.end:
             self._widen(outcome)
 
-    def _widen(self, outcome: Outcome) -> None:
+    def _widen(self, outcome: JudgedExpectation) -> None:
         for path, value in outcome.values.items():
             if isinstance(value, int | float):
                 low, high = self._ranges.get(path, (value, value))
@@ -329,6 +329,13 @@ class _EventJudge:
     def observe(self, state: ObservedState) -> None:
         self._count += sum(self._is_meant(event) for event in state.new_events)
 
+    def _describe_found(self) -> str:
+        """2 events Nominated of Pod shop/web-0."""
+        expected = self._expectation
+        parts = [format_count(self._count, "event"), expected.reason]
+        parts += ["of", expected.kind, expected.name] if expected.kind else []
+        return " ".join(each for each in parts if each)
+
     def _is_meant(self, event: EventEntry) -> bool:
         expected, window = self._expectation, self._expectation.window
         if not window.start <= event.at <= window.end:
@@ -349,9 +356,7 @@ class _EventJudge:
         if self._expectation.window.end > end and not is_complete:
             return _not_reached(self.line)
         count = self._expectation.count
-        message = (
-            f"{format_count(self._count, 'such event')}, expected {describe_comparison(count)}"
-        )
+        message = f"{self._describe_found()}, expected {describe_comparison(count)}"
         held = holds(count, self._count)
         return ExpectationResult(
             line=self.line, held=held, found={"count": self._count}, message=message
@@ -364,7 +369,7 @@ class _EventJudge:
 def outcome_of(
     expectation: StateExpectation | NodeExpectation | ClaimExpectation | ObjectExpectation,
     state: ObservedState,
-) -> Outcome:
+) -> JudgedExpectation:
     match expectation:
         case StateExpectation():
             values = {path: state_value(state, path) for path in expectation.values}
@@ -395,14 +400,14 @@ def outcome_of(
             )
 
 
-def _compare(comparisons: Comparisons, values: Mapping[Path, Value]) -> Outcome:
+def _compare(comparisons: Comparisons, values: Mapping[Path, Value]) -> JudgedExpectation:
     failed = tuple(
         path for path, comparison in comparisons.items() if not holds(comparison, values[path])
     )
-    return Outcome(held=not failed, values=values, failed=failed)
+    return JudgedExpectation(held=not failed, values=values, failed=failed)
 
 
-def describe_outcome(outcome: Outcome, comparisons: Comparisons) -> str:
+def describe_outcome(outcome: JudgedExpectation, comparisons: Comparisons) -> str:
     """What is not as it should be; where everything is, what it is."""
     if outcome.message:
         return outcome.message
@@ -414,7 +419,7 @@ def describe_outcome(outcome: Outcome, comparisons: Comparisons) -> str:
     )
 
 
-def _describe_difference(path: Path, value: Value, comparison: Comparison) -> str:
+def _describe_difference(path: Path, value: Value, comparison: ValueComparison) -> str:
     unit = _unit(path)
     return f"{_describe(path, value)}, expected {describe_comparison(comparison)}{unit}"
 
@@ -489,8 +494,8 @@ def _judge_all(
     what: str,
     candidates: Sequence[Candidate],
     comparisons: Comparisons,
-    count: Comparison | None,
-) -> Outcome:
+    count: ValueComparison | None,
+) -> JudgedExpectation:
     """Without a count all must pass, and there must be one; else as many as it says."""
     failures = [
         (name, path, values.get(path, _absent(path)))
@@ -503,16 +508,16 @@ def _judge_all(
     if count is not None:
         verb = "passes" if passed == 1 else "pass"
         message = f"{format_count(passed, what)} {verb}, expected {describe_comparison(count)}"
-        return Outcome(held=holds(count, passed), values=found, message=message)
+        return JudgedExpectation(held=holds(count, passed), values=found, message=message)
     if not candidates:
-        return Outcome(held=False, values=found, message=f"there is no such {what}")
+        return JudgedExpectation(held=False, values=found, message=f"there is no such {what}")
     if not failures:
         verb = "passes" if passed == 1 else "pass"
         message = f"{format_count(passed, what)} {verb}"
-        return Outcome(held=True, values=found, message=message)
+        return JudgedExpectation(held=True, values=found, message=message)
     name, path, value = failures[0]
     difference = _describe_difference(path, value, comparisons[path])
-    return Outcome(held=False, values=found, message=f"{what} {name}: {difference}")
+    return JudgedExpectation(held=False, values=found, message=f"{what} {name}: {difference}")
 
 
 def _absent(path: Path) -> str | None:
@@ -520,7 +525,7 @@ def _absent(path: Path) -> str | None:
     return "False" if path[0] == "conditions" else None
 
 
-def selects_node(selector: NodeSelector, node: EndNode) -> bool:
+def selects_node(selector: NodeMatch, node: EndNode) -> bool:
     return (
         matches(node.name, selector.name)
         and matches(node.nodePool, selector.node_pool)
@@ -554,7 +559,7 @@ def _node_values(node: EndNode) -> dict[Path, Value]:
     }
 
 
-def _selected_claims(selector: NodeSelector, state: ObservedState) -> list[Candidate]:
+def _selected_claims(selector: NodeMatch, state: ObservedState) -> list[Candidate]:
     pods: dict[str, Sequence[str]] = {}
     if selector.pods:
         pods = {each.claim: each.pods for each in state.node_views() if each.claim is not None}
@@ -565,7 +570,7 @@ def _selected_claims(selector: NodeSelector, state: ObservedState) -> list[Candi
     ]
 
 
-def _selects_claim(selector: NodeSelector, claim: EndClaim) -> bool:
+def _selects_claim(selector: NodeMatch, claim: EndClaim) -> bool:
     labels = claim.labels
     return (
         matches(claim.name, selector.name)
@@ -591,7 +596,7 @@ def _claim_values(claim: EndClaim) -> dict[Path, Value]:
     return values | {("labels", name): value for name, value in claim.labels.items()}
 
 
-def _selected_objects(target: ObjectReference, state: ObservedState) -> list[Candidate]:
+def _selected_objects(target: ObjectTarget, state: ObservedState) -> list[Candidate]:
     found: list[Candidate] = []
     for namespace, name in _object_names(target, state):
         item = state.find_object(target.kind, namespace, name)
@@ -604,7 +609,7 @@ def _selected_objects(target: ObjectReference, state: ObservedState) -> list[Can
     return found
 
 
-def _object_names(target: ObjectReference, state: ObservedState) -> list[tuple[str, str]]:
+def _object_names(target: ObjectTarget, state: ObservedState) -> list[tuple[str, str]]:
     """Those that match; without a glob nothing has to be listed."""
     if not is_glob(target.name) and not is_glob(target.namespace):
         return [(target.namespace, target.name)]

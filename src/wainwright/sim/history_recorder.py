@@ -20,7 +20,7 @@ from wainwright.model.resources import CPU, MEMORY
 from wainwright.sim.billed_instances import BilledInstance
 from wainwright.sim.node_info import amounts, pod_requests
 from wainwright.sim.pod_counts import is_daemon, is_finished
-from wainwright.sim.reservation_use import ReservationState
+from wainwright.sim.reservation_use import ReservationAtMoment
 
 
 class HistoryRecorder:
@@ -189,7 +189,7 @@ class HistoryRecorder:
 
     # Reservations
 
-    def reservations_changed(self, at: float, states: Iterable[ReservationState]) -> None:
+    def reservations_changed(self, at: float, states: Iterable[ReservationAtMoment]) -> None:
         if not self._keep:
             return
         for state in states:

@@ -48,7 +48,7 @@ from wainwright.sim.node_info import (
     is_finished,
 )
 from wainwright.sim.scheduler_cache import NodeRanking, SchedulerCache
-from wainwright.sim.scheduler_topology import PodConstraints
+from wainwright.sim.scheduler_topology import PodTopologyTerms
 from wainwright.sim.scheduler_volumes import (
     SELECTED_NODE,
     StorageObjects,
@@ -86,7 +86,7 @@ class PodGroup:
         self._order: list[PodOrder] = []
         self.queued: PodOrder | None = None
         """The pod that stands for the group in the scheduler's queue."""
-        self.constraints: PodConstraints | None = None
+        self.constraints: PodTopologyTerms | None = None
         self.blocked_at: tuple[int, ...] | None = None
         """The state of all that could help, when a pod was found to fit nowhere."""
         self.message = ""
@@ -298,7 +298,7 @@ class KubeScheduler:
             self._volume_version if group.has_volumes else 0,
         )
 
-    def _constraints(self, group: PodGroup) -> PodConstraints | None:
+    def _constraints(self, group: PodGroup) -> PodTopologyTerms | None:
         known = group.constraints
         if known is not None and known.generation == self._cache.topology.generation:
             return known
@@ -306,7 +306,7 @@ class KubeScheduler:
         pod = self._pods.objects.get(head.key) if head is not None else None
         if pod is None:
             return None
-        group.constraints = PodConstraints(pod, group.needs, self._cache.topology)
+        group.constraints = PodTopologyTerms(pod, group.needs, self._cache.topology)
         return group.constraints
 
     async def _schedule_head(self, group: PodGroup, order: PodOrder) -> None:
@@ -327,7 +327,7 @@ class KubeScheduler:
         await self._mark_pods(group)
 
     def _choose(
-        self, group: PodGroup, constraints: PodConstraints, volumes: VolumeNeeds
+        self, group: PodGroup, constraints: PodTopologyTerms, volumes: VolumeNeeds
     ) -> str | None:
         group.ranking.update()
         has_preferences = constraints.has_preferences or self._cache.soft_tainted_nodes > 0
@@ -345,7 +345,7 @@ class KubeScheduler:
         return _best(passed, constraints) if has_preferences else passed[0][1].name
 
     def _misfit(
-        self, constraints: PodConstraints, volumes: VolumeNeeds, info: NodeInfo
+        self, constraints: PodTopologyTerms, volumes: VolumeNeeds, info: NodeInfo
     ) -> str | None:
         found = constraints.misfit(info)
         if found is None and (volumes.bound or volumes.unbound or volumes.attached):
@@ -401,7 +401,9 @@ class KubeScheduler:
 
     # What fits nowhere
 
-    def _explain(self, group: PodGroup, constraints: PodConstraints, volumes: VolumeNeeds) -> None:
+    def _explain(
+        self, group: PodGroup, constraints: PodTopologyTerms, volumes: VolumeNeeds
+    ) -> None:
         count = self._cache.node_count
         if count > EXPLAINED_NODES and group.message and not volumes.problem:
             return
@@ -422,7 +424,7 @@ class KubeScheduler:
         )
 
     def _misfits(
-        self, group: PodGroup, constraints: PodConstraints, volumes: VolumeNeeds
+        self, group: PodGroup, constraints: PodTopologyTerms, volumes: VolumeNeeds
     ) -> dict[str, int]:
         found: dict[str, int] = {}
         for info in self._cache.nodes.values():
@@ -485,7 +487,7 @@ def _group_key(key: Key, pod: Pod, needs: PlacementNeeds) -> tuple[object, ...]:
     return (pod.metadata.namespace, needs, tuple(sorted(labels.items())), constraints, own)
 
 
-def _best(passed: list[tuple[float, NodeInfo]], constraints: PodConstraints) -> str:
+def _best(passed: list[tuple[float, NodeInfo]], constraints: PodTopologyTerms) -> str:
     added = constraints.preference(passed)
     ranked = [
         (-(score + more), info.name) for (score, info), more in zip(passed, added, strict=True)

@@ -48,7 +48,7 @@ OWNER_KINDS: Final[dict[str, type[Workload]]] = {
 }
 
 
-class PodTemplate(NamedTuple):
+class OwnedPodTemplate(NamedTuple):
     """What all pods of one revision share, so that the API server sees that they do."""
 
     revision: str
@@ -146,12 +146,12 @@ class PodControl:
         self.numbers = PodNumbers()
         self._deleted: set[str] = set()
         """Uids of pods that were deleted here and are not gone yet."""
-        self._templates: dict[Owner, tuple[PodTemplateSpec, PodTemplate]] = {}
+        self._templates: dict[Owner, tuple[PodTemplateSpec, OwnedPodTemplate]] = {}
 
     def forget(self, owner: Owner) -> None:
         self._templates.pop(owner, None)
 
-    def template_of(self, workload: Workload, hash_label: str) -> PodTemplate:
+    def template_of(self, workload: Workload, hash_label: str) -> OwnedPodTemplate:
         owner = (workload.kind, key_of(workload))
         template = workload.spec.template
         known = self._templates.get(owner)
@@ -168,7 +168,7 @@ class PodControl:
 
     async def create_pod(
         self,
-        template: PodTemplate,
+        template: OwnedPodTemplate,
         namespace: str,
         name: str,
         *,
@@ -204,7 +204,7 @@ class PodControl:
         return found.metadata.uid != owner.uid
 
     async def create_numbered_pod(
-        self, workload: Workload, template: PodTemplate, spec: PodSpec
+        self, workload: Workload, template: OwnedPodTemplate, spec: PodSpec
     ) -> None:
         """With the lowest number that no pod has."""
         namespace, name = workload.metadata.namespace, workload.metadata.name
@@ -263,7 +263,9 @@ def _hash_label(workload: Workload) -> str:
             return ""
 
 
-def _pod_template(workload: Workload, template: PodTemplateSpec, hash_label: str) -> PodTemplate:
+def _pod_template(
+    workload: Workload, template: PodTemplateSpec, hash_label: str
+) -> OwnedPodTemplate:
     revision = sha256(msgspec.json.encode(template, order="sorted")).hexdigest()[:10]
     labels = dict(template.metadata.labels or {})
     if hash_label:
@@ -278,7 +280,7 @@ def _pod_template(workload: Workload, template: PodTemplateSpec, hash_label: str
         controller=True,
         blockOwnerDeletion=True,
     )
-    return PodTemplate(revision, labels, template.spec, owner, template.metadata.annotations)
+    return OwnedPodTemplate(revision, labels, template.spec, owner, template.metadata.annotations)
 
 
 def _deletion_rank(pod: Pod, on_same_node: int) -> tuple[bool, int, bool, int, int]:

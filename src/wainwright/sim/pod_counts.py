@@ -25,7 +25,7 @@ class PodKey(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
 
-class CountedPod(msgspec.Struct, kw_only=True):
+class PodProgress(msgspec.Struct, kw_only=True):
     """What is remembered of a pod."""
 
     created: float
@@ -74,7 +74,7 @@ class PodCounts:
         """On machines that answer."""
         self.waits = array("d")
         """Seconds from creation to binding, of every pod that is bound or went unbound."""
-        self._pods: dict[PodKey, CountedPod] = {}
+        self._pods: dict[PodKey, PodProgress] = {}
         self._on_node: dict[str, dict[PodKey, None]] = {}
         self._running_on: dict[str, int] = {}
         self._silent: set[str] = set()
@@ -83,12 +83,12 @@ class PodCounts:
         """A heap of pods that are or were pending; those that no longer wait are dropped late."""
         self._longest_ended_wait = 0.0
 
-    def change(self, pod: Pod, created: float, now: float) -> CountedPod:
+    def change(self, pod: Pod, created: float, now: float) -> PodProgress:
         """A pod that was created or changed; `created` counts where it is new."""
         key = PodKey(pod.metadata.namespace, pod.metadata.name)
         known = self._pods.get(key)
         if known is None:
-            known = self._pods[key] = CountedPod(created=created)
+            known = self._pods[key] = PodProgress(created=created)
         self._count_pending(key, known, _is_pending(pod))
         if pod.spec.nodeName and not known.node:
             self._end_wait(known, now)
@@ -155,7 +155,7 @@ class PodCounts:
         """Of the pods that still wait."""
         return (now - pod.created for pod in self._pods.values() if pod.is_pending)
 
-    def _count_pending(self, key: PodKey, pod: CountedPod, is_pending: bool) -> None:
+    def _count_pending(self, key: PodKey, pod: PodProgress, is_pending: bool) -> None:
         if is_pending == pod.is_pending:
             return
         pod.is_pending = is_pending
@@ -164,14 +164,14 @@ class PodCounts:
             pod.in_heap = True
             heappush(self._oldest, (pod.created, key))
 
-    def _end_wait(self, pod: CountedPod, now: float) -> None:
+    def _end_wait(self, pod: PodProgress, now: float) -> None:
         if not pod.has_waited:
             pod.has_waited = True
             wait = now - pod.created
             self.waits.append(wait)
             self._longest_ended_wait = max(self._longest_ended_wait, wait)
 
-    def _count_running(self, pod: CountedPod, is_running: bool) -> None:
+    def _count_running(self, pod: PodProgress, is_running: bool) -> None:
         if is_running == pod.is_running:
             return
         pod.is_running, change = is_running, 1 if is_running else -1

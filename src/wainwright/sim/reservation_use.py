@@ -31,7 +31,7 @@ class _Use(msgspec.Struct, kw_only=True):
     used_value: float = 0.0
 
 
-class ReservationState(msgspec.Struct, frozen=True, kw_only=True):
+class ReservationAtMoment(msgspec.Struct, frozen=True, kw_only=True):
     """What a reservation has at this moment; all counts are 0 while it is not active."""
 
     id: str
@@ -78,11 +78,11 @@ class ReservationUse:
             for identity, use in sorted(self._uses.items())
         ]
 
-    def states(self) -> Iterator[ReservationState]:
+    def states(self) -> Iterator[ReservationAtMoment]:
         """As they were when last refreshed."""
         for reservation in self._reservations():
             use = self._uses[reservation.id]
-            yield ReservationState(
+            yield ReservationAtMoment(
                 id=reservation.id,
                 instance_type=reservation.type,
                 zone=reservation.zone,

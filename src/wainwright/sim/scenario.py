@@ -140,7 +140,7 @@ class TracePod(msgspec.Struct, frozen=True, kw_only=True):
     """None: it stays."""
 
 
-class NodeSelector(msgspec.Struct, frozen=True, kw_only=True):
+class NodeMatch(msgspec.Struct, frozen=True, kw_only=True):
     """Which managed nodes, or claims, are meant: all that match every key that is set.
     Values are globs. A node is selected by pods where it holds one that matches each of them.
     """
@@ -173,7 +173,7 @@ class ApplyObjects(msgspec.Struct, frozen=True, kw_only=True, tag="apply"):
     objects: tuple[WireStruct, ...]
 
 
-class ObjectReference(msgspec.Struct, frozen=True, kw_only=True):
+class ObjectTarget(msgspec.Struct, frozen=True, kw_only=True):
     """An object of the cluster; the name may be a glob where it is a pod's or a node's."""
 
     type: type[WireStruct]
@@ -184,7 +184,7 @@ class ObjectReference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeleteObject(msgspec.Struct, frozen=True, kw_only=True, tag="delete"):
-    target: ObjectReference
+    target: ObjectTarget
 
 
 class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -197,7 +197,7 @@ class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
 class ScaleWorkload(msgspec.Struct, frozen=True, kw_only=True, tag="scale"):
     """Replicas of a workload, at once, or linear between points with a step a minute."""
 
-    target: ObjectReference
+    target: ObjectTarget
     curve: tuple[CurvePoint, ...]
     """At least one point, the first at 0, ascending: a single point is `replicas`."""
 
@@ -247,7 +247,7 @@ class Interrupt(msgspec.Struct, frozen=True, kw_only=True, tag="interrupt"):
     offerings: OfferingPattern
     share: float | None = None
     count: int | None = None
-    nodes: NodeSelector | None = None
+    nodes: NodeMatch | None = None
 
 
 class ChangePrice(msgspec.Struct, frozen=True, kw_only=True, tag="price"):
@@ -304,7 +304,7 @@ class ApiServerDown(msgspec.Struct, frozen=True, kw_only=True, tag="down"):
 class KillNodes(msgspec.Struct, frozen=True, kw_only=True, tag="kill"):
     """Instances vanish without notice."""
 
-    nodes: NodeSelector
+    nodes: NodeMatch
 
 
 class PublishImage(msgspec.Struct, frozen=True, kw_only=True, tag="image"):
@@ -314,7 +314,7 @@ class PublishImage(msgspec.Struct, frozen=True, kw_only=True, tag="image"):
 
 
 class SetNodeCondition(msgspec.Struct, frozen=True, kw_only=True, tag="condition"):
-    nodes: NodeSelector
+    nodes: NodeMatch
     condition: str
     """Its type."""
     status: str
@@ -371,7 +371,7 @@ class ScenarioEvent(msgspec.Struct, frozen=True, kw_only=True):
 # What is expected
 
 
-class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+class ValueComparison(msgspec.Struct, frozen=True, kw_only=True):
     """What a value must be: equal to a number or text, or within bounds."""
 
     equal: float | str | bool | msgspec.UnsetType | None = msgspec.UNSET
@@ -389,7 +389,7 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
 
 
 WHOLE_RUN: Final = Window(start=0.0, end=END)
-Comparisons = Mapping[tuple[str, ...], Comparison]
+Comparisons = Mapping[tuple[str, ...], ValueComparison]
 """By the path of a value, such as ("pods", "pending")."""
 
 
@@ -414,10 +414,10 @@ class NodeExpectation(msgspec.Struct, frozen=True, kw_only=True, tag="node"):
 
     line: int
     window: Window
-    selector: NodeSelector
+    selector: NodeMatch
     values: Comparisons
     """instanceType, zone, capacityType, reservationID, nodePool, name, pricePerHour, ready, pods"""
-    count: Comparison | None = None
+    count: ValueComparison | None = None
 
 
 class ClaimExpectation(msgspec.Struct, frozen=True, kw_only=True, tag="claim"):
@@ -425,10 +425,10 @@ class ClaimExpectation(msgspec.Struct, frozen=True, kw_only=True, tag="claim"):
 
     line: int
     window: Window
-    selector: NodeSelector
+    selector: NodeMatch
     values: Comparisons
     """As for nodes, and conditions.TYPE, labels.KEY"""
-    count: Comparison | None = None
+    count: ValueComparison | None = None
 
 
 class ObjectExpectation(msgspec.Struct, frozen=True, kw_only=True, tag="object"):
@@ -436,10 +436,10 @@ class ObjectExpectation(msgspec.Struct, frozen=True, kw_only=True, tag="object")
 
     line: int
     window: Window
-    target: ObjectReference
+    target: ObjectTarget
     values: Comparisons
     """conditions.TYPE"""
-    count: Comparison | None = None
+    count: ValueComparison | None = None
 
 
 class EventExpectation(msgspec.Struct, frozen=True, kw_only=True, tag="event"):
@@ -453,7 +453,7 @@ class EventExpectation(msgspec.Struct, frozen=True, kw_only=True, tag="event"):
     """Of the object."""
     name: str | None = None
     """`name` or `namespace/name`."""
-    count: Comparison
+    count: ValueComparison
 
 
 Expectation = (

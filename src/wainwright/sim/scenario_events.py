@@ -19,6 +19,7 @@ from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.kubernetes.cluster import Namespace, Node
 from wainwright.api.wire import ObjectMeta, WireStruct
 from wainwright.clock import format_timestamp
+from wainwright.controllers.runtime import ACCOUNT, IMAGES
 from wainwright.errors import KubernetesError, ServerUnavailableError
 from wainwright.sim.cloud_events import CloudEvents
 from wainwright.sim.expectations import selects_node
@@ -38,8 +39,8 @@ from wainwright.sim.scenario import (
     Interrupt,
     KillNodes,
     NeverJoin,
-    NodeSelector,
-    ObjectReference,
+    NodeMatch,
+    ObjectTarget,
     PublishImage,
     RestartController,
     ScaleWorkload,
@@ -145,7 +146,7 @@ class ScenarioEvents:
         at = round(self._world.now(), 3)
         self._recorder.timeline.scenario(at, verb, event.line, subject, text)
         await self._carry_out(event)
-        self._world.changes.add()
+        self._changed(event)
 
     async def _carry_out(self, event: ScenarioEvent) -> None:  # noqa: C901 - one line a verb
         match event.action:
@@ -168,7 +169,7 @@ class ScenarioEvents:
                 self._controls.set_never_join(share)
             case ZoneOutage(zone=zone):
                 self._begin_outage(event, zone)
-            case Interrupt(nodes=NodeSelector() as nodes):
+            case Interrupt(nodes=NodeMatch() as nodes):
                 self._cloud.interrupt(event, self._selected_instances(nodes))
             case _:
                 self._change_cloud(event)
@@ -211,7 +212,14 @@ class ScenarioEvents:
                 self._end_outage(event, zone)
             case _:
                 self._cloud.end(event)
-        self._world.changes.add()
+        self._changed(event)
+
+    def _changed(self, event: ScenarioEvent) -> None:
+        """Objects and instances tell of their changes by themselves."""
+        if isinstance(event.action, PublishImage):
+            self._world.changes.add(IMAGES)
+        elif not isinstance(event.action, (ScaleWorkload, DeleteObject, SetNodeCondition)):
+            self._world.changes.add(ACCOUNT)
 
     # Objects
 
@@ -262,7 +270,7 @@ class ScenarioEvents:
             patch = replacing_patch(existing, obj)
             await self._api.patch(type(obj), metadata.name, patch, namespace)
 
-    async def _delete(self, event: ScenarioEvent, target: ObjectReference) -> None:
+    async def _delete(self, event: ScenarioEvent, target: ObjectTarget) -> None:
         names = [target.name]
         if is_glob(target.name):
             found = self._api.peek_all(target.type, target.namespace)
@@ -275,11 +283,11 @@ class ScenarioEvents:
             what = f"delete {qualified_name(target.kind, target.namespace, name)}"
             await self._attempt(event, request, what)
 
-    async def _scale(self, event: ScenarioEvent, target: ObjectReference, replicas: int) -> None:
+    async def _scale(self, event: ScenarioEvent, target: ObjectTarget, replicas: int) -> None:
         await self._write(partial(self._set_replicas, event, target, replicas))
 
     async def _set_replicas(
-        self, event: ScenarioEvent, target: ObjectReference, replicas: int
+        self, event: ScenarioEvent, target: ObjectTarget, replicas: int
     ) -> None:
         field = "parallelism" if target.kind == "Job" else "replicas"
         request = self._api.patch(
@@ -323,13 +331,13 @@ class ScenarioEvents:
             self._api.start()
             self._is_up.set()
 
-    def _selected(self, selector: NodeSelector) -> list[Any]:
+    def _selected(self, selector: NodeMatch) -> list[Any]:
         return [each for each in self._recorder.node_views() if selects_node(selector, each)]
 
-    def _selected_instances(self, selector: NodeSelector) -> list[str]:
+    def _selected_instances(self, selector: NodeMatch) -> list[str]:
         return [each.instance for each in self._selected(selector)]
 
-    def _kill(self, event: ScenarioEvent, selector: NodeSelector) -> None:
+    def _kill(self, event: ScenarioEvent, selector: NodeMatch) -> None:
         instances = self._selected_instances(selector)
         if not instances:
             self.warn(event, "kill: no node is meant")

@@ -363,7 +363,7 @@ class SpreadLimit(NamedTuple):
         return self.domains.minimum
 
 
-class PodConstraints:
+class PodTopologyTerms:
     """What of a group depends on other pods. Made anew when the counts were forgotten."""
 
     def __init__(self, pod: Pod, needs: PlacementNeeds, topology: TopologyCounts) -> None:

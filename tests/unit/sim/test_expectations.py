@@ -17,7 +17,7 @@ from wainwright.model.simulation import (
 )
 from wainwright.sim.expectations import Expectations, holds
 from wainwright.sim.observed_state import ReservationCount
-from wainwright.sim.scenario import Comparison
+from wainwright.sim.scenario import ValueComparison
 from wainwright.sim.scenario_reader import read_scenario
 
 SCENARIO = """\
@@ -328,12 +328,26 @@ class TestEvents:
     def test_events_are_counted(self, text: str, held: bool) -> None:
         assert judged(text, *self.STATES).held is held
 
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            (
+                "{event: {reason: Unconsolidatable, object: Node/ip-1}, count: 2}",
+                "1 event Unconsolidatable of Node ip-1, expected 2",
+            ),
+            ("{event: {object: Pod}}", "1 event of Pod, expected at least 1"),
+            ("{event: {reason: 'Un*'}}", "2 events Un*, expected at least 1"),
+        ],
+    )
+    def test_a_message_says_which_events_were_counted(self, text: str, message: str) -> None:
+        assert judged(text, *self.STATES).message == message
+
 
 def test_bounds_hold_for_equal_numbers_only_where_they_include_them() -> None:
     almost = 0.1 + 0.2  # a little more than 0.3
-    assert holds(Comparison(lte=0.3), almost)
-    assert holds(Comparison(gte=0.3), almost)
-    assert not holds(Comparison(gt=0.3), almost)
-    assert not holds(Comparison(lt=0.3), 0.3 - 1e-9)
-    assert not holds(Comparison(lte=3), None)
-    assert not holds(Comparison(equal=1.0), True)
+    assert holds(ValueComparison(lte=0.3), almost)
+    assert holds(ValueComparison(gte=0.3), almost)
+    assert not holds(ValueComparison(gt=0.3), almost)
+    assert not holds(ValueComparison(lt=0.3), 0.3 - 1e-9)
+    assert not holds(ValueComparison(lte=3), None)
+    assert not holds(ValueComparison(equal=1.0), True)

@@ -16,7 +16,6 @@ from wainwright.sim.scenario import (
     END,
     ApplyObjects,
     CancelReservation,
-    Comparison,
     DurationRange,
     EventExpectation,
     NodeExpectation,
@@ -25,6 +24,7 @@ from wainwright.sim.scenario import (
     Scenario,
     StateExpectation,
     TracePod,
+    ValueComparison,
     Window,
 )
 from wainwright.sim.scenario_format.event_format import SELECTOR_KEYS, VERBS
@@ -91,8 +91,8 @@ def test_values_of_expectations_are_comparisons() -> None:
     first, *_, node, event, _claim, _object = read_scenario(EVERY_FIELD).expect
     assert isinstance(first, StateExpectation)
     assert first.window == Window(start=END, end=END)
-    assert first.values["pods", "pending"] == Comparison(equal=0.0)
-    assert first.values["nodes", "count"] == Comparison(lte=7.0)
+    assert first.values["pods", "pending"] == ValueComparison(equal=0.0)
+    assert first.values["nodes", "count"] == ValueComparison(lte=7.0)
     assert isinstance(node, NodeExpectation)
     assert node.selector.pods == ("shop/web-0",)
     assert isinstance(event, EventExpectation)

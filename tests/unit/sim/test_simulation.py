@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -111,13 +112,21 @@ def test_the_same_scenario_and_seed_give_the_same_bytes_whatever_the_hash_seed(
     assert run("1") == run("2") != b""
 
 
-def test_controllers_look_at_prices_as_often_as_the_scenario_says() -> None:
-    def looks(**settings: str) -> int:
-        result = simulate(scenario(duration="13h", settings=settings))
-        return result.totals.apiCalls["DescribeSpotPriceHistory"]
+def looks_at_prices(changes: Iterable[str], **settings: str) -> int:
+    events = [{"at": each, "price": {"instanceType": "m5.*", "factor": 2}} for each in changes]
+    result = simulate(scenario(duration="13h", settings=settings, events=events))
+    return result.totals.apiCalls["DescribeSpotPriceHistory"]
 
-    assert looks() == 2
-    assert looks(priceRefresh="3h") == 5
+
+def test_controllers_look_at_prices_as_often_as_the_scenario_says() -> None:
+    changes = ("1h", "5h", "8h", "11h")
+    assert looks_at_prices(changes) == 2
+    assert looks_at_prices(changes, priceRefresh="3h") == 5
+
+
+def test_prices_that_have_not_changed_are_not_looked_at_again() -> None:
+    assert looks_at_prices(()) == 1
+    assert looks_at_prices(("7h",), priceRefresh="3h") == 2  # at 9h, as it would have anyway
 
 
 def test_another_seed_is_another_story() -> None:

@@ -123,7 +123,7 @@ class RateLimitedSeam:
         return self._buckets[method]
 
 
-class Backoff(msgspec.Struct, frozen=True, kw_only=True):
+class RetryBackoff(msgspec.Struct, frozen=True, kw_only=True):
     """Exponential backoff with jitter."""
 
     max_attempts: int = 5
@@ -138,7 +138,7 @@ class Backoff(msgspec.Struct, frozen=True, kw_only=True):
         return whole * (1 + random.random()) / 2
 
 
-DEFAULT_BACKOFF: Final = Backoff()
+DEFAULT_BACKOFF: Final = RetryBackoff()
 
 
 class RetryingSeam:
@@ -150,7 +150,7 @@ class RetryingSeam:
         clock: Clock,
         random: Random,
         metrics: MetricsRegistry,
-        backoff: Backoff = DEFAULT_BACKOFF,
+        backoff: RetryBackoff = DEFAULT_BACKOFF,
     ) -> None:
         self._seam = seam
         self._clock = clock

@@ -17,7 +17,7 @@ from wainwright.translate.resources import translate_capacity
 UNKNOWN_TIME: Final = 0.0
 
 
-class DiscoveredCapacity:
+class CapacityDiscovery:
     """Records the memory of each node once it is initialized, and after a restart of all nodes."""
 
     name = "providers.instancetype.capacity"

@@ -39,7 +39,7 @@ from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.nodeclaim.claim_creation import ClaimCreator
 from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
 from wainwright.controllers.provisioning.launch_backoff import LaunchBackoff
-from wainwright.controllers.provisioning.provisioner import PlanInput
+from wainwright.controllers.provisioning.provisioner import ProvisioningInput
 from wainwright.controllers.runtime import (
     AFTER_CONFLICT,
     DONE,
@@ -308,7 +308,7 @@ class CapacityBufferProvisioning:
         self._state, self._virtual = context.state, virtual
         self._look_at_buffers = look_at_buffers
         self._backoff = LaunchBackoff(context.cache)
-        self._planned: PlanInput | None = None
+        self._planned: ProvisioningInput | None = None
         """What the last plan was made from, if it needed nothing new."""
 
     def watch(self, queue: WorkQueue) -> None:
@@ -325,7 +325,7 @@ class CapacityBufferProvisioning:
         catalogs = await self._declared.catalogs()
         snapshot = self._snapshot(catalogs)
         everything = msgspec.structs.replace(snapshot, pods=(*snapshot.pods, *pods))
-        given = PlanInput(snapshot=everything, catalogs=catalogs)
+        given = ProvisioningInput(snapshot=everything, catalogs=catalogs)
         if self._planned is None or not given.is_same(self._planned):
             planned = self._plan(snapshot, pods, catalogs)
             self._record(snapshot, pods, planned)

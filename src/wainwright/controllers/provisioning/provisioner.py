@@ -23,6 +23,10 @@ from wainwright.cloud import NodePoolCatalog
 from wainwright.controllers.cluster_cache import Change, ChangeHandler, metadata_of
 from wainwright.controllers.conditions import is_initialized
 from wainwright.controllers.context import ControllerContext
+from wainwright.controllers.disruption.consolidation_backoff import (
+    ConsolidationBackoff,
+    undone_annotation,
+)
 from wainwright.controllers.nodeclaim.claim_creation import ClaimCreator
 from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
 from wainwright.controllers.provisioning.launch_backoff import LaunchBackoff
@@ -61,7 +65,7 @@ UNPLACED_POLL: Final = 10.0
 FAILED_SCHEDULING_REPEAT: Final = 300.0
 
 
-class BatchWindow:
+class PodBatchWindow:
     """Since when a batch is collected, and when it is complete."""
 
     def __init__(self, idle: float, most: float) -> None:
@@ -86,7 +90,7 @@ class BatchWindow:
         self._first = None
 
 
-class PlanInput(msgspec.Struct, frozen=True, kw_only=True):
+class ProvisioningInput(msgspec.Struct, frozen=True, kw_only=True):
     """What a plan is made from."""
 
     snapshot: Snapshot
@@ -97,7 +101,7 @@ class PlanInput(msgspec.Struct, frozen=True, kw_only=True):
         snapshot = self.snapshot
         return bool(snapshot.pods) or any(node.deleting and node.pods for node in snapshot.nodes)
 
-    def is_same(self, other: "PlanInput") -> bool:
+    def is_same(self, other: "ProvisioningInput") -> bool:
         """Whether a plan of it would be the same: everything is the same object."""
         own, their = self._parts(), other._parts()
         is_alike = self.catalogs.keys() == other.catalogs.keys() and len(own) == len(their)
@@ -141,15 +145,20 @@ class Provisioner:
     name = "provisioner"
 
     def __init__(
-        self, context: ControllerContext, declared: DeclaredObjectsTracker, creator: ClaimCreator
+        self,
+        context: ControllerContext,
+        declared: DeclaredObjectsTracker,
+        creator: ClaimCreator,
+        consolidation_backoff: ConsolidationBackoff,
     ) -> None:
         self._context, self._declared, self._creator = context, declared, creator
+        self._consolidation_backoff = consolidation_backoff
         self._cache, self._state = context.cache, context.state
         settings = context.settings
-        self._window = BatchWindow(settings.batch_idle, settings.batch_max)
+        self._window = PodBatchWindow(settings.batch_idle, settings.batch_max)
         self._backoff = LaunchBackoff(context.cache)
         self._nominations = PodNominations(context.cache)
-        self._planned: PlanInput | None = None
+        self._planned: ProvisioningInput | None = None
         self._reported = ReportedPods()
 
     def watch(self, queue: WorkQueue) -> None:
@@ -196,7 +205,7 @@ class Provisioner:
             return self._wait_for_change()
         return self._wait_for_binding(given.snapshot)
 
-    async def _input(self) -> "PlanInput":
+    async def _input(self) -> "ProvisioningInput":
         catalogs = await self._declared.catalogs()
         snapshot = self._state.snapshot(catalogs.values())
         pools = tuple(
@@ -207,7 +216,7 @@ class Provisioner:
         snapshot = self._nominations.apply(snapshot)
         pods = self._backoff.restrict(snapshot.pods, self._context.clock.now())
         snapshot = msgspec.structs.replace(snapshot, pools=pools, pods=pods)
-        return PlanInput(snapshot=snapshot, catalogs=catalogs)
+        return ProvisioningInput(snapshot=snapshot, catalogs=catalogs)
 
     def _wait_for_binding(self, snapshot: Snapshot) -> Result:
         """Pods that are not bound to the node that came up for them are planned again."""
@@ -220,7 +229,7 @@ class Provisioner:
         moments = (self._context.cloud.next_catalog_change(), self._backoff.next_release(now))
         return Poll(UNPLACED_POLL, min((each for each in moments if each), default=None))
 
-    def _solve(self, given: "PlanInput", options: PlanOptions) -> SolvedPlan:
+    def _solve(self, given: "ProvisioningInput", options: PlanOptions) -> SolvedPlan:
         indexes = {name: catalog.index for name, catalog in given.catalogs.items()}
         clock, metrics = self._context.clock, self._context.metrics
         began = clock.now()
@@ -235,9 +244,9 @@ class Provisioner:
         self, solved: SolvedPlan, catalogs: Mapping[str, NodePoolCatalog]
     ) -> dict[str, NodeClaim]:
         """By name in the plan; claims that the API server refuses are planned again later."""
-        planned, create = solved.plan.claims, self._creator.create
+        planned = solved.plan.claims
         results = await asyncio.gather(
-            *(create(claim, catalogs[claim.pool], reason="provisioned") for claim in planned),
+            *(self._create_claim(claim, catalogs[claim.pool]) for claim in planned),
             return_exceptions=True,
         )
         created = {}
@@ -245,7 +254,7 @@ class Provisioner:
             if isinstance(result, NodeClaim):
                 created[claim.name] = result
                 LOG.info("%s: %s", result.metadata.name, describe_claim(claim))
-                self._backoff.launched(result, filter(None, map(self._pod, claim.pods)))
+                self._backoff.launched(result, self._pods_of(claim))
             elif isinstance(result, KubernetesError):
                 LOG.error("NodeClaim for %s was not created: %s", claim.pool, result)
             else:
@@ -254,7 +263,21 @@ class Provisioner:
             raise KubernetesError(f"{len(planned) - len(created)} NodeClaims were not created")
         return created
 
+    async def _create_claim(self, claim: PlannedNodeClaim, catalog: NodePoolCatalog) -> NodeClaim:
+        pods, backoff = self._pods_of(claim), self._consolidation_backoff
+        undone = backoff.launching(claim.launch.price, pods)
+        annotations = undone_annotation(undone)
+        created = await self._creator.create(
+            claim, catalog, reason="provisioned", annotations=annotations
+        )
+        if undone:
+            await backoff.launched(created, undone, pods)
+        return created
+
     # Pods
+
+    def _pods_of(self, claim: PlannedNodeClaim) -> list[Pod]:
+        return [*filter(None, map(self._pod, claim.pods))]
 
     async def _nominate(self, solved: SolvedPlan, created: Mapping[str, NodeClaim]) -> None:
         seconds = self._context.settings.nomination_seconds
@@ -274,7 +297,7 @@ class Provisioner:
         """From now on the pods are counted on the claims that they were planned onto."""
         for planned in solved.plan.claims:
             name = created[planned.name].metadata.name
-            self._nominations.add(name, filter(None, map(self._pod, planned.pods)))
+            self._nominations.add(name, self._pods_of(planned))
         coming = {
             node.name: node.claim.name
             for node in solved.snapshot.nodes

@@ -7,7 +7,7 @@ from typing import TypeAlias
 from wainwright.core.scheduling.capacity_index import CapacityIndex
 from wainwright.core.scheduling.constraints.host_ports import HostPortUsage
 from wainwright.core.scheduling.constraints.node_affinity import NodeLabels
-from wainwright.core.scheduling.constraints.resource_fit import NodeResources
+from wainwright.core.scheduling.constraints.resource_fit import NodeResourceTable
 from wainwright.core.scheduling.constraints.taint_toleration import NodeTaints
 from wainwright.core.scheduling.constraints.volume_limits import NodeVolumes
 from wainwright.core.scheduling.daemonset_overhead import daemon_alternatives, daemon_requests
@@ -29,7 +29,7 @@ def _by_state_and_name(node: Node) -> tuple[bool, str]:
 class ExistingNodes:
     """Initialized nodes first, then in-flight NodeClaims, each sorted by name."""
 
-    resources: NodeResources
+    resources: NodeResourceTable
     """Set by `prepare`, when it is known which resources are requested."""
 
     def __init__(
@@ -73,7 +73,7 @@ class ExistingNodes:
 
     def prepare(self, resources: Sequence[str], capacity_index: CapacityIndex) -> None:
         """Computes the free amounts of all requested resources."""
-        self.resources = NodeResources(
+        self.resources = NodeResourceTable(
             self.nodes, self._daemonset_requests, resources, capacity_index
         )
 

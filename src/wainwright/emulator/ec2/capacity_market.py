@@ -42,7 +42,7 @@ class CapacityRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """None: unlimited, whatever an earlier rule says."""
 
 
-class CapacityState(msgspec.Struct, kw_only=True):
+class AccountCapacity(msgspec.Struct, kw_only=True):
     unavailable: list[UnavailableOffering] = []
     """Offerings without capacity that also regain none, as the Cloud lists them."""
     rules: list[CapacityRule] = []
@@ -58,7 +58,7 @@ class CapacityCounter:
     the cache.
     """
 
-    def __init__(self, state: CapacityState) -> None:
+    def __init__(self, state: AccountCapacity) -> None:
         self.state = state
         self._limits: dict[OfferingKey, float] = {}
 
@@ -219,7 +219,7 @@ class MarketState(msgspec.Struct, kw_only=True):
     moving_prices: bool = msgspec.field(default=False, name="moving")
     seed: int = 0
     """Of the price movement."""
-    capacity: CapacityState = msgspec.field(default_factory=CapacityState, name="stock")
+    capacity: AccountCapacity = msgspec.field(default_factory=AccountCapacity, name="stock")
 
 
 class CapacityMarket:

@@ -40,8 +40,8 @@ from wainwright.sim.scenario import (
     Interrupt,
     KillNodes,
     NeverJoin,
-    NodeSelector,
-    ObjectReference,
+    NodeMatch,
+    ObjectTarget,
     OfferingPattern,
     PublishImage,
     RestartController,
@@ -90,15 +90,15 @@ class SelectorReader:
         self.cloud = CloudNames(reader)
         self.references: list[Reference] = []
 
-    def read(self, value: Any, path: FieldPath, before: Moment | None = None) -> NodeSelector:
+    def read(self, value: Any, path: FieldPath, before: Moment | None = None) -> NodeMatch:
         """A name, a glob, or a mapping of what must match."""
         if isinstance(value, str) and value:
-            return NodeSelector(name=value)
+            return NodeMatch(name=value)
         fields = self.reader.fields(value, path, SELECTOR_KEYS)
         if isinstance(value, dict) and not value:
             self.reader.add(invalid_value(path, value, f"one of {', '.join(SELECTOR_KEYS)}"))
         text = self.reader.text
-        selector = NodeSelector(
+        selector = NodeMatch(
             name=fields.optional("name", text),
             node_pool=fields.optional("nodePool", text),
             instance_type=fields.optional("instanceType", self.cloud.instance_type),
@@ -116,7 +116,7 @@ class SelectorReader:
     def _pods(self, value: Any, path: FieldPath) -> tuple[str, ...]:
         return self.reader.texts(value, path, "a list of pods such as [shop/web-0]")
 
-    def _refer(self, selector: NodeSelector, path: FieldPath, before: Moment | None) -> None:
+    def _refer(self, selector: NodeMatch, path: FieldPath, before: Moment | None) -> None:
         if selector.node_pool is not None:
             self.refer("NodePool", selector.node_pool, (*path, "nodePool"), before=before)
         if selector.reservation_id is not None:
@@ -198,7 +198,7 @@ class EventReader:
 
     def object_reference(
         self, fields: Fields, default_kind: str, allowed: tuple[str, ...], *, ever: bool = False
-    ) -> ObjectReference | None:
+    ) -> ObjectTarget | None:
         """What kind, namespace and name mean; it must exist by now, or at some time."""
         reader = self.reader
         errors = len(reader.errors)
@@ -366,16 +366,16 @@ class EventReader:
             nodes=fields.optional("node", self._nodes),
         )
 
-    def _nodes(self, value: Any, path: FieldPath) -> NodeSelector:
+    def _nodes(self, value: Any, path: FieldPath) -> NodeMatch:
         return self.selectors.read(value, path, self._moment)
 
     def _kill(self, value: Any, path: FieldPath) -> Action:
         fields = self.reader.fields(value, path, ("node",))
         return KillNodes(nodes=self._required_nodes(fields))
 
-    def _required_nodes(self, fields: Fields) -> NodeSelector:
+    def _required_nodes(self, fields: Fields) -> NodeMatch:
         expected = "a name, a glob, or a selector such as {pods: [db/db-0]}"
-        return fields.required("node", self._nodes, NodeSelector(), expected)
+        return fields.required("node", self._nodes, NodeMatch(), expected)
 
     def _condition(self, value: Any, path: FieldPath) -> Action:
         fields = self.reader.fields(value, path, ("node", "type", "status", "reason", "message"))

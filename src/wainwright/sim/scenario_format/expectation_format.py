@@ -12,15 +12,15 @@ from wainwright.model.simulation import PendingSeconds, ReservationTotals, Total
 from wainwright.sim.scenario import (
     WHOLE_RUN,
     ClaimExpectation,
-    Comparison,
     Comparisons,
     EventExpectation,
     Expectation,
     NodeExpectation,
     ObjectExpectation,
-    ObjectReference,
+    ObjectTarget,
     StateExpectation,
     TotalExpectation,
+    ValueComparison,
     Window,
 )
 from wainwright.sim.scenario_format.event_format import (
@@ -50,8 +50,8 @@ DISRUPTION_REASONS: Final = (
     *("Empty", "Drifted", "Underutilized", "expired", "interrupted", "unhealthy"),
     *("registration_timeout", "launch_timeout", "garbage_collected", "deleted"),
 )
-Compared = dict[tuple[str, ...], Comparison]
-AT_LEAST_ONE: Final = Comparison(gte=1.0)
+Compared = dict[tuple[str, ...], ValueComparison]
+AT_LEAST_ONE: Final = ValueComparison(gte=1.0)
 
 
 class ValueKind(Enum):
@@ -148,20 +148,20 @@ class ExpectationReader:
 
     # Values
 
-    def compare(self, value: Any, path: FieldPath, kind: ValueKind) -> Comparison:
+    def compare(self, value: Any, path: FieldPath, kind: ValueKind) -> ValueComparison:
         if isinstance(value, dict):
             return self._bounds(value, path, kind)
-        return Comparison(equal=self._equal(value, path, kind))
+        return ValueComparison(equal=self._equal(value, path, kind))
 
-    def _bounds(self, value: Any, path: FieldPath, kind: ValueKind) -> Comparison:
+    def _bounds(self, value: Any, path: FieldPath, kind: ValueKind) -> ValueComparison:
         if kind not in (ValueKind.NUMBER, ValueKind.DURATION):
             self.reader.add(invalid_value(path, value, kind.value))
-            return Comparison()
+            return ValueComparison()
         entries = self.reader.mapping(value, path, BOUNDS, kind.value)
         if not value:
             self.reader.add(invalid_value(path, value, f"one or several of {', '.join(BOUNDS)}"))
         bounds = {name: self._amount(each, (*path, name)) for name, each in entries.items()}
-        return Comparison(**bounds)
+        return ValueComparison(**bounds)
 
     def _amount(self, value: Any, path: FieldPath) -> float:
         if is_number(value):
@@ -296,7 +296,7 @@ class ExpectationReader:
             line=line, window=window, target=target, values=values, count=count
         )
 
-    def _target(self, value: Any, path: FieldPath) -> ObjectReference | None:
+    def _target(self, value: Any, path: FieldPath) -> ObjectTarget | None:
         fields = self.reader.fields(value, path, OBJECT_KEYS)
         errors = len(self.reader.errors)
         kind = fields.required("kind", self._kind, "", "the kind of the object")
@@ -348,7 +348,7 @@ class ExpectationReader:
         entries = self.reader.mapping(value, path, None, "a mapping such as {team: shop}")
         return self._named(value, path, dict.fromkeys(entries, ValueKind.TEXT))
 
-    def _count(self, value: Any, path: FieldPath) -> Comparison:
+    def _count(self, value: Any, path: FieldPath) -> ValueComparison:
         return self.compare(value, path, ValueKind.NUMBER)
 
 

@@ -13,7 +13,7 @@ from wainwright.api.api_resources import ApiResource, served_resources
 from wainwright.api.field_error import FieldError, FieldPath, did_you_mean
 from wainwright.api.wire import ObjectMeta, WireStruct
 from wainwright.messages.formatting import join_first
-from wainwright.sim.scenario import ObjectReference
+from wainwright.sim.scenario import ObjectTarget
 from wainwright.translate.disruption import format_duration
 
 RESERVATION: Final = "CapacityReservation"
@@ -171,8 +171,8 @@ def object_namespace(resource: ApiResource, stated: str) -> str:
     return (stated or "default") if resource.is_namespaced else ""
 
 
-def object_reference(resource: ApiResource, namespace: str, name: str) -> ObjectReference:
-    return ObjectReference(
+def object_reference(resource: ApiResource, namespace: str, name: str) -> ObjectTarget:
+    return ObjectTarget(
         type=resource.type,
         kind=resource.kind,
         name=name,

@@ -16,10 +16,10 @@ from wainwright.aws.api.error_codes import (
     is_idempotent,
 )
 from wainwright.aws.api.middleware import (
-    Backoff,
     MeteredSeam,
     RateLimit,
     RateLimitedSeam,
+    RetryBackoff,
     RetryingSeam,
     TokenBucket,
     with_middleware,
@@ -260,7 +260,7 @@ def attempt_times(
                 times.append(clock.now() - started)
                 return await seam.call(service, operation, params)
 
-        backoff = Backoff(max_attempts=attempts)
+        backoff = RetryBackoff(max_attempts=attempts)
         retrying = RetryingSeam(TimedSeam(), clock, Random(7), MetricsRegistry(), backoff)
         try:
             await retrying.call("iam" if "Profile" in operation else "ec2", operation, params)
@@ -309,7 +309,7 @@ def test_each_delay_is_longer_than_the_one_before_with_jitter() -> None:
 
 
 def test_the_maximum_delay_is_not_exceeded() -> None:
-    backoff = Backoff(first_delay=1, max_delay=20)
+    backoff = RetryBackoff(first_delay=1, max_delay=20)
     assert all(backoff.delay(number, Random(number)) <= 20 for number in range(1, 50))
 
 

@@ -18,7 +18,7 @@ from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.clock import VirtualClock
 from wainwright.controllers.provisioning.launch_backoff import BACKOFF_STEP
-from wainwright.controllers.provisioning.provisioner import BatchWindow
+from wainwright.controllers.provisioning.provisioner import PodBatchWindow
 from wainwright.metrics import LAUNCH_BACKOFF_PODS
 from wainwright.model.plan import ClusterLimits, PlanOptions
 
@@ -47,7 +47,7 @@ def _only(instance_type: str) -> dict[str, Any]:
 def test_a_batch_ends_when_no_pod_comes_for_a_second_and_after_ten_at_the_latest(
     arrivals: list[float], closes: float
 ) -> None:
-    window = BatchWindow(idle=1.0, most=10.0)
+    window = PodBatchWindow(idle=1.0, most=10.0)
     for arrival in arrivals:
         if window.is_open and window.seconds_left(arrival) <= 0:
             break
@@ -247,6 +247,26 @@ def test_objects_of_foreign_classes_are_left_alone() -> None:
         await cluster.create(pending_pod())
         await cluster.wait(60)
         assert await cluster.claims() == []
+
+    run_cluster(story)
+
+
+def test_a_launch_that_is_tried_again_keeps_its_share_of_the_limits() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        pool = node_pool(**_only("m5.large"), **QUIET, limits={"cpu": "3"})
+        await cluster.set_up(pool)
+        cluster.start()
+        await cluster.wait(5)
+        cluster.account.change({"faults": [{"operation": "CreateFleet"}]})
+        await cluster.create(pending_pod("web-0", cpu="500m"))
+        await cluster.wait(20)
+        assert conditions(await cluster.claim())["Launched"][0] == "Unknown"
+        await cluster.create(pending_pod("web-1", cpu="1800m"))
+        await cluster.wait(20)
+        assert len(await cluster.claims()) == 1, "what is launched for web-0 has two CPUs"
+        cluster.account.change({"faults": []})
+        await cluster.wait(120)
+        assert len(cluster.instances()) == 1
 
     run_cluster(story)
 

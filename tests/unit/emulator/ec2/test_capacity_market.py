@@ -15,9 +15,9 @@ from wainwright.catalogue.offerings import built_in_offerings
 from wainwright.emulator.ec2.capacity_market import (
     DAY,
     HOUR,
+    AccountCapacity,
     CapacityCounter,
     CapacityRule,
-    CapacityState,
     SpotPriceModel,
 )
 from wainwright.emulator.settings import EmulatorSettings
@@ -232,11 +232,11 @@ RULES = [
 def test_the_last_matching_capacity_rule_applies(
     capacity_pool: tuple[str, str, str], free: int | None
 ) -> None:
-    assert CapacityCounter(CapacityState(rules=RULES)).free(capacity_pool) == free
+    assert CapacityCounter(AccountCapacity(rules=RULES)).free(capacity_pool) == free
 
 
 def test_free_capacity_follows_takes_and_releases() -> None:
-    capacity = CapacityCounter(CapacityState())
+    capacity = CapacityCounter(AccountCapacity())
     capacity.set_rules(RULES)
     seen = [capacity.free(POOL)]
     for act in (capacity.take, capacity.take, capacity.release, capacity.release, capacity.release):
@@ -247,13 +247,13 @@ def test_free_capacity_follows_takes_and_releases() -> None:
 
 
 def test_an_empty_offering_regains_released_capacity() -> None:
-    capacity = CapacityCounter(CapacityState(rules=[CapacityRule(free=0)]))
+    capacity = CapacityCounter(AccountCapacity(rules=[CapacityRule(free=0)]))
     capacity.release(POOL)
     assert capacity.free(POOL) == 1
 
 
 def test_an_unavailable_offering_stays_unavailable_after_releases() -> None:
-    capacity = CapacityCounter(CapacityState(rules=[CapacityRule(free=5)]))
+    capacity = CapacityCounter(AccountCapacity(rules=[CapacityRule(free=5)]))
     capacity.set_unavailable([UnavailableOffering(instanceType="m5.*", zone="us-west-2a")])
     capacity.release(POOL)
     assert capacity.free(POOL) == 0
@@ -262,7 +262,7 @@ def test_an_unavailable_offering_stays_unavailable_after_releases() -> None:
 
 
 def test_new_capacity_rules_reset_the_counts() -> None:
-    capacity = CapacityCounter(CapacityState())
+    capacity = CapacityCounter(AccountCapacity())
     capacity.take(POOL)
     capacity.set_rules([CapacityRule(free=1)])
     assert capacity.free(POOL) == 1
@@ -278,7 +278,7 @@ acts = st.lists(st.tuples(st.booleans(), capacity_pools), max_size=30)
 def test_each_offering_is_counted_separately(
     free: int, done: list[tuple[bool, tuple[str, str, str]]]
 ) -> None:
-    capacity = CapacityCounter(CapacityState(rules=[CapacityRule(free=free)]))
+    capacity = CapacityCounter(AccountCapacity(rules=[CapacityRule(free=free)]))
     for taken, capacity_pool in done:
         (capacity.take if taken else capacity.release)(capacity_pool)
     for capacity_pool in {capacity_pool for _, capacity_pool in done}:

@@ -26,9 +26,9 @@ from wainwright.core.scheduling.topology.constraints import (
 )
 from wainwright.core.scheduling.topology.groups import (
     AnyGroup,
-    ConstraintKind,
     HostGroup,
     LabelGroup,
+    TopologyKind,
 )
 from wainwright.core.scheduling.topology.registry import MatchingGroups, TopologyRegistry
 from wainwright.core.scheduling.topology.topology import Topology
@@ -126,7 +126,7 @@ class RemainingDomains:
         self._add_spreads(constraints)
         self._add_affinity(constraints)
         for group in constraints.anti_affinity:
-            is_inverse = group.kind is ConstraintKind.INVERSE_ANTI_AFFINITY
+            is_inverse = group.kind is TopologyKind.INVERSE_ANTI_AFFINITY
             allowed = self._allowed_by_others if is_inverse else self._allowed
             _narrow_values(allowed, group.key, none_of(self._occupied(group)))
 

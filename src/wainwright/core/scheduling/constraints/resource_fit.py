@@ -47,7 +47,7 @@ def admits_types(
     return types
 
 
-class NodeResources:
+class NodeResourceTable:
     """What is free on each existing node; pods are placed here, and never removed."""
 
     __slots__ = ("_capacity_index", "_changed", "_free", "_levels", "_names", "_nodes")
@@ -79,8 +79,8 @@ class NodeResources:
         self._levels[number] = self._capacity_index.initial_levels()
         self._update_index(number, range(len(self._names)))
 
-    def fork(self) -> "NodeResources":
-        clone = NodeResources.__new__(NodeResources)
+    def fork(self) -> "NodeResourceTable":
+        clone = NodeResourceTable.__new__(NodeResourceTable)
         clone._nodes, clone._names = self._nodes, self._names
         clone._capacity_index, clone._levels = self._capacity_index, self._levels
         clone._free = clone._changed = ForkedRows(self._free)

@@ -17,7 +17,7 @@ from wainwright.model.taints import Toleration
 NO_COUNTS: Final[Mapping[int, int]] = {}
 
 
-class ConstraintKind(Enum):
+class TopologyKind(Enum):
     SPREAD = auto()
     AFFINITY = auto()
     """Counts the pods to be near."""
@@ -28,7 +28,7 @@ class ConstraintKind(Enum):
 
 
 ANTI_AFFINITY_KINDS: Final = frozenset(
-    {ConstraintKind.ANTI_AFFINITY, ConstraintKind.INVERSE_ANTI_AFFINITY}
+    {TopologyKind.ANTI_AFFINITY, TopologyKind.INVERSE_ANTI_AFFINITY}
 )
 
 
@@ -81,7 +81,7 @@ class TopologyGroup:
         "version",
     )
 
-    def __init__(self, kind: ConstraintKind, key: str, terms: AffinityTerms, number: int) -> None:
+    def __init__(self, kind: TopologyKind, key: str, terms: AffinityTerms, number: int) -> None:
         self.kind = kind
         self.key = key
         self.terms = terms
@@ -122,7 +122,7 @@ class LabelGroup(TopologyGroup):
         "undecided_drafts",
     )
 
-    def __init__(self, kind: ConstraintKind, key: str, terms: AffinityTerms, number: int) -> None:
+    def __init__(self, kind: TopologyKind, key: str, terms: AffinityTerms, number: int) -> None:
         super().__init__(kind, key, terms, number)
         self.counts: dict[str, int] = {}
         self.undecided_counts: dict[int, int] = {}
@@ -185,7 +185,7 @@ class HostGroup(TopologyGroup):
     )
 
     def __init__(
-        self, kind: ConstraintKind, key: str, terms: AffinityTerms, number: int, limit: int
+        self, kind: TopologyKind, key: str, terms: AffinityTerms, number: int, limit: int
     ) -> None:
         super().__init__(kind, key, terms, number)
         self.limit = limit
@@ -250,6 +250,24 @@ class HostGroup(TopologyGroup):
 
 
 AnyGroup: TypeAlias = LabelGroup | HostGroup
+
+
+class DividedGroups:
+    """Groups that count the same pod: by label those that count every node, and the others."""
+
+    __slots__ = ("all", "by_label", "others")
+
+    def __init__(self, groups: tuple[AnyGroup, ...]) -> None:
+        self.all = groups
+        self.by_label: dict[str, list[LabelGroup]] = {}
+        others: list[AnyGroup] = []
+        for group in groups:
+            counts_every_node = group.filter is None or group.filter.is_trivial
+            if isinstance(group, LabelGroup) and counts_every_node:
+                self.by_label.setdefault(group.key, []).append(group)
+            else:
+                others.append(group)
+        self.others = tuple(others)
 
 
 def counts_by_domain(group: LabelGroup) -> Mapping[str, int]:

@@ -2,14 +2,15 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import TypeAlias
+from operator import attrgetter
+from typing import Final, TypeAlias
 
 from wainwright.core.scheduling.topology.groups import (
     AnyGroup,
-    ConstraintKind,
     HostGroup,
     LabelGroup,
     NodeFilter,
+    TopologyKind,
 )
 from wainwright.model.labels import HOSTNAME
 from wainwright.model.pod import (
@@ -24,6 +25,7 @@ from wainwright.model.pod import (
 from wainwright.model.requirements import Requirements, parse_requirement
 from wainwright.model.taints import Toleration
 
+BY_NUMBER: Final = attrgetter("number")
 PodIdentity: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
 """Namespace and labels: all that selectors depend on."""
 
@@ -74,7 +76,7 @@ class TopologyRegistry:
         tolerations = pod.tolerations if spread.honor_taints else None
         itself = spread.selector.selects(pod.labels)
         key = (
-            ConstraintKind.SPREAD,
+            TopologyKind.SPREAD,
             pod.namespace,
             spread,
             node_terms,
@@ -89,7 +91,7 @@ class TopologyRegistry:
             term = AffinityTerm(key=spread.key, selector=spread.selector, namespaces=namespaces)
             # A new node is always possible, so that the global minimum is 0.
             limit = spread.max_skew + (not itself)
-            group = self._add_group(key, ConstraintKind.SPREAD, (term,), limit)
+            group = self._add_group(key, TopologyKind.SPREAD, (term,), limit)
             group.spread, group.filter = spread, self._filter(alternatives, tolerations, reachable)
             group.counts_unreachable = reachable != honoured
         return group
@@ -110,23 +112,21 @@ class TopologyRegistry:
         """One group for each topology key; each counts the pods that all terms select."""
         groups = []
         for key in dict.fromkeys(term.key for term in terms):
-            group_key = (ConstraintKind.AFFINITY, key, terms)
+            group_key = (TopologyKind.AFFINITY, key, terms)
             groups.append(
                 self.groups.get(group_key)
-                or self._add_group(group_key, ConstraintKind.AFFINITY, terms, 1, key)
+                or self._add_group(group_key, TopologyKind.AFFINITY, terms, 1, key)
             )
         return tuple(groups)
 
     def anti_affinity_group(self, term: AffinityTerm) -> AnyGroup:
-        key = (ConstraintKind.ANTI_AFFINITY, term)
-        return self.groups.get(key) or self._add_group(
-            key, ConstraintKind.ANTI_AFFINITY, (term,), 1
-        )
+        key = (TopologyKind.ANTI_AFFINITY, term)
+        return self.groups.get(key) or self._add_group(key, TopologyKind.ANTI_AFFINITY, (term,), 1)
 
     def inverse_anti_affinity_group(self, term: AffinityTerm) -> AnyGroup:
-        key = (ConstraintKind.INVERSE_ANTI_AFFINITY, term)
+        key = (TopologyKind.INVERSE_ANTI_AFFINITY, term)
         return self.groups.get(key) or self._add_group(
-            key, ConstraintKind.INVERSE_ANTI_AFFINITY, (term,), 1
+            key, TopologyKind.INVERSE_ANTI_AFFINITY, (term,), 1
         )
 
     def register(self, pods: Iterable[Pod], running: Iterable[Pod]) -> None:
@@ -174,7 +174,7 @@ class TopologyRegistry:
     def _add_group(
         self,
         group_key: object,
-        kind: ConstraintKind,
+        kind: TopologyKind,
         terms: tuple[AffinityTerm, ...],
         limit: int,
         key: str | None = None,
@@ -199,15 +199,15 @@ class TopologyRegistry:
     def _find_matching(self, pod: Pod) -> MatchingGroups:
         groups = [each for each in self._candidates(pod) if each.selects(pod.namespace, pod.labels)]
         groups += self._without_label.selecting(pod)
-        groups.sort(key=lambda each: each.number)
+        groups.sort(key=BY_NUMBER)
         key = tuple(map(id, groups))
         matching = self._matching_groups.get(key)
         if matching is None:
             counting = tuple(
-                each for each in groups if each.kind is not ConstraintKind.INVERSE_ANTI_AFFINITY
+                each for each in groups if each.kind is not TopologyKind.INVERSE_ANTI_AFFINITY
             )
             inverse = tuple(
-                each for each in groups if each.kind is ConstraintKind.INVERSE_ANTI_AFFINITY
+                each for each in groups if each.kind is TopologyKind.INVERSE_ANTI_AFFINITY
             )
             matching = self._matching_groups[key] = MatchingGroups(counting, inverse)
         return matching

@@ -8,9 +8,9 @@ from wainwright.core.scheduling.topology.allowed_domains import domains_within_s
 from wainwright.core.scheduling.topology.constraints import TopologyConstraints
 from wainwright.core.scheduling.topology.groups import (
     AnyGroup,
-    ConstraintKind,
     HostGroup,
     LabelGroup,
+    TopologyKind,
     counts_by_domain,
 )
 from wainwright.model.bitset import BitSet
@@ -54,7 +54,7 @@ def _anti_affinity_reasons(
     for group in groups:
         occupied = _occupied_domains(group, nodes)
         if occupied:
-            theirs = group.kind is ConstraintKind.INVERSE_ANTI_AFFINITY
+            theirs = group.kind is TopologyKind.INVERSE_ANTI_AFFINITY
             yield PodAntiAffinityUnsatisfied(
                 key=group.key, pods=_selectors_of(group), taken=occupied, theirs=theirs
             )

@@ -3,7 +3,7 @@
 import pytest
 
 from wainwright.core.scheduling.topology.allowed_domains import domains_within_skew
-from wainwright.core.scheduling.topology.groups import ConstraintKind, HostGroup, LabelGroup
+from wainwright.core.scheduling.topology.groups import HostGroup, LabelGroup, TopologyKind
 from wainwright.model.labels import HOSTNAME, ZONE
 from wainwright.model.pod import ALL_PODS, AffinityTerm, TopologySpread
 
@@ -26,7 +26,7 @@ SKEWS: list[tuple[dict[str, int], int, int | None, bool, list[str]]] = [
 def test_the_emptiest_domains_come_first_and_max_skew_is_kept(
     counts: dict[str, int], max_skew: int, min_domains: int | None, itself: bool, allowed: list[str]
 ) -> None:
-    group = LabelGroup(ConstraintKind.SPREAD, ZONE, (AffinityTerm(key=ZONE, selector=ALL_PODS),), 0)
+    group = LabelGroup(TopologyKind.SPREAD, ZONE, (AffinityTerm(key=ZONE, selector=ALL_PODS),), 0)
     group.spread = TopologySpread(
         key=ZONE, selector=ALL_PODS, max_skew=max_skew, min_domains=min_domains
     )
@@ -35,7 +35,7 @@ def test_the_emptiest_domains_come_first_and_max_skew_is_kept(
 
 
 def test_counts_outside_the_domains_are_ignored() -> None:
-    group = LabelGroup(ConstraintKind.SPREAD, ZONE, (AffinityTerm(key=ZONE, selector=ALL_PODS),), 0)
+    group = LabelGroup(TopologyKind.SPREAD, ZONE, (AffinityTerm(key=ZONE, selector=ALL_PODS),), 0)
     group.spread = TopologySpread(key=ZONE, selector=ALL_PODS)
     group.counts, group.domains = {"a": 1, "gone": 0}, ("a", "b")
     assert domains_within_skew(group, itself=True) == ["b"]
@@ -43,7 +43,7 @@ def test_counts_outside_the_domains_are_ignored() -> None:
 
 def test_a_node_is_full_when_it_has_as_many_pods_as_the_limit() -> None:
     group = HostGroup(
-        ConstraintKind.SPREAD, HOSTNAME, (AffinityTerm(key=HOSTNAME, selector=ALL_PODS),), 0, 2
+        TopologyKind.SPREAD, HOSTNAME, (AffinityTerm(key=HOSTNAME, selector=ALL_PODS),), 0, 2
     )
     group.add_node(3)
     group.add_draft(1)
@@ -56,7 +56,7 @@ def test_a_node_is_full_when_it_has_as_many_pods_as_the_limit() -> None:
 
 def test_a_fork_does_not_change_the_original_group() -> None:
     group = HostGroup(
-        ConstraintKind.ANTI_AFFINITY,
+        TopologyKind.ANTI_AFFINITY,
         HOSTNAME,
         (AffinityTerm(key=HOSTNAME, selector=ALL_PODS),),
         0,
@@ -67,7 +67,7 @@ def test_a_fork_does_not_change_the_original_group() -> None:
     fork.add_node(0)
     assert (group.full_nodes, fork.full_nodes) == (0, 1)
     label = LabelGroup(
-        ConstraintKind.ANTI_AFFINITY, ZONE, (AffinityTerm(key=ZONE, selector=ALL_PODS),), 0
+        TopologyKind.ANTI_AFFINITY, ZONE, (AffinityTerm(key=ZONE, selector=ALL_PODS),), 0
     )
     label.add("a")
     label_fork = label.fork()
