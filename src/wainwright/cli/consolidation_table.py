@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from rich.text import Text
 
-from wainwright.cli.plan_table import Console, printable_text
+from wainwright.cli.plan_table import Console, print_line, printable_text
 from wainwright.cli.printing import align_columns
 from wainwright.messages.formatting import MODELLED_PRICES
 from wainwright.report.consolidation_rows import (
@@ -35,7 +35,7 @@ def print_consolidation(document: Document, console: Console) -> None:
         line = printable_text(text.plain, text.style)
         shown = wrapped_lines(line, console.width) if console.is_terminal else [line]
         for part in shown:
-            console.print(part, soft_wrap=True)
+            print_line(console, part)
 
 
 def wrapped_lines(line: Text, width: int) -> list[Text]:

@@ -39,6 +39,14 @@ class Console(rich.console.Console):
         raise  # rich calls this while it handles the error
 
 
+def print_line(console: Console, line: Text, *, wraps: bool = False) -> None:
+    """In a pipe as it is: rich takes a hundred times as long, to no effect."""
+    if console.is_terminal:
+        console.print(line, soft_wrap=not wraps)
+    else:
+        console.file.write(f"{line.plain}\n")
+
+
 def printable_text(text: str, style: str | Style = "") -> Text:
     """A line, or a cell, in which no character steers the terminal."""
     return Text(escape_unprintable(text), style=style)
@@ -61,9 +69,9 @@ def print_plan(
     """
     limit = console.width if console.is_terminal else UNLIMITED_WIDTH
     for line in _node_table(plan, launchable, limit):
-        console.print(line, soft_wrap=True)
+        print_line(console, line)
     for part in _parts(plan, limit, every=every):
-        console.print(part, soft_wrap=not console.is_terminal)
+        print_line(console, part, wraps=True)
 
 
 def _parts(plan: Document, limit: int, *, every: bool) -> list[Text]:

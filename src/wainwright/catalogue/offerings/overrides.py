@@ -77,17 +77,6 @@ class ParsedOverlay(msgspec.Struct, frozen=True, kw_only=True):
             layer=PriceLayer.OVERLAY, source=self.name, before=offering.price, after=after, how=how
         )
 
-    def outweighed_step(self, offering: LayeredOffering, winner: "ParsedOverlay") -> PriceStep:
-        """A step without a change, which shows that this overlay matches but has a lower weight."""
-        how = f"weight {self.weight}: outweighed by {winner.name}"
-        return PriceStep(
-            layer=PriceLayer.OVERLAY,
-            source=self.name,
-            before=offering.price,
-            after=offering.price,
-            how=how,
-        )
-
 
 def parse_overlay(item: NodeOverlay) -> ParsedOverlay:
     spec = item.spec
@@ -122,6 +111,8 @@ def adjust_price(price: float, adjustment: str) -> float:
     return max(0.0, float(after))
 
 
+MAX_OUTWEIGHED = 10
+"""Overlays without effect that the history of a price names; of others only the number is said."""
 OverlayTargets: TypeAlias = Mapping[str, tuple[int, ...]]
 """By type, the positions of the offerings that match; empty where a type has no offerings."""
 
@@ -134,6 +125,8 @@ class OverlayTargetIndex:
     ) -> None:
         self.type_requirements = type_requirements
         self.offerings = offerings
+        self.targets: dict[Requirements, OverlayTargets] = {}
+        """What was found for the requirements of overlays, of which many are the same."""
         self.offering_keys = _label_keys(
             offering.requirements for each in offerings.values() for offering in each
         )
@@ -166,7 +159,18 @@ class OverlayMatch(msgspec.Struct, frozen=True, kw_only=True):
 
 def match_overlay(overlay: ParsedOverlay, index: OverlayTargetIndex) -> OverlayMatch:
     requirements, keys = overlay.requirements, index.keys
-    wanted = [(key, each.allowed) for key, each in requirements.items() if key in keys]
+    targets = index.targets.get(requirements)
+    if targets is None:
+        targets = index.targets[requirements] = _find_targets(requirements, index)
+    return OverlayMatch(
+        overlay=overlay,
+        targets=targets,
+        pool_requirements=tuple(each for key, each in requirements.items() if key not in keys),
+    )
+
+
+def _find_targets(requirements: Requirements, index: OverlayTargetIndex) -> OverlayTargets:
+    wanted = [(key, each.allowed) for key, each in requirements.items() if key in index.keys]
     # Labels that no offering has rule out most types before any of their offerings is looked at.
     by_type = [(key, allowed) for key, allowed in wanted if key not in index.offering_keys]
     targets = {}
@@ -176,11 +180,7 @@ def match_overlay(overlay: ParsedOverlay, index: OverlayTargetIndex) -> OverlayM
             positions = _matching_positions(wanted, labels, offerings)
             if positions is not None:
                 targets[name] = positions
-    return OverlayMatch(
-        overlay=overlay,
-        targets=targets,
-        pool_requirements=tuple(each for key, each in requirements.items() if key not in keys),
-    )
+    return targets
 
 
 def _matching_positions(
@@ -293,16 +293,12 @@ def apply_overlay_prices(
     offerings: LayeredOfferings, overlay_matches: Sequence[OverlayMatch]
 ) -> LayeredOfferings:
     """The offerings at the prices of overlays; of several `overlay_matches` the first wins."""
-    pricing = [each for each in overlay_matches if each.overlay.sets_price]
-    by_position: dict[str, dict[int, list[ParsedOverlay]]] = {}
-    for each in pricing:
-        for name, positions in each.targets.items():
-            overlays = by_position.setdefault(name, {})
-            for position in positions:
-                overlays.setdefault(position, []).append(each.overlay)
+    by_position = _overlays_by_position(
+        [each for each in overlay_matches if each.overlay.sets_price]
+    )
     changed = {
         name: tuple(
-            _apply_overlays(offering, overlays.get(position, ()))
+            _apply_overlays(offering, overlays[position]) if position in overlays else offering
             for position, offering in enumerate(offerings[name])
         )
         for name, overlays in by_position.items()
@@ -310,16 +306,65 @@ def apply_overlay_prices(
     return {**offerings, **changed} if changed else offerings
 
 
-def _apply_overlays(
-    offering: LayeredOffering, overlays: Sequence[ParsedOverlay]
-) -> LayeredOffering:
-    if not overlays:
-        return offering
-    step = overlays[0].price_step(offering)
-    after = offering if step is None else offering.with_step(step)
-    for other in overlays[1:]:
-        after = after.with_step(other.outweighed_step(after, overlays[0]))
-    return after
+class _RankedOverlays(msgspec.Struct):
+    """The overlays that price an offering: the first of them, and how many there are."""
+
+    first: list[ParsedOverlay]
+    count: int
+
+
+def _overlays_by_position(
+    overlay_matches: Sequence[OverlayMatch],
+) -> dict[str, dict[int, _RankedOverlays]]:
+    by_position: dict[str, dict[int, _RankedOverlays]] = {}
+    shared: dict[int, list[OverlayMatch]] = {}
+    for each in overlay_matches:
+        shared.setdefault(id(each.targets), []).append(each)
+    # Overlays with the same requirements match the same: looked at once, however many there are.
+    ranks = {id(each.overlay): rank for rank, each in enumerate(overlay_matches)}
+    for matches in shared.values():
+        own = [each.overlay for each in matches[: MAX_OUTWEIGHED + 1]]
+        for name, positions in matches[0].targets.items():
+            known = by_position.setdefault(name, {})
+            for position in positions:
+                known[position] = _ranked(known.get(position), own, len(matches), ranks)
+    return by_position
+
+
+def _ranked(
+    known: _RankedOverlays | None, own: list[ParsedOverlay], count: int, ranks: Mapping[int, int]
+) -> _RankedOverlays:
+    if known is None:
+        return _RankedOverlays(own, count)
+    both = sorted(known.first + own, key=lambda each: ranks[id(each)])
+    return _RankedOverlays(both[: MAX_OUTWEIGHED + 1], known.count + count)
+
+
+def _apply_overlays(offering: LayeredOffering, overlays: _RankedOverlays) -> LayeredOffering:
+    winner, *others = overlays.first
+    step = winner.price_step(offering)
+    price = offering.price if step is None else step.after
+    steps = () if step is None else (step,)
+    named = tuple((each.name, each.weight) for each in others)
+    outweighed = _outweighed_steps(winner.name, named, price, overlays.count)
+    return msgspec.structs.replace(
+        offering, price=price, steps=(*offering.steps, *steps, *outweighed)
+    )
+
+
+@lru_cache(maxsize=4096)  # zones share prices
+def _outweighed_steps(
+    winner: str, others: tuple[tuple[str, int], ...], price: float | None, count: int
+) -> tuple[PriceStep, ...]:
+    """Steps without a change, which show that these overlays match but have a lower weight."""
+    said = [(name, f"weight {weight}: outweighed by {winner}") for name, weight in others]
+    more = count - 1 - len(others)
+    if more:
+        said.append((f"and {more:,} more", f"outweighed by {winner}"))
+    return tuple(
+        PriceStep(layer=PriceLayer.OVERLAY, source=name, before=price, after=price, how=how)
+        for name, how in said
+    )
 
 
 def overlay_capacity(
