@@ -114,9 +114,11 @@ CACHE_SIZES = {
 """Sizes that only a large input would come up against."""
 
 
-@given(seed=SEEDS)
-def test_small_caches_change_nothing(seed: int) -> None:
+@given(seed=SEEDS, cluster_limits=st.booleans())
+def test_small_caches_change_nothing(seed: int, cluster_limits: bool) -> None:
     planner_input = random_input(seed)
+    if cluster_limits:
+        planner_input = with_cluster_limits(planner_input, seed)
     made = plan(planner_input.snapshot, planner_input.catalogs, planner_input.options)
     with pytest.MonkeyPatch.context() as patch:
         for name, size in CACHE_SIZES.items():

@@ -117,6 +117,57 @@ OverlayTargets: TypeAlias = Mapping[str, tuple[int, ...]]
 """By type, the positions of the offerings that match; empty where a type has no offerings."""
 
 
+class OfferingLayout(msgspec.Struct, frozen=True):
+    """The labels of a type's offerings, by their position.
+
+    Without the reserved ones, which never match: their price only makes them preferred, and is not
+    what is paid.
+    """
+
+    labels: tuple[tuple[int, Requirements], ...]
+    has_offerings: bool
+
+    def matching_positions(
+        self, wanted: Sequence[tuple[str, ValueSet]], unmet: Sequence[str]
+    ) -> tuple[int, ...] | None:
+        """The positions of the offerings that match; None where the type does not match.
+
+        `unmet` are the labels of which the type itself has no wanted value. Labels of an offering
+        take precedence over those of its type.
+        """
+        if not self.has_offerings:
+            return None if unmet else ()
+        return (
+            tuple(
+                position
+                for position, labels in self.labels
+                if all(key in labels for key in unmet)
+                and all(
+                    labels[key].allowed.is_compatible_with(allowed)
+                    for key, allowed in wanted
+                    if key in labels
+                )
+            )
+            or None
+        )
+
+
+def _layout(
+    offerings: tuple[LayeredOffering, ...], known: dict[object, OfferingLayout]
+) -> OfferingLayout:
+    """By identity: the offerings of a catalogue share the objects of their labels."""
+    key = tuple([(id(each.requirements), each.is_reserved) for each in offerings])
+    layout = known.get(key)
+    if layout is None:
+        labels = tuple(
+            (position, each.requirements)
+            for position, each in enumerate(offerings)
+            if not each.is_reserved
+        )
+        layout = known[key] = OfferingLayout(labels, has_offerings=bool(offerings))
+    return layout
+
+
 class OverlayTargetIndex:
     """The types and offerings that overlays are matched against, and the labels that they have."""
 
@@ -125,6 +176,10 @@ class OverlayTargetIndex:
     ) -> None:
         self.type_requirements = type_requirements
         self.offerings = offerings
+        layouts: dict[object, OfferingLayout] = {}
+        self.layouts = {name: _layout(each, layouts) for name, each in offerings.items()}
+        """The labels of each type's offerings; most types have the same zones and capacity types,
+        so that they share a few layouts."""
         self.targets: dict[Requirements, OverlayTargets] = {}
         """What was found for the requirements of overlays, of which many are the same."""
         self.offering_keys = _label_keys(
@@ -173,37 +228,22 @@ def _find_targets(requirements: Requirements, index: OverlayTargetIndex) -> Over
     wanted = [(key, each.allowed) for key, each in requirements.items() if key in index.keys]
     # Labels that no offering has rule out most types before any of their offerings is looked at.
     by_type = [(key, allowed) for key, allowed in wanted if key not in index.offering_keys]
+    by_offering = [(key, allowed) for key, allowed in wanted if key in index.offering_keys]
+    known: dict[tuple[int, tuple[str, ...]], tuple[int, ...] | None] = {}
     targets = {}
-    for name, offerings in index.offerings.items():
+    for name, layout in index.layouts.items():
         labels = index.type_requirements[name]
         if all(_is_compatible(allowed, labels, key) for key, allowed in by_type):
-            positions = _matching_positions(wanted, labels, offerings)
+            unmet = tuple(
+                key for key, allowed in by_offering if not _is_compatible(allowed, labels, key)
+            )
+            question = (id(layout), unmet)
+            if question not in known:
+                known[question] = layout.matching_positions(by_offering, unmet)
+            positions = known[question]
             if positions is not None:
                 targets[name] = positions
     return targets
-
-
-def _matching_positions(
-    wanted: Sequence[tuple[str, ValueSet]],
-    type_labels: Requirements,
-    offerings: tuple[LayeredOffering, ...],
-) -> tuple[int, ...] | None:
-    """The positions of one type's offerings that match; None where the type does not match.
-
-    Labels of an offering take precedence over those of its type. A reserved offering never matches:
-    its price only makes it preferred, and is not what is paid.
-    """
-    unmet = [
-        (key, allowed) for key, allowed in wanted if not _is_compatible(allowed, type_labels, key)
-    ]
-    if not offerings:
-        return None if unmet else ()
-    matching = tuple(
-        position
-        for position, offering in enumerate(offerings)
-        if not offering.is_reserved and _is_offering_compatible(offering, wanted, unmet)
-    )
-    return matching or None
 
 
 def _is_compatible(allowed: ValueSet, requirements: Requirements, key: str) -> bool:
@@ -212,19 +252,6 @@ def _is_compatible(allowed: ValueSet, requirements: Requirements, key: str) -> b
         allowed.admits_absence
         if requirement is None
         else requirement.allowed.is_compatible_with(allowed)
-    )
-
-
-def _is_offering_compatible(
-    offering: LayeredOffering,
-    wanted: Sequence[tuple[str, ValueSet]],
-    unmet: Sequence[tuple[str, ValueSet]],
-) -> bool:
-    labels = offering.requirements
-    if any(key not in labels for key, _ in unmet):
-        return False
-    return all(
-        labels[key].allowed.is_compatible_with(allowed) for key, allowed in wanted if key in labels
     )
 
 
@@ -313,31 +340,45 @@ class _RankedOverlays(msgspec.Struct):
     count: int
 
 
+_Matched: TypeAlias = tuple[tuple[int, ...], list[OverlayMatch]]
+"""Positions of a type's offerings, and the overlays that match them."""
+
+
 def _overlays_by_position(
     overlay_matches: Sequence[OverlayMatch],
 ) -> dict[str, dict[int, _RankedOverlays]]:
-    by_position: dict[str, dict[int, _RankedOverlays]] = {}
+    """By type and position. Overlays with the same requirements match the same, and most types are
+    matched alike: each of that is looked at once, however many there are.
+    """
     shared: dict[int, list[OverlayMatch]] = {}
     for each in overlay_matches:
         shared.setdefault(id(each.targets), []).append(each)
-    # Overlays with the same requirements match the same: looked at once, however many there are.
-    ranks = {id(each.overlay): rank for rank, each in enumerate(overlay_matches)}
+    matched: dict[str, list[_Matched]] = {}
     for matches in shared.values():
-        own = [each.overlay for each in matches[: MAX_OUTWEIGHED + 1]]
         for name, positions in matches[0].targets.items():
-            known = by_position.setdefault(name, {})
-            for position in positions:
-                known[position] = _ranked(known.get(position), own, len(matches), ranks)
-    return by_position
+            matched.setdefault(name, []).append((positions, matches))
+    ranks = {id(each.overlay): rank for rank, each in enumerate(overlay_matches)}
+    known: dict[object, dict[int, _RankedOverlays]] = {}
+    by_type = {}
+    for name, found in matched.items():
+        key = tuple([(id(positions), id(matches)) for positions, matches in found])
+        if key not in known:
+            known[key] = _rank(found, ranks)
+        by_type[name] = known[key]
+    return by_type
 
 
-def _ranked(
-    known: _RankedOverlays | None, own: list[ParsedOverlay], count: int, ranks: Mapping[int, int]
-) -> _RankedOverlays:
-    if known is None:
-        return _RankedOverlays(own, count)
-    both = sorted(known.first + own, key=lambda each: ranks[id(each)])
-    return _RankedOverlays(both[: MAX_OUTWEIGHED + 1], known.count + count)
+def _rank(found: Sequence[_Matched], ranks: Mapping[int, int]) -> dict[int, _RankedOverlays]:
+    by_position: dict[int, list[list[OverlayMatch]]] = {}
+    for positions, matches in found:
+        for position in positions:
+            by_position.setdefault(position, []).append(matches)
+    ranked = {}
+    for position, groups in by_position.items():
+        first = [each.overlay for matches in groups for each in matches[: MAX_OUTWEIGHED + 1]]
+        first.sort(key=lambda overlay: ranks[id(overlay)])
+        ranked[position] = _RankedOverlays(first[: MAX_OUTWEIGHED + 1], sum(map(len, groups)))
+    return ranked
 
 
 def _apply_overlays(offering: LayeredOffering, overlays: _RankedOverlays) -> LayeredOffering:
