@@ -18,7 +18,7 @@ FOUND = {
     "orphan-not-collected": (29, 40),
     "eviction-without-uid": (26, 27, 28),
     "watch-not-listed-again": (4, 1, 2),
-    "claim-released-early": (55, 0, 1),
+    "claim-released-early": (160, 55),
     "replacement-not-awaited": (0, 1, 2),
     "node-not-drained": (0, 5, 19),
     "command-not-cleaned-up": (0, 1, 2),
