@@ -12,11 +12,11 @@ NEVER_IMPORTED := annotated-doc annotated-types prompt-toolkit pydantic pydantic
 export GOTOOLCHAIN = auto
 export PYTHONHASHSEED ?= random
 
-.PHONY: demo demo-plan cluster-demo test test-all check format bench bench-karpenter oracle oracle-disruption disruption-clusters karpenter-crds mutants faults fuzz two-processes stability simulated-worlds chaos chaos-proof crds awscli lock clean
+.PHONY: demo demo-plan messages cluster-demo test test-all check page page-types screenshots format bench bench-karpenter oracle oracle-disruption disruption-clusters karpenter-crds mutants faults fuzz law-worlds two-processes stability simulated-worlds chaos chaos-proof crds wheel image-steps awscli lock clean
 
-## demo: a sale day simulated: reservations fill up, spot takes over, EC2 takes it back, and the night after
+## demo: a sale day simulated: reservations fill up, spot takes over, EC2 takes it back, and the night after; with a page to look at
 demo: $(VENV)/.run
-	@$(BIN)/wain simulate examples/sale-day/scenario.yaml
+	@$(BIN)/wain simulate examples/sale-day/scenario.yaml --report build/sale-day.html
 
 ## demo-plan: a reservation that fills up and falls back, one pod explained, and a manifest with mistakes
 demo-plan: $(VENV)/.run
@@ -26,9 +26,10 @@ demo-plan: $(VENV)/.run
 cluster-demo: $(VENV)/.dev
 	@PYTHONPATH=. $(BIN)/python scripts/cluster_demo.py
 
-## test: every test that this machine can run
+## test: every test that this machine can run, on all its cores: ARGS="-n 0" for one process, ARGS=--durations=20
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest $(ARGS)
+	@command -v npm >/dev/null && $(MAKE) --no-print-directory web/node_modules/.installed || true
+	$(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadgroup $(ARGS)
 
 ## test-all: the same with every interpreter of 3.11 to 3.13 that is found
 test-all:
@@ -46,10 +47,36 @@ check: $(VENV)/.dev
 	$(BIN)/python scripts/check_words.py
 	$(BIN)/python scripts/check_inheritance.py
 	$(BIN)/python scripts/check_names.py
-	$(BIN)/wain crds --check deploy/crds
+	$(BIN)/wain crds --check deploy/chart/crds
 	$(BIN)/python scripts/make_catalogue.py --check
 	$(BIN)/python scripts/make_simulation_schema.py --check
+	$(BIN)/python scripts/make_reference.py --check
 	$(BIN)/python scripts/update_readme.py --check
+	$(BIN)/python scripts/build_page.py --check
+	@$(MAKE) --no-print-directory page-types
+
+## page: build the report page from web/src anew
+page: $(VENV)/.run
+	$(BIN)/python scripts/build_page.py
+
+## page-types: the types of the page's modules, checked by tsc (needs Node)
+page-types:
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory web/node_modules/.installed && cd web && npx --no-install tsc --noEmit; \
+	  else echo "the types of web/src are not checked: Node is not on this machine"; fi
+
+## screenshots: take the pictures of docs/images anew (needs Chromium)
+screenshots: $(VENV)/.dev
+	$(BIN)/python scripts/make_screenshots.py
+
+web/node_modules/.installed: web/package-lock.json
+	cd web && npm ci --silent
+	@touch $@
+
+## messages: write the golden messages, the examples' plans and the README's outputs again; review the difference
+messages: $(VENV)/.dev
+	UPDATE_MESSAGES=1 $(BIN)/python -m pytest -q tests/scenarios/test_messages.py
+	$(BIN)/python -m tests.scenarios.test_examples
+	$(BIN)/python scripts/update_readme.py
 
 ## format: rewrite the code in the agreed style
 format: $(VENV)/.dev
@@ -100,6 +127,10 @@ stability: $(VENV)/.dev
 simulated-worlds: $(VENV)/.dev
 	SIMULATED_WORLDS=$(or $(WORLDS),200) $(BIN)/python -m pytest tests/properties/test_simulated_worlds.py $(ARGS)
 
+## law-worlds: laws 23 and 25 on random worlds, with a random hash seed for every thousand; 2,000 take a minute: WORLDS=200000 JOBS=2
+law-worlds: $(VENV)/.dev
+	$(BIN)/python -m tests.worlds --worlds $(or $(WORLDS),2000) --jobs $(or $(JOBS),1) $(ARGS)
+
 ## fuzz: random input for every command, and random calls to the emulator: SECONDS=600
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60) $(ARGS)
@@ -112,9 +143,17 @@ chaos: $(VENV)/.dev
 chaos-proof: $(VENV)/.dev
 	$(BIN)/python -m tests.chaos.proof --seeds $(or $(SEEDS),200) $(if $(BUG),--bug $(BUG)) $(ARGS)
 
-## crds: write deploy/crds anew from the wire types
+## crds: write deploy/chart/crds anew from the wire types
 crds: $(VENV)/.run
-	$(BIN)/wain crds --output deploy/crds
+	$(BIN)/wain crds --output deploy/chart/crds
+
+## wheel: the package as a file in dist/, which pip installs
+wheel: $(VENV)/.run
+	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
+
+## image-steps: the steps of the Dockerfile in a new folder, without a container engine: FOLDER=/tmp/image
+image-steps: $(VENV)/.run
+	$(BIN)/python scripts/image_steps.py $(or $(FOLDER),$(shell mktemp -d))
 
 ## awscli: the AWS command line in an environment of its own, for the test that uses it
 awscli: $(VENV)-awscli/.made

@@ -172,6 +172,70 @@ def overlays(count: int) -> list[Manifest]:
     return [node_class(), pool("default"), pod("pod"), *map(overlay, range(count))]
 
 
+def different_overlays(count: int) -> list[Manifest]:
+    """Each with 100 requirements of its own, as many as the API allows."""
+
+    def overlay(number: int) -> Manifest:
+        families = [f"none-{number}-{each}" for each in range(100)]
+        key = "karpenter.k8s.aws/instance-family"
+        requirements = [requirement(key, family, operator="NotIn") for family in families]
+        return {
+            "apiVersion": "karpenter.sh/v1alpha1",
+            "kind": "NodeOverlay",
+            "metadata": {"name": f"overlay-{number}"},
+            "spec": {"requirements": requirements, "price": "1", "weight": number + 1},
+        }
+
+    return [node_class(), pool("default"), pod("pod"), *map(overlay, range(count))]
+
+
+def full_pools(count: int) -> list[Manifest]:
+    """NodePools with the 100 requirements and 100 labels that the API allows, and a pod each."""
+    pools = []
+    for number in range(count):
+        key = "node.kubernetes.io/instance-type"
+        own = [requirement("example.com/pool", str(number))]
+        others = [requirement(key, f"none-{number}-{each}", operator="NotIn") for each in range(99)]
+        made = pool(f"pool-{number}", requirements=[*own, *others])
+        labels = {f"example.com/label-{each}": f"{number}" for each in range(100)}
+        made["spec"]["template"]["metadata"] = {"labels": labels}
+        pools.append(made)
+    selectors = [{"example.com/pool": str(number)} for number in range(count)]
+    pods = [
+        pod(f"pod-{number}", nodeSelector=selector) for number, selector in enumerate(selectors)
+    ]
+    return [node_class(), *pools, *pods]
+
+
+def full_classes(count: int) -> list[Manifest]:
+    """Classes with 30 terms of every selector, as the API allows, a NodePool and a pod for each."""
+    made: list[Manifest] = [cloud()]
+    terms = [{"tags": {"a": f"b-{number}"}} for number in range(30)]
+    for number in range(count):
+        selectors = {"subnetSelectorTerms": terms, "securityGroupSelectorTerms": terms}
+        given = node_class(
+            capacityReservationSelectorTerms=terms, kubelet={"maxPods": 20 + number}, **selectors
+        )
+        given["metadata"]["name"] = f"class-{number}"
+        own = pool(f"pool-{number}", requirements=[requirement("example.com/pool", str(number))])
+        own["spec"]["template"]["spec"]["nodeClassRef"]["name"] = f"class-{number}"
+        made += [given, own, pod(f"pod-{number}", nodeSelector={"example.com/pool": str(number)})]
+    return made
+
+
+def full_budgets(count: int) -> list[Manifest]:
+    """Nodes of a NodePool with 50 budgets that have a schedule, as many as the API allows."""
+    budgets = [
+        {"nodes": f"{number + 10}%", "schedule": f"{number} * * * *", "duration": "30m"}
+        for number in range(50)
+    ]
+    disruption = {"consolidateAfter": "0s", "budgets": budgets}
+    return [
+        pool("default", disruption=disruption) if each["kind"] == "NodePool" else each
+        for each in nodes(count)
+    ]
+
+
 def affinity_terms(count: int) -> list[Manifest]:
     """Ten pods, each with so many alternatives that no node meets."""
     terms = [
@@ -286,6 +350,7 @@ class Row(msgspec.Struct, frozen=True):
     command: tuple[str, ...] = ("plan", *NOW)
 
 
+CONSOLIDATE: Final = ("consolidate", *NOW)
 ROWS: Final = {
     "NodePools with limits, two pods each": Row(limited_pools, (400, 800, 1600)),
     "NodePools with taints, two pods each": Row(tainted_pools, (400, 800, 1600)),
@@ -294,6 +359,10 @@ ROWS: Final = {
     "one pod with unknown labels": Row(unknown_labels, (5000, 10_000, 20_000)),
     "as many reservations as pods": Row(reservations, (1250, 2500, 5000)),
     "NodeOverlays": Row(overlays, (125, 250, 500)),
+    "NodeOverlays with 100 requirements each": Row(different_overlays, (50, 100, 200)),
+    "NodePools with 100 requirements, 100 labels": Row(full_pools, (50, 100, 200)),
+    "EC2NodeClasses with 30 terms each": Row(full_classes, (10, 20, 40)),
+    "nodes under 50 budgets, consolidate": Row(full_budgets, (250, 500, 1000), CONSOLIDATE),
     "terms of node affinity, on ten pods": Row(affinity_terms, (125, 250, 500)),
     "NodePools that match nothing": Row(useless_pools, (1250, 2500, 5000)),
     "pods that fail for a reason each": Row(distinct_failures, (1000, 2000, 4000)),
@@ -303,7 +372,7 @@ ROWS: Final = {
     "pods that fill a node, --packing cost": Row(
         full_nodes, (2000, 4000, 8000), ("plan", "--packing", "cost", *NOW)
     ),
-    "nodes that stay, consolidate": Row(nodes, (250, 500, 1000), ("consolidate", *NOW)),
+    "nodes that stay, consolidate": Row(nodes, (250, 500, 1000), CONSOLIDATE),
     "pods of a simulation": Row(scenario, (250, 500, 1000), ("simulate",)),
 }
 

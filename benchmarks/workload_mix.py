@@ -1,6 +1,6 @@
 """The mix: a fifth each of plain pods, zone spread, hostname spread, zone affinity, anti-affinity.
 
-After the benchmark of the field's leader: sizes and labels from small sets, so that pods of one
+After the benchmark of Karpenter: sizes and labels from small sets, so that pods of one
 kind are counted with those of others.
 """
 

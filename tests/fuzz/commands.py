@@ -28,11 +28,13 @@ DOCUMENTED_CODES: Final = {
     "validate": (0, 2),
     "convert": (0, 2),
     "consolidate": (0, 2, 3),
-    "simulate": (0, 2),
+    "check": (0, 2),
+    "simulate": (0, 1, 2),
     "reservations": (0, 2),
     "catalog": (0, 2),
     "only-success": (0,),  # no command: for a test of the judge
 }
+SIMULATED: Final = "4m"
 OPTIONS: Final = (
     *((), (), (), (), ("-q",), ("--packing", "cost"), ("--preference-policy", "Ignore")),
     *(("--replicas", "max"), ("--strict-weights",), ("--min-values-policy", "BestEffort")),
@@ -74,7 +76,7 @@ def fuzz_command(seed: str, folder: Path) -> Finding | None:
 
 def _command(given: FuzzInput, file: str, random: Random) -> tuple[str, tuple[str, ...]]:
     if given.source.is_scenario and random.random() < 0.75:
-        return "simulate", ("simulate", "--check", file)
+        return _simulation(file, random)
     name = random.choice(given.names)
     extra = (*random.choice(OPTIONS), *NOW)
     output = random.choice(("table", "json", "yaml", "markdown"))
@@ -95,6 +97,14 @@ def _command(given: FuzzInput, file: str, random: Random) -> tuple[str, tuple[st
         ("catalog", ("catalog", file, "-o", random.choice(("table", "json", "csv")))),
     )
     return random.choice(choices)
+
+
+def _simulation(file: str, random: Random) -> tuple[str, tuple[str, ...]]:
+    """Mostly read only; else the beginning, as a simulated day takes long."""
+    if random.random() < 0.8:
+        return "check", ("simulate", "--check", file)
+    outputs = ((), ("-o", "json"), ("--csv", f"{file}-csv"), ("--full",))
+    return "simulate", ("simulate", file, "--until", SIMULATED, *random.choice(outputs))
 
 
 def _text_or_json(random: Random) -> str:

@@ -235,12 +235,12 @@ def make_input(random: Random) -> FuzzInput:
     elif not source.is_scenario and random.random() < 0.3:
         documents += deepcopy(_nodes())
     for _ in range(random.choice((0, 1, 1, 1, 1, 2, 3))):
-        _change(random.choice(documents), random)
+        change_document(random.choice(documents), random)
     if random.random() < 0.1:
         documents.append(deepcopy(random.choice(documents)))
     text, suffix = _render(documents, random)
     if random.random() < 0.12:
-        text = _torn(text, random)
+        text = tear_text(text, random)
     return FuzzInput(source, text, suffix, tuple(_names(documents)))
 
 
@@ -254,7 +254,7 @@ def _names(documents: list[Any]) -> list[str]:
     return found or ["none"]
 
 
-def _change(document: Any, random: Random) -> None:
+def change_document(document: Any, random: Random) -> None:
     """One value replaced, removed, doubled, or put where another one was."""
     places = list(_places(document))
     container, key = random.choice(places)
@@ -313,7 +313,7 @@ def _render(documents: list[Any], random: Random) -> tuple[str, str]:
     return str(dumped), "yaml"
 
 
-def _torn(text: str, random: Random) -> str:
+def tear_text(text: str, random: Random) -> str:
     """Characters removed, put in or moved, as a broken merge or a slip of the hand leaves them."""
     for _ in range(random.choice((1, 1, 3))):
         start = random.randrange(len(text) + 1)

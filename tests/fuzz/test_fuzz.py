@@ -6,10 +6,12 @@ import pytest
 from tests.fuzz.commands import fuzz_command, run_command
 from tests.fuzz.emulator_calls import fuzz_emulator
 from tests.fuzz.inputs import sources
+from tests.fuzz.readers import fuzz_reader
 
 BATCHES = 20
 COMMANDS_PER_BATCH = 80
 ACCOUNTS_PER_BATCH = 2
+READERS = 400
 
 
 @pytest.mark.parametrize("batch", range(BATCHES))
@@ -24,6 +26,11 @@ def test_no_call_and_no_request_is_an_internal_error(batch: int) -> None:
     for number in range(ACCOUNTS_PER_BATCH):
         seed = f"{batch}-{number}"
         assert fuzz_emulator(seed) is None, seed
+
+
+def test_settings_kubeconfigs_messages_and_snapshots_are_read_or_refused(tmp_path: Path) -> None:
+    findings = [fuzz_reader(str(number), tmp_path) for number in range(READERS)]
+    assert [each for each in findings if each is not None] == []
 
 
 def test_every_kind_of_input_is_among_them() -> None:

@@ -99,7 +99,7 @@ def judged_slowly(expectation: Expectation, states: list[SimulatedState]) -> boo
 
 
 def with_moments(states: list[SimulatedState], moments: tuple[float, ...]) -> list[SimulatedState]:
-    """The states, and the one in force at each of the moments once more."""
+    """The states, and the one in effect at each of the moments once more."""
     merged = list(states)
     for at in moments:
         [latest] = [state for state in states if state.at <= at][-1:]

@@ -14,6 +14,8 @@ from tests.support.random_inputs.unconstrained import (
     random_reservation_queue,
     shuffle_input,
     with_cluster_limits,
+    with_gpu_limits,
+    with_many_pools,
 )
 from tests.support.reference_planner.constrained import first_difference, planner_result
 from tests.support.reference_planner.first_fit import (
@@ -41,6 +43,19 @@ def test_law_22_the_planner_and_the_reference_planner_agree(seed: int) -> None:
 @given(seed=SEEDS)
 def test_law_22_they_agree_on_limits_of_the_cluster(seed: int) -> None:
     assert_agreement(with_cluster_limits(random_input(seed), seed))
+
+
+@settings(max_examples=INPUTS // 2)
+@given(seed=SEEDS)
+def test_law_22_they_agree_on_limits_of_gpus(seed: int) -> None:
+    assert_agreement(with_gpu_limits(random_input(seed), seed))
+
+
+@settings(max_examples=INPUTS // 20)
+@given(seed=SEEDS, cluster_limits=st.booleans())
+def test_law_22_they_agree_on_many_pools(seed: int, cluster_limits: bool) -> None:
+    planner_input = with_many_pools(random_input(seed), seed)
+    assert_agreement(with_cluster_limits(planner_input, seed) if cluster_limits else planner_input)
 
 
 @settings(max_examples=INPUTS // 80)  # such an input takes the obvious planner half a second
@@ -92,13 +107,18 @@ CACHE_SIZES = {
     "wainwright.core.scheduling.capacity_index.MAX_SIZES": 11,
     "wainwright.model.bitset.MAX_CACHED_RESULTS": 1,
     "wainwright.model.offering_groups.MAX_CACHED_RESULTS": 1,
+    "wainwright.model.offering_groups.MANY_OFFERINGS": 0,
+    "wainwright.core.scheduling.new_node.MANY_POOLS": 0,
+    "wainwright.core.scheduling.topology.topology.MANY_GROUPS": 0,
 }
 """Sizes that only a large input would come up against."""
 
 
-@given(seed=SEEDS)
-def test_small_caches_change_nothing(seed: int) -> None:
+@given(seed=SEEDS, cluster_limits=st.booleans())
+def test_small_caches_change_nothing(seed: int, cluster_limits: bool) -> None:
     planner_input = random_input(seed)
+    if cluster_limits:
+        planner_input = with_cluster_limits(planner_input, seed)
     made = plan(planner_input.snapshot, planner_input.catalogs, planner_input.options)
     with pytest.MonkeyPatch.context() as patch:
         for name, size in CACHE_SIZES.items():
@@ -169,6 +189,9 @@ CONSTRAINED_CACHE_SIZES = {
     "wainwright.core.scheduling.capacity_index.MAX_SIZES": 20,
     "wainwright.model.bitset.MAX_CACHED_RESULTS": 1,
     "wainwright.model.offering_groups.MAX_CACHED_RESULTS": 1,
+    "wainwright.model.offering_groups.MANY_OFFERINGS": 0,
+    "wainwright.core.scheduling.new_node.MANY_POOLS": 0,
+    "wainwright.core.scheduling.topology.topology.MANY_GROUPS": 0,
 }
 """Sizes that only a large input would come up against."""
 

@@ -412,6 +412,14 @@ def histories(draw: st.DrawFn) -> list[list[InstanceType]]:
     return history
 
 
+def most_available(index: InstanceTypeIndex, number: int, groups: int) -> object:
+    """Of the reserved offerings of one type, if it has any in these groups."""
+    reserved = groups & index.reserved_groups
+    if not index.available_in(reserved) >> number & 1:
+        return None
+    return index.most_available(number, reserved, len)
+
+
 def answers(index: InstanceTypeIndex, asked: Requirements, requests: Resources) -> list[object]:
     """What an index says to every question that the planner has."""
     groups = index.compatible_groups(asked)
@@ -423,7 +431,7 @@ def answers(index: InstanceTypeIndex, asked: Requirements, requests: Resources) 
         index.capacity_index.fitting(requests),
         index.index_with_overhead([requests] * len(index.types)).fitting({"cpu": 1}),
         (index.find_cheapest(index.all_types, groups), index.find_cheapest(rows, groups)),
-        [index.cheapest_offerings(number, groups) for number in range(len(index.types))],
+        [most_available(index, number, groups) for number in range(len(index.types))],
         list(index.available_offerings(index.all_types, groups)),
         [
             (

@@ -52,7 +52,17 @@ PAGES = (
     ),
     Page(
         name="lifecycle-rows.md",
-        rows={"L": 29, "T": 13, "E": 2, "G": 3, "LIF-": 8, "TRM-": 10},
+        rows={
+            "L": 29,
+            "T": 13,
+            "E": 2,
+            "G": 3,
+            "C": 3,
+            "S": 7,
+            "N": 4,
+            "LIF-": 8,
+            "TRM-": 10,
+        },
         reasons=(),
     ),
     Page(

@@ -139,6 +139,16 @@ BAD_CONDITIONS = {
     "KubernetesAPIApprovalPolicyConformant": "False",
     "Terminating": "True",
 }
+AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        {"level": "None", "userGroups": ["system:serviceaccounts:kube-system"]},
+        {"level": "Request", "verbs": ["delete"], "userGroups": ["system:serviceaccounts"]},
+        {"level": "Metadata", "userGroups": ["system:serviceaccounts"]},
+    ],
+}
 READY_WITHIN = 60.0
 ATTEMPTS = 3  # a port that was free a moment ago may be taken by now; three times running, no
 
@@ -196,26 +206,33 @@ class ControlPlane:
     folder: Path
     commands: Mapping[str, Path]
     ports: Mapping[str, int]
+    audited: bool = False
     token: str = field(default_factory=secrets.token_hex, repr=False)
     processes: dict[str, Process] = field(default_factory=dict)
 
     @classmethod
-    def start(cls, scheduler: bool = False, controller_manager: bool = False) -> Self:
-        """A control plane that answers; raises `Missing` where the commands cannot be had."""
+    def start(
+        cls, scheduler: bool = False, controller_manager: bool = False, audited: bool = False
+    ) -> Self:
+        """A control plane that answers; raises `Missing` where the commands cannot be had.
+
+        Where it is audited, the API server writes every request of a service account into
+        `audit_log`.
+        """
         extra = {SCHEDULER: scheduler, CONTROLLER_MANAGER: controller_manager}
         commands = binaries(
             [*REQUIRED_COMMANDS, *(name for name, wanted in extra.items() if wanted)]
         )
         for _ in range(ATTEMPTS - 1):
             with suppress(PortTaken):
-                return cls._started(commands)
-        return cls._started(commands)
+                return cls._started(commands, audited)
+        return cls._started(commands, audited)
 
     @classmethod
-    def _started(cls, commands: Mapping[str, Path]) -> Self:
+    def _started(cls, commands: Mapping[str, Path], audited: bool) -> Self:
         names = [*commands, "etcd peers"]
         ports = dict(zip(names, free_ports(len(names)), strict=True))
-        plane = cls(Path(tempfile.mkdtemp(prefix="controlplane-")), commands, ports)
+        plane = cls(Path(tempfile.mkdtemp(prefix="controlplane-")), commands, ports, audited)
         atexit.register(plane.stop)
         try:
             plane._launch()
@@ -254,6 +271,11 @@ class ControlPlane:
     @property
     def kubeconfig(self) -> Path:
         return self.folder / "kubeconfig"
+
+    @property
+    def audit_log(self) -> Path:
+        """One JSON object a line: who asked for what, and the decision."""
+        return self.folder / "audit.log"
 
     @cached_property
     def client(self) -> ApiClient:
@@ -391,6 +413,20 @@ class ControlPlane:
         (self.folder / "tokens.csv").write_text(f"{self.token},admin,admin,system:masters\n")
         (self.folder / "service-account.key").write_text(signing_key())
         self.kubeconfig.write_text(json.dumps(self._kubeconfig()))
+        (self.folder / "audit.yaml").write_text(json.dumps(AUDIT_POLICY))
+
+    def kubeconfig_of(self, namespace: str, service_account: str) -> Path:
+        """For a service account that exists, by a token of an hour."""
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{service_account}/token"
+        wanted = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        reply = self.request("POST", path, body=json.dumps(wanted).encode())
+        if reply.status != HTTPStatus.CREATED:
+            raise ApiRejected(f"{namespace}/{service_account}: {reply.message}")
+        config = self._kubeconfig()
+        config["users"][0]["user"]["token"] = reply.json()["status"]["token"]
+        file = self.folder / f"kubeconfig-{namespace}-{service_account}"
+        file.write_text(json.dumps(config))
+        return file
 
     def _kubeconfig(self) -> dict[str, Any]:
         cluster = {"server": self.url, "certificate-authority": str(self.ca_file)}
@@ -431,6 +467,13 @@ class ControlPlane:
             # Nobody makes service accounts without the controller manager, and this plugin
             # refuses every pod whose account is not there.
             **({} if managed else {"disable-admission-plugins": "ServiceAccount"}),
+            **(self._audit_flags() if self.audited else {}),
+        }
+
+    def _audit_flags(self) -> dict[str, str]:
+        return {
+            "audit-policy-file": str(self.folder / "audit.yaml"),
+            "audit-log-path": str(self.audit_log),
         }
 
     def _controller_manager_flags(self) -> dict[str, str]:

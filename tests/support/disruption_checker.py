@@ -419,7 +419,7 @@ class CheckedCluster:
                 yield f"{count} nodes of {name}, its budgets allow {allowed}"
 
     def _allowed(self, pool: Pool, reason: str) -> int | None:
-        """None where no budget is in force."""
+        """None where no budget is in effect."""
         members = [
             node
             for node in self.nodes.values()

@@ -267,7 +267,7 @@ RANGES: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
 
 
 def budget_now(budget: DisruptionBudget, total: int, now: float) -> tuple[int, bool]:
-    """How many nodes it allows, and whether it is in force; ValueError where it is nonsense."""
+    """How many nodes it allows, and whether it is in effect; ValueError where it is nonsense."""
     number = int(budget.nodes.removesuffix("%"))
     if number < 0 or not budget.nodes[0].isdigit():
         raise ValueError(budget.nodes)

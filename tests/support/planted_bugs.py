@@ -174,7 +174,7 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
 
 @contextmanager
 def planted(name: str) -> Iterator[None]:
-    """Meanwhile the bug is in force."""
+    """Meanwhile the bug is in effect."""
     bug = BUGS[name]
     original = bug.owner.__dict__[bug.function]
     setattr(bug.owner, bug.function, bug.replacement)

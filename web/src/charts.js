@@ -22,12 +22,13 @@ import { FONT } from "./theme.js";
  * @property {number[][]} [downs]
  */
 
-const GUTTER = 132;
-const RIGHT = 16;
-const LANE = 42;
-const GAP = 7;
+const ONE_GUTTER = 214;
+const TWO_GUTTER = 300;
+const RIGHT = 14;
+const LANE = 27;
+const GAP = 5;
 const MARKS = 30;
-const AXIS = 20;
+const AXIS = 18;
 const TICKS = [1, 5, 15, 30, 60, 300, 600, 1200, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 604800, 2592000];
 export const MARKED = new Set(["scenario", "reservation", "restart", "fault", "interrupt", "launchFailure"]);
 
@@ -60,6 +61,19 @@ function nodesOver(model, isCounted) {
   const spans = /** @type {[number, number, number][]} */ ([]);
   model.nodes.forEach((_, n) => {
     if (isCounted(n)) spans.push([model.launched[n], model.nodeEnded[n], 1]);
+  });
+  return countOver(spans);
+}
+
+/** @param {StoryModel} model @returns {Steps} */
+function reservedOver(model) {
+  const spans = /** @type {[number, number, number][]} */ ([]);
+  model.nodes.forEach((node, n) => {
+    const changes = [[model.launched[n], node.capacityType], ...node.capacityChanges];
+    changes.forEach(([at, type], k) => {
+      const until = Number(changes[k + 1]?.[0] ?? model.nodeEnded[n]);
+      if (type === "reserved") spans.push([Number(at), until, 1]);
+    });
   });
   return countOver(spans);
 }
@@ -101,13 +115,17 @@ export class Charts {
     this.canvas = canvas;
     this.models = models;
     this.onSeek = onSeek;
-    this.end = Math.max(...models.map((each) => each.story.end), 1e-9);
+    /** Where the charts begin: values of two stories need more room. */
+    this.left = models.length > 1 ? TWO_GUTTER : ONE_GUTTER;
     this.isTime = models[0].story.unit === "seconds";
+    /** The last step has a width, too. */
+    this.end = Math.max(...models.map((each) => each.story.end), 1e-9) + (this.isTime ? 0 : 1);
     const context = canvas.getContext("2d");
     if (!context) throw new Error("this browser draws on no canvas");
     this.context = context;
     /** @type {Theme | null} */
     this.theme = null;
+    this.clientWidth = 1;
     this.lanes = this.#makeLanes();
     const marks = models.flatMap((each) => each.story.events.filter((event) => MARKED.has(event.what)));
     /** Those of both stories once. */
@@ -122,7 +140,7 @@ export class Charts {
     const { models } = this;
     const price = models.map(priceOver);
     const nodes = models.map((model) => nodesOver(model, (n) => model.nodes[n].pool !== ""));
-    const reserved = models.map((model) => nodesOver(model, (n) => model.nodes[n].capacityType === "reserved"));
+    const reserved = models.map(reservedOver);
     const running = models.map((model) => podsOver(model, "running"));
     const pending = models.map((model) => podsOver(model, "pending"));
     /** @type {Lane[]} */
@@ -155,7 +173,7 @@ export class Charts {
       const total = this.models.map((model) => read(model, 2));
       return /** @type {Lane} */ ({
         name: id, colour: "border", steps: total, under: used, underColour: "reserved",
-        value: (at, s) => `${valueAt(used[s], at)} of ${valueAt(total[s], at)}`,
+        value: (at, s) => (valueAt(total[s], at) ? `${valueAt(used[s], at)} of ${valueAt(total[s], at)}` : "not active"),
       });
     });
   }
@@ -165,7 +183,8 @@ export class Charts {
     this.theme = theme;
     const ratio = window.devicePixelRatio || 1;
     this.canvas.style.height = `${this.height}px`;
-    this.canvas.width = Math.round(this.canvas.clientWidth * ratio);
+    this.clientWidth = this.canvas.clientWidth;
+    this.canvas.width = Math.round(this.clientWidth * ratio);
     this.canvas.height = Math.round(this.height * ratio);
     /** Everything but the moment, drawn once. */
     this.background = document.createElement("canvas");
@@ -176,12 +195,12 @@ export class Charts {
   }
 
   get width() {
-    return Math.max(1, this.canvas.clientWidth - GUTTER - RIGHT);
+    return Math.max(1, this.clientWidth - this.left - RIGHT);
   }
 
   /** @param {number} at */
   #x(at) {
-    return GUTTER + (at / this.end) * this.width;
+    return this.left + (at / this.end) * this.width;
   }
 
   /** @param {CanvasRenderingContext2D} ctx @param {number} ratio */
@@ -192,12 +211,12 @@ export class Charts {
     this.lanes.forEach((lane, n) => {
       const top = MARKS + n * (LANE + GAP);
       ctx.fillStyle = colours.sunken;
-      ctx.fillRect(GUTTER, top, this.width, LANE);
+      ctx.fillRect(this.left, top, this.width, LANE);
       if (lane.shape === "bars") this.#drawBars(ctx, lane, top);
       else this.#drawAreas(ctx, lane, top);
       ctx.fillStyle = colours.muted;
       ctx.font = `11px ${FONT}`;
-      ctx.fillText(shorten(lane.name, 22), 8, top + 13);
+      ctx.fillText(`\u2068${shorten(lane.name, 24)}\u2069`, 4, top + LANE / 2 + 1);
     });
     this.#drawAxis(ctx);
     this.#drawMarks(ctx);
@@ -236,9 +255,9 @@ export class Charts {
   /** A step function as a path.
    * @param {CanvasRenderingContext2D} ctx @param {Steps} steps @param {number} top @param {number} highest */
   #trace(ctx, steps, top, highest) {
-    const y = (/** @type {number} */ value) => top + LANE - 1 - (value / highest) * (LANE - 5);
+    const y = (/** @type {number} */ value) => top + LANE - 1 - (value / highest) * (LANE - 4);
     ctx.beginPath();
-    ctx.moveTo(GUTTER, y(steps.length && steps[0][0] <= 0 ? steps[0][1] : 0));
+    ctx.moveTo(this.left, y(steps.length && steps[0][0] <= 0 ? steps[0][1] : 0));
     let last = steps.length && steps[0][0] <= 0 ? steps[0][1] : 0;
     for (const [at, value] of steps) {
       const x = this.#x(at);
@@ -246,13 +265,13 @@ export class Charts {
       ctx.lineTo(x, y(value));
       last = value;
     }
-    ctx.lineTo(GUTTER + this.width, y(last));
+    ctx.lineTo(this.left + this.width, y(last));
   }
 
   /** @param {CanvasRenderingContext2D} ctx @param {number} top */
   #close(ctx, top) {
-    ctx.lineTo(GUTTER + this.width, top + LANE);
-    ctx.lineTo(GUTTER, top + LANE);
+    ctx.lineTo(this.left + this.width, top + LANE);
+    ctx.lineTo(this.left, top + LANE);
     ctx.closePath();
   }
 
@@ -267,7 +286,7 @@ export class Charts {
     ups.forEach((counts, story) => {
       const width = Math.max(1, 3 / shares);
       for (let bin = 0; bin < bins; bin += 1) {
-        const x = GUTTER + (bin / bins) * this.width + story * width;
+        const x = this.left + (bin / bins) * this.width + story * width;
         const [up, down] = [counts[bin], downs[story][bin]].map((count) => (count ? Math.max(2, (Math.sqrt(count / highest)) * (LANE / 2 - 2)) : 0));
         ctx.globalAlpha = story ? 0.5 : 1;
         ctx.fillStyle = colours.good;
@@ -278,7 +297,7 @@ export class Charts {
     });
     ctx.globalAlpha = 1;
     ctx.fillStyle = colours.border;
-    ctx.fillRect(GUTTER, middle, this.width, 1);
+    ctx.fillRect(this.left, middle, this.width, 1);
   }
 
   /** @param {number[]} moments @param {number} bins */
@@ -295,15 +314,15 @@ export class Charts {
     ctx.font = `11px ${FONT}`;
     ctx.textAlign = "center";
     const step = this.isTime ? TICKS.find((each) => this.end / each <= this.width / 80) ?? TICKS[TICKS.length - 1] : Math.max(1, Math.ceil(this.end / 12));
-    for (let at = 0; at <= this.end; at += step) {
+    for (let at = 0; at <= this.end - (this.isTime ? 0 : 1); at += step) {
       const x = this.#x(at);
       ctx.fillStyle = colours.border;
       ctx.globalAlpha = 0.6;
       ctx.fillRect(Math.round(x), MARKS, 1, this.height - MARKS - AXIS);
       ctx.globalAlpha = 1;
       ctx.fillStyle = colours.muted;
-      ctx.textAlign = x > this.canvas.clientWidth - 40 ? "right" : "center";
-      ctx.fillText(this.#axisLabel(at), Math.min(x, this.canvas.clientWidth - 4), y);
+      ctx.textAlign = x > this.clientWidth - 40 ? "right" : "center";
+      ctx.fillText(this.#axisLabel(at), Math.min(x, this.clientWidth - 4), y);
     }
     ctx.textAlign = "left";
   }
@@ -321,7 +340,7 @@ export class Charts {
     const { colours } = /** @type {Theme} */ (this.theme);
     ctx.font = `11px ${FONT}`;
     ctx.fillStyle = colours.muted;
-    ctx.fillText(this.isTime ? "events" : "commands", 8, 16);
+    ctx.fillText(this.isTime ? "events" : "commands", 4, 16);
     let free = -Infinity;
     const shown = this.isTime ? this.marks : this.decisions.flat();
     for (const mark of [...shown].sort((a, b) => a.at - b.at)) {
@@ -336,9 +355,9 @@ export class Charts {
       ctx.globalAlpha = 0.35;
       ctx.fillRect(x, MARKS - 4, 1, this.height - MARKS - AXIS + 4);
       ctx.globalAlpha = 1;
-      const text = shorten(mark.message, 30);
+      const text = shorten(mark.message, 44);
       const width = ctx.measureText(text).width;
-      const from = Math.min(x - 4, this.canvas.clientWidth - width - 6);
+      const from = Math.min(x - 4, this.clientWidth - width - 6);
       if (from > free) {
         ctx.fillStyle = colours.text;
         ctx.fillText(`\u2068${text}\u2069`, from, 10);
@@ -358,13 +377,15 @@ export class Charts {
     ctx.drawImage(this.background, 0, 0);
     ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
     ctx.textBaseline = "middle";
-    ctx.font = `600 13px ${FONT}`;
+    ctx.font = `600 12px ${FONT}`;
     ctx.fillStyle = colours.text;
+    ctx.textAlign = "right";
     this.lanes.forEach((lane, n) => {
       const top = MARKS + n * (LANE + GAP);
       const values = this.models.map((_, story) => lane.value(at, story));
-      ctx.fillText(values.join("  |  "), 8, top + 30);
+      ctx.fillText(values.join(" | "), this.left - 10, top + LANE / 2 + 1);
     });
+    ctx.textAlign = "left";
     const x = this.#x(at);
     ctx.fillStyle = colours.text;
     ctx.fillRect(x - 0.75, 18, 1.5, this.height - AXIS - 18);
@@ -377,9 +398,9 @@ export class Charts {
     const { canvas } = this;
     let isDragged = false;
     const seek = (/** @type {PointerEvent} */ event) => {
-      const share = (event.offsetX - GUTTER) / this.width;
+      const share = (event.offsetX - this.left) / this.width;
       const at = Math.min(1, Math.max(0, share)) * this.end;
-      this.onSeek(this.isTime ? at : Math.round(at));
+      this.onSeek(this.isTime ? at : Math.floor(at));
     };
     canvas.addEventListener("pointerdown", (event) => {
       const mark = this.#markAt(event.offsetX, event.offsetY);

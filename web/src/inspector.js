@@ -2,7 +2,7 @@
 
 import { element, foreign } from "./dom.js";
 import {
-  formatClock, formatCount, formatCpu, formatHourly, formatMemory, formatMonthly, formatSeconds, formatShare,
+  formatClock, formatCount, formatCpu, formatHourly, formatMemory, formatMonthly, formatNumber, formatSeconds, formatShare,
 } from "./format.js";
 import { MARKED } from "./charts.js";
 
@@ -37,7 +37,8 @@ function section(title, ...children) {
 
 /** @param {[string, Child | Child[]][]} rows */
 function facts(rows) {
-  const shown = rows.filter(([, value]) => value !== null && value !== false && value !== "");
+  const isEmpty = (/** @type {Child | Child[]} */ value) => value === null || value === false || value === "" || (value instanceof Node && !value.textContent);
+  const shown = rows.filter(([, value]) => !isEmpty(value));
   return element("dl", { class: "facts" }, shown.flatMap(([name, value]) => [
     element("dt", {}, name), element("dd", {}, ...(Array.isArray(value) ? value : [value])),
   ]));
@@ -102,10 +103,10 @@ function pendingSection(model, state, actions) {
   }
   const groups = [...byReason].sort((a, b) => b[1].length - a[1].length);
   const rest = groups.length - SHOWN_REASONS;
-  return section(`Pending pods: ${state.pending.length.toLocaleString("en-US")}`,
+  return section(`Pending pods: ${formatNumber(state.pending.length)}`,
     element("ul", { class: "cards" }, groups.slice(0, SHOWN_REASONS).map(([reason, pods]) => element("li", { class: "card pending" },
       element("p", {}, link(model.pods[pods[0]].name, () => actions.select({ kind: "pod", number: pods[0] })),
-        pods.length > 1 ? ` and ${(pods.length - 1).toLocaleString("en-US")} more` : ""),
+        pods.length > 1 ? ` and ${formatNumber(pods.length - 1)} more` : ""),
       element("p", { class: "reason" }, foreign(reason)),
       suggestion(model, pods[0]),
     ))),
@@ -127,12 +128,23 @@ function reservationSection(model, state) {
     const idle = count.idle ? `${count.idle} idle${count.idlePrice === null ? "" : `, worth ${formatHourly(count.idlePrice)} on demand`}` : "none idle";
     const text = record.unusable ? `cannot be used: ${record.unusable}` : count.total ? `${count.used} of ${count.total} used, ${idle}` : "not active";
     return element("li", { class: count.idle ? "card idle" : "card" },
-      element("p", {}, foreign(record.id, "strong"), " ", element("span", { class: "muted" }, foreign([record.instanceType, record.zone].filter(Boolean).join(" · ")))),
+      element("p", {}, foreign(record.id, "strong")),
+      element("p", { class: "muted" }, foreign([record.instanceType, record.zone].filter(Boolean).join(" · "))),
       slots(count),
       element("p", { class: "reason" }, foreign(text)),
+      wholeUse(model, record.id),
       record.notes.length ? sentences(record.notes.slice(0, 3)) : null,
     );
   })));
+}
+
+/** What came of it over the whole simulation.
+ * @param {StoryModel} model @param {string} id */
+function wholeUse(model, id) {
+  const totals = (model.story.figures.reservations ?? []).find((/** @type {{id: string}} */ each) => each.id === id);
+  if (!totals || !(totals.slotHours > 0)) return null;
+  const idle = totals.idleCost >= 0.005 ? `, $${totals.idleCost.toFixed(2)} idle` : "";
+  return element("p", { class: "muted" }, `from start to end: ${formatShare(totals.usedHours, totals.slotHours)} used${idle}`);
 }
 
 /** @param {import("./model.js").ReservationCount} count */
@@ -147,20 +159,35 @@ function slots(count) {
 
 /** @param {StoryModel} model @param {State} state @param {Actions} actions */
 function decisionSection(model, state, actions) {
-  const until = model.story.events.filter((event) => event.at <= state.at);
-  const decided = until.filter((event) => event.what === "disrupt" || event.what === "interrupt" || event.what === "terminate" && !["Empty", "Underutilized", "Drifted", "interrupted"].includes(event.reason ?? "")).slice(-5).reverse();
-  const marked = until.filter((event) => MARKED.has(event.what) && event.what !== "interrupt").slice(-4).reverse();
-  const parts = [];
-  if (decided.length) {
-    parts.push(section(model.story.unit === "steps" ? "Commands so far" : "Latest removals, and why", element("ol", { class: "events" }, decided.map((event) => decision(model, event, actions)))));
+  const { events, unit } = model.story;
+  if (unit === "steps") {
+    const commands = events.filter((event) => event.what === "disrupt");
+    return commands.length ? section("Commands, one after the other", element("ol", { class: "events" }, commands.map((event) => decision(model, [event], actions)))) : null;
   }
-  if (marked.length) parts.push(section("Latest events", eventList(model, marked, actions)));
-  return parts.length ? element("div", {}, ...parts) : null;
+  const until = events.filter((event) => event.at <= state.at);
+  const removals = groupAlike(until.filter((event) => event.what === "disrupt" || event.what === "interrupt" || event.what === "launchFailure")).slice(-4).reverse();
+  const marked = until.filter((event) => MARKED.has(event.what) && event.what !== "interrupt").slice(-4).reverse();
+  return element("div", {},
+    removals.length ? section("Latest removals, and why", element("ol", { class: "events" }, removals.map((group) => decision(model, group, actions)))) : null,
+    marked.length ? section("Latest events", eventList(model, marked, actions)) : null);
 }
 
-/** @param {StoryModel} model @param {StoryEvent} event @param {Actions} actions */
-function decision(model, event, actions) {
-  const names = event.candidates ?? [event.object.slice(event.object.indexOf("/") + 1)];
+/** What happens to several nodes at one moment is told once.
+ * @param {StoryEvent[]} events @returns {StoryEvent[][]} */
+function groupAlike(events) {
+  /** @type {Map<string, StoryEvent[]>} */
+  const groups = new Map();
+  for (const event of events) {
+    const key = event.what === "disrupt" ? `${groups.size}` : `${event.at} ${event.what} ${event.message}`;
+    groups.set(key, [...(groups.get(key) ?? []), event]);
+  }
+  return [...groups.values()];
+}
+
+/** @param {StoryModel} model @param {StoryEvent[]} group @param {Actions} actions */
+function decision(model, group, actions) {
+  const [event] = group;
+  const names = event.candidates ?? group.map((each) => each.object.slice(each.object.indexOf("/") + 1));
   const nodes = names.slice(0, 2).map((name) => nodeByName(model, name, event.at));
   return element("li", {},
     element("button", { type: "button", class: "link time", click: () => actions.seek(event.at) }, momentText(model, event.at)), " ",
@@ -178,6 +205,7 @@ function decision(model, event, actions) {
 
 /** @param {StoryModel} model @param {StoryEvent} event @param {number | null} node */
 function describeDecision(model, event, node) {
+  if (event.what === "interrupt") return "interrupted: EC2 takes the instance back";
   if (event.what !== "disrupt") return event.message;
   const verdict = node === null ? null : model.verdictsOf.get(node)?.find((each) => each.verdict === "removed" || each.verdict === "replaced");
   const why = {
@@ -220,7 +248,7 @@ function poolSection(model, state) {
     element("thead", {}, element("tr", {}, ...["NodePool", "nodes", "cpu", "price"].map((text) => element("th", { scope: "col" }, text)))),
     element("tbody", {}, [...pools].map(([name, sums]) => element("tr", {},
       element("th", { scope: "row" }, foreign(name)),
-      element("td", {}, sums.nodes.toLocaleString("en-US")),
+      element("td", {}, formatNumber(sums.nodes)),
       element("td", {}, formatShare(sums.cpu, sums.total)),
       element("td", {}, formatHourly(sums.price)),
     ))),
@@ -258,7 +286,7 @@ export function nodeDetails(model, state, number, actions) {
       ["costs", `${formatHourly(price)} ${price === null ? "" : `· ${formatMonthly(price)}`}`],
       ["NodePool", foreign(node.pool || "none")],
       ["type", foreign([node.instanceType, node.zone].filter(Boolean).join(" in "))],
-      ["capacity", foreign([node.capacityType, node.reservationID].filter(Boolean).join(" · "))],
+      ["capacity", foreign(model.capacityOf(number, state.at).filter(Boolean).join(" · "))],
       ["state", isHere ? model.nodeState(number, state.at) : `not there at this moment`],
       ["cpu", isHere ? bar(state.usedCpu[number], model.cpuOf[number], `${formatCpu(state.usedCpu[number])} of ${formatCpu(model.cpuOf[number])}`, "cpu") : null],
       ["memory", isHere ? bar(state.usedMemory[number], model.memoryOf[number], `${formatMemory(state.usedMemory[number])} of ${formatMemory(model.memoryOf[number])}`, "memory") : null],
@@ -269,7 +297,7 @@ export function nodeDetails(model, state, number, actions) {
     section("Why it is there", sentences(note?.why.length ? note.why : [model.launched[number] > 0 ? `NodePool ${node.pool} launched it` : "it was there at the start"])),
     note?.elsewhere.length ? section("Why this and nothing else", sentences(note.elsewhere)) : null,
     verdictSection(model, state, number),
-    section(`Pods on it: ${own.length.toLocaleString("en-US")}`, podList(model, state, pods, actions)),
+    section(`Pods on it: ${formatNumber(own.length)}`, podList(model, state, pods, actions)),
     eventSection(model, [`Node/${node.name || node.id}`, `NodeClaim/${node.claim || node.name}`, `Instance/${node.id}`], model.launched[number], node.ended ?? model.story.end, actions),
   ];
 }

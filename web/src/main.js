@@ -8,7 +8,7 @@ import { readTheme } from "./theme.js";
 import { byId, element, foreign, replaceChildren } from "./dom.js";
 import { bar, nodeDetails, overview, podDetails } from "./inspector.js";
 import {
-  formatClock, formatCount, formatCpu, formatHourly, formatMemory, formatMonthly, formatSeconds, formatShare, shorten,
+  formatClock, formatCount, formatCpu, formatHourly, formatMemory, formatMonthly, formatNumber, formatSeconds, formatShare, shorten,
 } from "./format.js";
 
 /** @typedef {import("./picture.js").Selection} Selection */
@@ -32,6 +32,7 @@ class App {
     this.listed = 0; // page of the table
     this.isPlaying = false;
     this.moments = this.#collectMoments();
+    this.hasPending = this.models[0].pods.some((pod, p) => !pod.daemon && this.models[0].bound[p] > pod.created);
     this.#build();
     this.charts = new Charts(byId("charts", HTMLCanvasElement), this.models, (at) => this.seek(at));
     this.#listen();
@@ -72,6 +73,7 @@ class App {
     slider.step = this.isTime ? "any" : "1";
     if (this.end <= 0) byId("timeline", HTMLElement).hidden = true;
     document.body.classList.toggle("steps", !this.isTime);
+    if (models[0].story.kind === "Consolidation") byId("colouring", HTMLSelectElement).value = "verdict";
     if (report.comparison) this.#buildComparison(report.comparison);
     byId("version", HTMLElement).textContent = report.version ? `wain ${report.version}` : "wain";
   }
@@ -91,14 +93,21 @@ class App {
   /** Sizes and colours; to be called when the window or the preference changes. */
   prepare() {
     this.theme = readTheme();
+    this.charts?.prepare(this.theme);
+    this.#fitHeight();
     for (const picture of this.pictures ?? []) {
       picture.grouping = /** @type {import("./layout.js").Grouping} */ (byId("grouping", HTMLSelectElement).value);
       picture.colouring = /** @type {import("./picture.js").Colouring} */ (byId("colouring", HTMLSelectElement).value);
       picture.prepare(this.theme);
     }
-    this.charts?.prepare(this.theme);
     this.#showLegend();
     this.show();
+  }
+
+  /** The picture gets what header and time line leave of the window. */
+  #fitHeight() {
+    const taken = [document.querySelector("header"), byId("timeline", HTMLElement)].reduce((sum, each) => sum + (each instanceof HTMLElement ? each.offsetHeight : 0), 0);
+    document.documentElement.style.setProperty("--taken", `${taken + 32}px`);
   }
 
   #showLegend() {
@@ -137,7 +146,7 @@ class App {
     this.detailsTimer = setTimeout(() => {
       this.detailsTimer = 0;
       this.#showDetails();
-    }, this.isPlaying ? 120 : 0);
+    }, this.isPlaying ? 200 : 60);
   }
 
   #showHeader() {
@@ -167,12 +176,14 @@ class App {
     const figure = (/** @type {string} */ name, /** @type {string} */ value, /** @type {Node | null} */ more, /** @type {string} */ id) =>
       element("div", { class: "figure" }, element("dt", {}, name), element("dd", { "data-figure": id }, value, more));
     const wait = state.pending.length;
-    return element("dl", { class: "figures", "aria-label": this.report.comparison?.names[n] ?? "figures of this moment" },
-      figure("nodes", state.nodes.toLocaleString("en-US"), null, "nodes"),
+    const name = this.report.comparison?.names[n];
+    return element("dl", { class: "figures" },
+      name ? element("div", { class: "figure run" }, element("dt", {}, n ? "dashed" : "solid"), element("dd", {}, foreign(shorten(name, 34)))) : null,
+      figure("nodes", formatNumber(state.nodes), null, "nodes"),
       figure("cpu", `${formatCpu(state.cpu)} / ${formatCpu(state.cpuTotal)}`, bar(state.cpu, state.cpuTotal, formatShare(state.cpu, state.cpuTotal), "cpu requested"), "cpu"),
       figure("memory", `${formatMemory(state.memory)} / ${formatMemory(state.memoryTotal)}`, bar(state.memory, state.memoryTotal, formatShare(state.memory, state.memoryTotal), "memory requested"), "memory"),
       figure("price", formatHourly(state.price), element("span", { class: "sub" }, formatMonthly(state.price)), "price"),
-      figure("pods", `${state.running.toLocaleString("en-US")} running`, element("span", { class: wait ? "sub waiting" : "sub" }, `${wait.toLocaleString("en-US")} pending`), "pods"),
+      figure("pods", `${formatNumber(state.running)} running`, element("span", { class: wait ? "sub waiting" : "sub" }, `${formatNumber(wait)} pending`), "pods"),
     );
   }
 
@@ -218,9 +229,11 @@ class App {
     const strip = byId("strip", HTMLElement);
     const model = this.models[0];
     const { pending } = model.state;
-    strip.hidden = this.models.length > 1 || !pending.length;
+    // Where pods ever wait it is always there, so that the picture keeps its size.
+    strip.hidden = this.models.length > 1 || !this.hasPending;
     if (strip.hidden) return;
-    replaceChildren(strip, element("span", { class: "strip-title" }, `${pending.length.toLocaleString("en-US")} pending`),
+    strip.classList.toggle("empty", !pending.length);
+    replaceChildren(strip, element("span", { class: "strip-title" }, `${formatNumber(pending.length)} pending`),
       pending.slice(0, STRIP_PODS).map((pod) => element("button", {
         type: "button", class: "pod-box", title: shorten(model.pods[pod].name, 200),
         "aria-label": `pending pod ${shorten(model.pods[pod].name, 200)}`, click: () => this.select(0, { kind: "pod", number: pod }),
@@ -281,7 +294,7 @@ class App {
         const verdict = model.verdictOf(n, this.at);
         return element("tr", {},
           element("th", { scope: "row" }, element("button", { type: "button", class: "link", click: () => this.select(0, { kind: "node", number: n }) }, foreign(shorten(model.nodeLabel(n), 80)))),
-          ...[node.pool || "none", node.instanceType, node.zone, [node.capacityType, node.reservationID].filter(Boolean).join(" "), formatHourly(model.priceOf(n, this.at)),
+          ...[node.pool || "none", node.instanceType, node.zone, model.capacityOf(n, this.at).filter(Boolean).join(" "), formatHourly(model.priceOf(n, this.at)),
             formatShare(state.usedCpu[n], model.cpuOf[n]), formatShare(state.usedMemory[n], model.memoryOf[n]), String(state.podCount[n]), verdict?.verdict ?? ""].map((text) => element("td", {}, foreign(shorten(text, 80)))));
       })),
     ));

@@ -39,7 +39,9 @@ export function lastStep(steps, at) {
 
 /** @param {number[]} moments @param {number} at */
 function flips(moments, at) {
-  return moments.filter((each) => each <= at).length % 2 === 1;
+  let count = 0;
+  while (count < moments.length && moments[count] <= at) count += 1;
+  return count % 2 === 1;
 }
 
 export class StoryModel {
@@ -54,6 +56,8 @@ export class StoryModel {
     this.nodeEnded = Float64Array.from(nodes, (each) => each.ended ?? NEVER);
     this.cpuOf = Float64Array.from(nodes, (each) => each.allocatable.cpu ?? 0);
     this.memoryOf = Float64Array.from(nodes, (each) => each.allocatable.memory ?? 0);
+    /** Nodes whose machine was ever silent. */
+    this.unsteady = [...nodes.keys()].filter((n) => nodes[n].silent.length > 0);
     this.created = Float64Array.from(pods, (each) => each.created);
     this.bound = Float64Array.from(pods, (each) => each.bound ?? NEVER);
     this.podEnded = Float64Array.from(pods, (each) => each.ended ?? NEVER);
@@ -103,7 +107,7 @@ export class StoryModel {
   /** @param {State} state */
   #placePods(state) {
     const { at } = state;
-    const silent = new Set(state.present.filter((n) => flips(this.nodes[n].silent, at)));
+    const silent = new Set(this.unsteady.filter((n) => flips(this.nodes[n].silent, at)));
     for (let p = 0; p < this.pods.length; p += 1) {
       if (this.created[p] > at || at >= this.podEnded[p]) continue;
       if (this.bound[p] > at) {
@@ -131,6 +135,14 @@ export class StoryModel {
       state.memoryTotal += this.memoryOf[n];
       state.price += this.priceOf(n, state.at) ?? 0;
     }
+  }
+
+  /** Capacity type and reservation.
+   * @param {number} node @param {number} at @returns {[string, string | null]} */
+  capacityOf(node, at) {
+    const record = this.nodes[node];
+    const change = lastStep(record.capacityChanges, at);
+    return change ? [change[1], change[2]] : [record.capacityType, record.reservationID];
   }
 
   /** @param {number} node @param {number} at */

@@ -2,7 +2,7 @@
 
 import { TITLE_HEIGHT, layOut, squarify } from "./layout.js";
 import { formatCount, formatHourly, formatShare, shorten } from "./format.js";
-import { FONT, assignColours } from "./theme.js";
+import { FONT, assignColours, inkOn } from "./theme.js";
 
 /** @typedef {import("./model.js").StoryModel} StoryModel */
 /** @typedef {import("./model.js").State} State */
@@ -45,6 +45,7 @@ export class Picture {
     /** @type {Set<number> | null} nodes that a search found */
     this.found = null;
     this.camera = { x: 0, y: 0, scale: 1 };
+    this.size = { width: 1, height: 1 };
     /** @type {Theme | null} */
     this.theme = null;
     /** @type {Map<string, string>} */
@@ -56,7 +57,9 @@ export class Picture {
    * @param {Theme} theme */
   prepare(theme) {
     this.theme = theme;
+    // Read once: each look at the size of an element may have the browser lay out the page.
     const { clientWidth, clientHeight } = this.canvas;
+    this.size = { width: clientWidth, height: clientHeight };
     const ratio = window.devicePixelRatio || 1;
     this.canvas.width = Math.max(1, Math.round(clientWidth * ratio));
     this.canvas.height = Math.max(1, Math.round(clientHeight * ratio));
@@ -83,7 +86,7 @@ export class Picture {
       ? ["reserved", "spot", "on-demand"]
       : ["kept", "blocked", "removed", "replaced", "drifted", "interrupted"];
     const present = new Set(this.colouring === "capacity"
-      ? this.model.nodes.map((each) => each.capacityType).concat(this.model.reservations.length ? "reserved" : [])
+      ? this.model.nodes.flatMap((each) => [each.capacityType, ...each.capacityChanges.map((change) => change[1])])
       : this.model.story.verdicts.map((each) => each.verdict));
     return names.filter((name) => present.has(name)).map((name) => [name, colours[name]]);
   }
@@ -99,7 +102,7 @@ export class Picture {
       return (verdict && colours[verdict.verdict]) || colours.other;
     }
     if (this.colouring === "workload") return colours.muted;
-    return colours[record.capacityType] ?? colours.other;
+    return colours[this.model.capacityOf(node, at)[0]] ?? colours.other;
   }
 
   // Drawing
@@ -111,7 +114,7 @@ export class Picture {
     const ratio = window.devicePixelRatio || 1;
     const { colours } = this.theme;
     ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
-    ctx.clearRect(0, 0, this.canvas.clientWidth, this.canvas.clientHeight);
+    ctx.clearRect(0, 0, this.size.width, this.size.height);
     ctx.textBaseline = "middle";
     for (const group of this.layout.groups) {
       const x = (group.x - camera.x) * camera.scale;
@@ -135,36 +138,61 @@ export class Picture {
     const here = group.slots.reduce((sum, slot) => sum + (this.#nodeIn(slot, state) >= 0 ? 1 : 0), 0);
     let count = formatCount(here, "node");
     if (group.reservation >= 0) {
-      const { total, idle } = this.model.reservationAt(group.reservation, state.at);
-      count = total ? `${here} of ${total} used${idle ? `, ${idle} idle` : ""}` : `${here} used, not active`;
+      const { used, total, idle } = this.model.reservationAt(group.reservation, state.at);
+      const others = total - here - idle;
+      const parts = [`${used} of ${total} used`, others > 0 ? `${others} not by these nodes` : "", idle ? `${idle} idle` : ""];
+      count = total ? parts.filter(Boolean).join(", ") : `${formatCount(here, "node")}, not active`;
     }
-    ctx.font = `600 12px ${FONT}`;
-    ctx.fillStyle = colours.text;
-    const rest = width - 20 - ctx.measureText(count).width - 12;
-    const title = shorten(group.title, Math.max(4, Math.floor(rest / 6.6)));
-    ctx.fillText(isolated(title), x + 8, y + TITLE_HEIGHT / 2 + 2);
     ctx.font = `12px ${FONT}`;
-    ctx.fillStyle = colours.muted;
-    ctx.textAlign = "right";
-    ctx.fillText(count, x + width - 8, y + TITLE_HEIGHT / 2 + 2);
-    ctx.textAlign = "left";
+    const rest = width - 28 - ctx.measureText(count).width;
+    const middle = y + TITLE_HEIGHT / 2 + 2;
+    this.#drawLabel(count, x + width - 8, middle, width - 16, colours.muted, "right", "12px");
+    this.#drawLabel(group.title, x + 8, middle, rest, colours.text, "left", "600 12px");
   }
 
   /** @param {Group} group @param {State} state */
   #drawSlots(group, state) {
     const { camera } = this;
-    let idle = group.reservation >= 0 ? this.model.reservationAt(group.reservation, state.at).idle : 0;
+    const reserved = group.reservation >= 0 ? this.model.reservationAt(group.reservation, state.at) : null;
+    const here = group.slots.filter((slot) => this.#nodeIn(slot, state) >= 0).length;
+    let [idle, others] = reserved ? [reserved.idle, Math.max(0, reserved.total - reserved.idle - here)] : [0, 0];
     for (const slot of group.slots) {
       const node = this.#nodeIn(slot, state);
       const side = slot.side * camera.scale;
       const x = (slot.x - camera.x) * camera.scale;
       const y = (slot.y - camera.y) * camera.scale;
-      if (node < 0 && idle <= 0) continue;
-      if (node < 0) idle -= 1;
+      const isIdle = node < 0 && idle > 0;
+      const isTaken = node < 0 && !isIdle && others > 0;
+      if (isIdle) idle -= 1;
+      if (isTaken) others -= 1;
       if (!this.#isVisible(x, y, side, side)) continue;
-      if (node < 0) this.#drawIdle(x, y, side);
+      if (isIdle) this.#drawIdle(x, y, side);
+      else if (node < 0) this.#drawFree(x, y, side, isTaken);
       else this.#drawNode(node, state, x, y, side);
     }
+  }
+
+  /** A place that a node has at another moment, or an instance that somebody else uses.
+   * @param {number} x @param {number} y @param {number} side @param {boolean} isTaken */
+  #drawFree(x, y, side, isTaken) {
+    if (side < 10) return;
+    const { context: ctx } = this;
+    const { colours } = /** @type {Theme} */ (this.theme);
+    ctx.strokeStyle = colours.border;
+    if (isTaken) {
+      ctx.fillStyle = colours.border;
+      ctx.beginPath();
+      ctx.roundRect(x, y, side, side, Math.min(6, side / 8));
+      ctx.fill();
+      if (side >= 50) this.#drawLabel("in use", x + side / 2, y + side / 2, side - 8, colours.text, "center", "11px");
+      return;
+    }
+    ctx.lineWidth = 1;
+    ctx.globalAlpha = 0.55;
+    ctx.beginPath();
+    ctx.roundRect(x + 0.5, y + 0.5, side - 1, side - 1, Math.min(6, side / 8));
+    ctx.stroke();
+    ctx.globalAlpha = 1;
   }
 
   /** @param {number} x @param {number} y @param {number} side */
@@ -200,23 +228,20 @@ export class Picture {
     const { colours } = /** @type {Theme} */ (this.theme);
     const colour = this.#colourOf(node, state.at);
     const isDimmed = this.found !== null && !this.found.has(node);
+    if (side < PODS_FROM) {
+      this.#drawSmallNode(node, state, colour, x, y, side, isDimmed ? 0.15 : 1);
+      return;
+    }
     ctx.globalAlpha = isDimmed ? 0.15 : 1;
     const radius = Math.min(6, side / 8);
     ctx.fillStyle = colours.surface;
-    if (side < 6) {
-      ctx.fillStyle = colour;
-      ctx.fillRect(x, y, side, side);
-      ctx.globalAlpha = 1;
-      return;
-    }
     ctx.beginPath();
     ctx.roundRect(x, y, side, side, radius);
     ctx.fill();
-    if (side < PODS_FROM) this.#drawFill(node, state, colour, x, y, side);
-    else this.#drawPods(node, state, colour, x, y, side);
+    this.#drawPods(node, state, colour, x, y, side);
     const status = model.nodeState(node, state.at);
     ctx.strokeStyle = status === "deleting" || status === "not-ready" ? colours.bad : colour;
-    ctx.lineWidth = side < 14 ? 1 : 1.6;
+    ctx.lineWidth = 1.6;
     ctx.setLineDash(status === "ready" ? [] : [5, 3]);
     ctx.beginPath();
     ctx.roundRect(x + 0.8, y + 0.8, side - 1.6, side - 1.6, radius);
@@ -225,16 +250,21 @@ export class Picture {
     ctx.globalAlpha = 1;
   }
 
-  /** How full it is, where pods would be too small to see.
+  /** How full it is, where pods would be too small to see: two rectangles without curves, as
+   * thousands of them are drawn in a frame.
    * @param {number} node @param {State} state @param {string} colour @param {number} x
-   * @param {number} y @param {number} side */
-  #drawFill(node, state, colour, x, y, side) {
+   * @param {number} y @param {number} side @param {number} alpha */
+  #drawSmallNode(node, state, colour, x, y, side, alpha) {
     const { context: ctx, model } = this;
     const cpu = model.cpuOf[node] ? state.usedCpu[node] / model.cpuOf[node] : 0;
     const memory = model.memoryOf[node] ? state.usedMemory[node] / model.memoryOf[node] : 0;
-    const full = Math.min(1, (cpu + memory) / 2) * (side - 2);
+    const full = Math.min(1, (cpu + memory) / 2) * side;
     ctx.fillStyle = colour;
-    ctx.fillRect(x + 1, y + side - 1 - full, side - 2, full);
+    ctx.globalAlpha = 0.3 * alpha;
+    ctx.fillRect(x, y, side, side - full);
+    ctx.globalAlpha = alpha;
+    ctx.fillRect(x, y + side - full, side, full);
+    ctx.globalAlpha = 1;
   }
 
   /** @param {number} node @param {State} state @param {number} side
@@ -266,7 +296,8 @@ export class Picture {
       const record = model.pods[pod];
       const isEnding = model.stopped[pod] <= state.at;
       ctx.globalAlpha = alpha * (record.daemon ? 0.45 : isEnding ? 0.4 : model.started[pod] <= state.at ? 0.9 : 0.6);
-      ctx.fillStyle = record.daemon ? colours.other : this.colouring === "workload" ? this.colours.get(record.owner) ?? colour : colour;
+      const own = this.colouring === "workload" ? this.colours.get(record.owner) ?? colour : colour;
+      ctx.fillStyle = record.daemon ? colours.other : own;
       const gap = box.width > 5 && box.height > 5 ? 1 : 0;
       ctx.beginPath();
       ctx.roundRect(box.x + gap / 2, box.y + gap / 2, Math.max(box.width - gap, 0.5), Math.max(box.height - gap, 0.5), gap ? 2 : 0);
@@ -274,7 +305,7 @@ export class Picture {
       ctx.globalAlpha = alpha;
       if (box.width > 44 && box.height > 15 && !record.daemon) {
         const name = record.name.slice(record.name.indexOf("/") + 1, record.name.indexOf("/") + 65);
-        this.#drawLabel(name, box.x + 5, box.y + Math.min(box.height / 2, 10), box.width - 8, colours["on-fill"] ?? "#ffffff", "left", "11px");
+        this.#drawLabel(name, box.x + 5, box.y + Math.min(box.height / 2, 10), box.width - 8, isEnding ? colours.text : inkOn(own), "left", "11px");
       }
     }
     ctx.globalAlpha = alpha;
@@ -288,21 +319,23 @@ export class Picture {
     const price = formatHourly(this.model.priceOf(node, state.at));
     const label = record.instanceType || this.model.nodeLabel(node);
     const isWide = side >= 124;
-    this.#drawLabel(label, x + 7, y + 13, side - (isWide ? 66 : 12), colours.text, "left", "600 11px");
+    this.#drawLabel(label, x + 6, y + 13, side - (isWide ? 66 : 9), colours.text, "left", "600 11px", label.replace("xlarge", "xl"));
     if (isWide) this.#drawLabel(price, x + side - 7, y + 13, 60, colours.muted, "right", "11px");
   }
 
   /** Text that fits, or none.
    * @param {string} text @param {number} x @param {number} y @param {number} width
-   * @param {string} colour @param {CanvasTextAlign} align @param {string} font */
-  #drawLabel(text, x, y, width, colour, align, font) {
+   * @param {string} colour @param {CanvasTextAlign} align @param {string} font
+   * @param {string} [brief] what it is called where there is less room */
+  #drawLabel(text, x, y, width, colour, align, font, brief = text) {
     const { context: ctx } = this;
     if (width < 14) return;
     ctx.font = `${font} ${FONT}`;
     ctx.fillStyle = colour;
     ctx.textAlign = align;
-    let shown = shorten(text, Math.max(2, Math.floor(width / 5.2)));
-    while (ctx.measureText(shown).width > width && [...shown].length > 2) shown = shorten(text, [...shown].length - 1);
+    const isLong = text.length > 200 || ctx.measureText(text).width > width;
+    let shown = isLong ? shorten(brief, Math.max(2, Math.floor(width / 4.5))) : text;
+    while (ctx.measureText(shown).width > width && [...shown].length > 2) shown = shorten(brief, [...shown].length - 1);
     if (ctx.measureText(shown).width <= width) ctx.fillText(isolated(shown), x, y);
     ctx.textAlign = "left";
   }
@@ -343,7 +376,7 @@ export class Picture {
 
   /** @param {number} x @param {number} y @param {number} width @param {number} height */
   #isVisible(x, y, width, height) {
-    return x + width >= 0 && y + height >= 0 && x <= this.canvas.clientWidth && y <= this.canvas.clientHeight;
+    return x + width >= 0 && y + height >= 0 && x <= this.size.width && y <= this.size.height;
   }
 
   // What is where
@@ -391,7 +424,7 @@ export class Picture {
     const memory = formatShare(state.usedMemory[selection.number], model.memoryOf[selection.number]);
     const price = formatHourly(model.priceOf(selection.number, state.at));
     const name = shorten(model.nodeLabel(selection.number), 60);
-    const what = [node.instanceType, node.capacityType, node.zone].filter(Boolean).join(", ");
+    const what = [node.instanceType, model.capacityOf(selection.number, state.at)[0], node.zone].filter(Boolean).join(", ");
     return `${name}: ${what}, cpu ${cpu}, memory ${memory}, ${formatCount(state.podCount[selection.number], "pod")}, ${price}`;
   }
 
@@ -429,7 +462,7 @@ export class Picture {
   }
 
   /** @param {number} factor @param {number} [x] @param {number} [y] */
-  zoom(factor, x = this.canvas.clientWidth / 2, y = this.canvas.clientHeight / 2) {
+  zoom(factor, x = this.size.width / 2, y = this.size.height / 2) {
     const { camera } = this;
     const scale = Math.min(MAX_SCALE, Math.max(1, camera.scale * factor));
     this.#moveCamera(camera.x + x / camera.scale - x / scale, camera.y + y / camera.scale - y / scale, scale);
@@ -437,8 +470,8 @@ export class Picture {
 
   /** @param {number} x @param {number} y @param {number} scale */
   #moveCamera(x, y, scale) {
-    const width = this.canvas.clientWidth * (1 - 1 / scale);
-    const height = Math.max(0, Math.max(this.layout?.height ?? 0, this.canvas.clientHeight) - this.canvas.clientHeight / scale);
+    const width = this.size.width * (1 - 1 / scale);
+    const height = Math.max(0, Math.max(this.layout?.height ?? 0, this.size.height) - this.size.height / scale);
     this.camera = { x: Math.min(Math.max(x, 0), width), y: Math.min(Math.max(y, 0), height), scale };
     this.draw(this.model.state);
   }
@@ -500,8 +533,8 @@ export class Picture {
     if (!slot || this.camera.scale === 1) return;
     const { scale } = this.camera;
     this.#moveCamera(
-      slot.x + slot.side / 2 - this.canvas.clientWidth / scale / 2,
-      slot.y + slot.side / 2 - this.canvas.clientHeight / scale / 2,
+      slot.x + slot.side / 2 - this.size.width / scale / 2,
+      slot.y + slot.side / 2 - this.size.height / scale / 2,
       scale,
     );
   }

@@ -13,6 +13,7 @@
  * @property {string} zone
  * @property {string} capacityType
  * @property {string | null} reservationID
+ * @property {[number, string, string | null][]} capacityChanges
  * @property {Record<string, number>} allocatable
  * @property {number | null} created
  * @property {number} launched
@@ -120,6 +121,7 @@
  * @property {[string, string][]} totals
  * @property {{text: string, held?: boolean | null}[]} findings
  * @property {string[]} warnings
+ * @property {Record<string, any>} figures
  *
  * @typedef {object} Comparison
  * @property {string} answer
@@ -134,7 +136,7 @@
 
 const NODE = {
   name: "", claim: "", pool: "", instanceType: "", zone: "", capacityType: "", reservationID: null,
-  allocatable: {}, created: null, launched: 0, joined: null, ready: [], silent: [], deleting: null,
+  capacityChanges: [], allocatable: {}, created: null, launched: 0, joined: null, ready: [], silent: [], deleting: null,
   ended: null, endReason: "", prices: [],
 };
 const POD = {
@@ -147,6 +149,7 @@ const EXPLANATION = { suggestion: "", pools: [], nodes: [] };
 const STORY = {
   start: null, opensAt: null, pools: [], series: null, events: [], verdicts: [], pending: [],
   notes: [], totals: [], findings: [], warnings: [],
+  figures: {},
 };
 
 /**

@@ -29,3 +29,12 @@ export function readTheme() {
 export function assignColours(names, theme) {
   return new Map(names.map((name, n) => [name, theme.series[n % theme.series.length]]));
 }
+
+/** Black or white, whichever can be read better on a colour.
+ * @param {string} colour #rrggbb */
+export function inkOn(colour) {
+  const parts = [1, 3, 5].map((place) => parseInt(colour.slice(place, place + 2), 16) / 255);
+  const [red, green, blue] = parts.map((each) => (each <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4));
+  const luminance = 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  return 1.05 / (luminance + 0.05) >= (luminance + 0.05) / 0.05 ? "#ffffff" : "#000000";
+}

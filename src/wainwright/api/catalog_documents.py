@@ -40,7 +40,7 @@ OfferingLabels = dict[str, Any]
 """Labels of one way to buy the type, one value each; `karpenter.sh/price` is what it costs."""
 
 OFFERING_SCHEMA: Final = {
-    "description": "One way to buy the type: labels with one value each, and karpenter.sh/price.",
+    "description": "One way to launch it: labels with one value each, and karpenter.sh/price.",
     "type": "object",
     "x-kubernetes-preserve-unknown-fields": True,
     "properties": {
@@ -53,7 +53,7 @@ OFFERING_SCHEMA: Final = {
             **SCALAR_ONLY,
         },
         CAPACITY_TYPE: {
-            "description": "How the instance is paid for.",
+            "description": "The capacity type.",
             "type": "string",
             "enum": list(CAPACITY_TYPES),
         },
@@ -75,7 +75,7 @@ class InstanceTypeSpec(WireStruct, frozen=True, kw_only=True):
     ] = None
     overhead: Annotated[
         NonNegativeQuantityMap | None,
-        field_meta("Taken off what pods may use, beside the kubelet's own."),
+        field_meta("Subtracted from what pods may use, in addition to the kubelet's own."),
     ] = None
     allocatable: Annotated[
         NonNegativeQuantityMap | None,
@@ -185,7 +185,7 @@ RESERVATION_STATES: Final = [
 ]
 HourlyPrice = Annotated[float, field_meta("USD per hour.", minimum=0)]
 ZoneName = Annotated[str, field_meta("An availability zone, as us-west-2a.", min_length=1)]
-CapacityTypeName = Annotated[str, field_meta("How it is paid for.", enum=list(CAPACITY_TYPES))]
+CapacityTypeName = Annotated[str, field_meta("The capacity type.", enum=list(CAPACITY_TYPES))]
 InstanceTypeName = Annotated[str, field_meta("An instance type, as m5.large.", min_length=1)]
 
 
@@ -279,7 +279,7 @@ class CloudSpec(WireStruct, frozen=True, kw_only=True):
         list[CloudReservation] | None, field_meta("Reserved capacity.")
     ] = None
     unavailable: Annotated[
-        list[UnavailableOffering] | None, field_meta("What is out of stock.")
+        list[UnavailableOffering] | None, field_meta("Offerings without capacity.")
     ] = None
     fees: CloudFees | None = None
 
@@ -312,14 +312,14 @@ class CatalogRequirement(WireStruct, frozen=True, kw_only=True):
     """The values that a label of the type can take."""
 
     key: Annotated[str, field_meta("The label.", min_length=1)]
-    operator: Annotated[str, field_meta("How.", enum=REQUIREMENT_OPERATORS)]
+    operator: Annotated[str, field_meta("Only this capacity type.", enum=REQUIREMENT_OPERATORS)]
     values: Annotated[list[LabelValue] | None, field_meta("Which.")] = None
 
 
 class CatalogOffering(WireStruct, frozen=True, kw_only=True):
     """One way to buy the type."""
 
-    labels: Annotated[dict[str, str], field_meta("Labels that a node bought this way gets.")]
+    labels: Annotated[dict[str, str], field_meta("Labels that a node launched this way gets.")]
     price: HourlyPrice
     available: Annotated[
         int,
@@ -339,13 +339,13 @@ class CatalogInstanceType(WireStruct, frozen=True, kw_only=True):
     """An instance type, with everything a plan looks at."""
 
     name: InstanceTypeName
-    capacity: Annotated[QuantityMap, field_meta("What the machine has.")]
+    capacity: Annotated[QuantityMap, field_meta("Its capacity.")]
     requirements: Annotated[list[CatalogRequirement] | None, field_meta("Its labels.")] = None
     overhead: Annotated[QuantityMap | None, field_meta("What pods cannot use of it.")] = None
     allocatable: Annotated[
         QuantityMap | None, field_meta("Capacity less overhead; printed, and checked when given.")
     ] = None
-    offerings: Annotated[list[CatalogOffering] | None, field_meta("How it can be bought.")] = None
+    offerings: Annotated[list[CatalogOffering] | None, field_meta("How it can be launched.")] = None
 
 
 class Catalog(WireStruct, frozen=True, kw_only=True):

@@ -1,5 +1,5 @@
 """Every kind that can be read, its validator, and the CustomResourceDefinitions of our kinds.
-The CRDs are generated from the wire structs and committed under deploy/crds.
+The CRDs are generated from the wire structs and committed under deploy/chart/crds.
 """
 
 from difflib import get_close_matches

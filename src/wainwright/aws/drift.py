@@ -2,7 +2,7 @@
 
 Static fields are compared by hash: one value for all settings of a class that nodes get at launch.
 It is a hash of our own: the first 16 hex digits of SHA-256 over the JSON of the static fields, with
-sorted keys, without empty and default values, lists as sets, together with the AMI family in force
+sorted keys, without empty and default values, lists as sets, together with the AMI family in effect
 and the cluster's CA. Its version is a second annotation, and hashes of different versions are not
 comparable: a claim that was hashed by another controller, or by an older version of this one, gets
 the new hash instead of being replaced.

@@ -4,7 +4,7 @@ Errors of AWS are converted here: only the subclasses of CloudProviderError in `
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from secrets import token_hex
 from typing import Final
@@ -79,6 +79,7 @@ from wainwright.cloud import (
     ObjectRemark,
     OfferedTypes,
     RecoveredLaunches,
+    Refreshed,
     ReservedNode,
 )
 from wainwright.errors import (
@@ -239,6 +240,9 @@ class ProviderEnvironment(msgspec.Struct, frozen=True, kw_only=True):
     metrics: MetricsRegistry
     process_id: str = msgspec.field(default_factory=lambda: token_hex(16))
     """Unique to this process: no launch of another one has its batch ids."""
+    account_revision: Callable[[], int] | None = None
+    """Another number after each change in the account, where somebody knows of them, as in a
+    simulation: classes are not resolved anew before."""
 
 
 class ProviderComponents:
@@ -251,7 +255,7 @@ class ProviderComponents:
         self.addresses = SubnetAddresses(environment.clock, self.unavailable_offerings)
         self.discovered_capacity = DiscoveredCapacity(environment.clock)
         self._build_services(environment, options)
-        self._build_node_classes(options)
+        self._build_node_classes(environment, options)
         self._build_launcher(environment)
 
     def _build_services(self, environment: ProviderEnvironment, options: ProviderOptions) -> None:
@@ -276,7 +280,9 @@ class ProviderComponents:
         queue = Sqs(environment.seam, options.queue)
         self.interruption_queue = InterruptionQueue(queue, environment.clock, environment.metrics)
 
-    def _build_node_classes(self, options: ProviderOptions) -> None:
+    def _build_node_classes(
+        self, environment: ProviderEnvironment, options: ProviderOptions
+    ) -> None:
         gates = FeatureGates(
             capacity_reservations=options.cluster.capacity_reservations,
             node_overlay=options.node_overlay,
@@ -298,7 +304,9 @@ class ProviderComponents:
         self.resolver = NodeClassResolver(
             self._services, options.cluster, self.clock, self.availability, dry_run_templates
         )
-        self.classes = NodeClassRegistry(launch_contexts, self.resolver, self.clock)
+        self.classes = NodeClassRegistry(
+            launch_contexts, self.resolver, self.clock, environment.account_revision
+        )
         self.finalizer = NodeClassFinalizer(self.templates, self.resolver.profiles, options.cluster)
 
     def _build_launcher(self, environment: ProviderEnvironment) -> None:
@@ -347,10 +355,14 @@ class AwsCloudProvider:
     def declare(self, declared: DeclaredObjects) -> None:
         self._components.classes.declare(declared)
 
-    async def refresh(self) -> float:
-        refreshed = self._components.offerings_provider.refresh()
-        due, _ = await asyncio.gather(refreshed, self._adopt())
-        return due
+    async def refresh(self) -> Refreshed:
+        offerings = self._components.offerings_provider
+        is_changed, _ = await asyncio.gather(offerings.refresh(), self._adopt())
+        return Refreshed(
+            due=offerings.next_due if self._adopted else offerings.next_attempt,
+            is_changed=is_changed,
+            is_complete=self._adopted and not offerings.failures,
+        )
 
     @property
     def failures(self) -> dict[str, str]:
@@ -368,6 +380,7 @@ class AwsCloudProvider:
             status=msgspec.to_builtins(to_status(resolved)),
             annotations=hash_annotations(declared, self._options.cluster.ca_bundle),
             requeue_after=resolved.requeue_after,
+            outdated=resolved.outdated,
         )
 
     async def finalize_node_class(self, node_class: str, claims: Sequence[str]) -> str:
@@ -506,7 +519,7 @@ class AwsCloudProvider:
         return RecoveredLaunches(instances=instances, unclear=frozenset(unclear))
 
     async def _recover_claim(self, claim: NodeClaim) -> Instance | None:
-        with _error_context(f"looking for the machine of {claim.name}"):
+        with _error_context(f"looking for the instance of {claim.name}"):
             instance = await self._components.recovery.find(claim)
             self._components.reservation_holds.resolve_unclear(
                 claim.uid, instance.reservation_id if instance else ""

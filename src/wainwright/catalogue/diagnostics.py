@@ -15,7 +15,7 @@ class ObjectDiagnostic(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     field_error: FieldError
     void: str = ""
-    """Why the object is not in force, as the reason of a condition; empty where it is."""
+    """Why the object is not in effect, as the reason of a condition; empty where it is."""
 
     @property
     def description(self) -> str:

@@ -199,7 +199,7 @@ def explain_unavailability(catalog: NodeClassCatalog, name: str) -> str:
     if why := excluded_by(catalog.offerings[name]):
         return f"{name} has no offering for this class ({why})."
     if name in catalog.unpriced:
-        return f"{name} has no price, and cannot be bought until somebody gives it one."
+        return f"{name} has no price, and is not launched until a Cloud or NodeOverlay states one."
     if not any(offering.available for offering in catalog.by_name[name].offerings):
         return f"{name} is out of stock everywhere."
     return ""
@@ -262,7 +262,7 @@ class PriceHistory(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     price: float | None
     """None where no layer gave one: it cannot be launched."""
     steps: tuple[PriceStep, ...]
-    """From the bottom up; the price of the last one is in force."""
+    """From the bottom up; the price of the last one is in effect."""
 
 
 def price_histories(catalog: NodeClassCatalog, name: str) -> list[PriceHistory]:

@@ -206,7 +206,7 @@ def _unknown_type_warning(
 
 
 class PoolOfferings(msgspec.Struct, frozen=True, kw_only=True):
-    """Offerings up to the InstanceType layer, for all scopes with the same overlays in force."""
+    """Offerings up to the InstanceType layer, for all scopes with the same overlays in effect."""
 
     offerings: LayeredOfferings
     overlay_capacity: Mapping[str, Mapping[str, DerivedAmount]]

@@ -148,9 +148,8 @@ class CatalogInput:
             ).build(self.scope)
         except InvalidCatalogInput as error:
             errors = self._locate(error.diagnostics)
-            raise InvalidInput(
-                ProblemReport(errors=errors, warnings=self.manifests.notes)
-            ) from error
+            report = ProblemReport(errors=errors, warnings=self.manifests.notes)
+            raise InvalidInput(report, undone="shown") from error
         notes = [
             *assumed_region_notes(self.region),
             *self.manifests.notes,

@@ -23,7 +23,7 @@ def read_snapshot(kubeconfig: str, context: str) -> ClusterSnapshot:
         raise
     missing = describe_missing(snapshot.missing_kinds)
     if missing:
-        hint = "plan with NodePools of your own by naming a file beside --from-cluster"
+        hint = "plan with your own NodePools: name their file in addition to --from-cluster"
         printing.echo(f"note: {missing}; {hint}", err=True)
     if snapshot.unreadable:
         count = format_count(snapshot.unreadable, "object")

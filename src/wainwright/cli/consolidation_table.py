@@ -8,13 +8,15 @@ from typing import Any, Final
 
 from rich.text import Text
 
-from wainwright.cli.plan_table import Console, printable_text
+from wainwright.cli.plan_table import Console, print_line, printable_text
 from wainwright.cli.printing import align_columns
+from wainwright.messages.formatting import MODELLED_PRICES
 from wainwright.report.consolidation_rows import (
     answer,
     answer_notes,
     command_lines,
     figure_rows,
+    has_modelled_prices,
     held_rows,
     held_title,
     more_commands,
@@ -33,7 +35,7 @@ def print_consolidation(document: Document, console: Console) -> None:
         line = printable_text(text.plain, text.style)
         shown = wrapped_lines(line, console.width) if console.is_terminal else [line]
         for part in shown:
-            console.print(part, soft_wrap=True)
+            print_line(console, part)
 
 
 def wrapped_lines(line: Text, width: int) -> list[Text]:
@@ -55,6 +57,8 @@ def _lines(document: Document) -> Iterator[Text]:
     yield Text(answer(document), style="bold")
     yield from (Text(note, style="yellow") for note in answer_notes(document))
     yield from _commands(document["commands"])
+    if has_modelled_prices(document):
+        yield Text(MODELLED_PRICES, style="dim")
     yield from _held(document)
     yield from map(Text, stay_lines(document))
     yield from _figures(document)

@@ -61,6 +61,6 @@ def _check(folder: Path) -> None:
     if different:
         raise StaleFileError(
             f"{folder} is not what the wire types make: {', '.join(different)}",
-            hint=f"write them anew with: wain crds --output {folder}",
+            hint=f"write them again with: wain crds --output {folder}",
         )
     printing.echo(f"{len(rendered)} CRDs in {folder} are up to date")

@@ -51,7 +51,7 @@ def emulator(context: click.Context, /, **flags: Any) -> int:
 
 @emulator.command(name="set")
 @click.argument("file", required=False, metavar="[FILE|-]")
-@click.option("--port", type=click.IntRange(1, 65535), help="Of an emulator on this machine.")
+@click.option("--port", type=click.IntRange(1, 65535), help="Of an emulator on this computer.")
 @click.option(
     "--endpoint", envvar="AWS_ENDPOINT_URL", metavar="URL", help="Or AWS_ENDPOINT_URL says it."
 )

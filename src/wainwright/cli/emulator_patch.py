@@ -68,7 +68,7 @@ def build_patch(file: str | None, flags: Mapping[str, Any]) -> dict[str, Any]:
     if flags["throttle"] is not None:
         patch["throttling"] = flags["throttle"]
     if not patch:
-        raise UsageError("nothing is to be changed", "name a file with a patch, or use flags")
+        raise UsageError("there is nothing to change", "name a file with a patch, or use flags")
     return patch
 
 

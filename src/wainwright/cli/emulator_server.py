@@ -100,7 +100,8 @@ def _create_account(
         )
     except InvalidCatalogInput as refused:
         errors = locate_diagnostics(refused.diagnostics, files)
-        raise InvalidInput(ProblemReport(errors=errors, warnings=manifests.notes)) from refused
+        problems = ProblemReport(errors=errors, warnings=manifests.notes)
+        raise InvalidInput(problems, undone="started") from refused
     print_problems(
         [*manifests.notes, *locate_diagnostics(emulated_account.remarks, files)],
         word="note",

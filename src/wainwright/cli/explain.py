@@ -84,7 +84,7 @@ def explain_pod(name: str, output: str, every: bool, **flags: Any) -> int:
 @disruption_options
 @click.option("-o", "--output", type=Choice(["text", "json"]), default="text")
 def explain_node(name: str, output: str, **flags: Any) -> int:
-    """Say whether a node can go, where its pods would go or why not, and what would free it.
+    """Show whether a node can be removed, where its pods would go, and what blocks it.
 
     NAME is that of the node or of its NodeClaim. Exit code 0 when the node can be removed or
     replaced, 1 when it stays, 2 for bad input.
@@ -112,7 +112,7 @@ class ExplainArguments(CatalogArguments, frozen=True, kw_only=True):
 
 @click.group()
 def explain() -> None:
-    """Say why: the rule, the reason, the layers."""
+    """Explain a pod, a node, an instance type or a price."""
 
 
 @explain.command("type")
@@ -121,7 +121,7 @@ def explain() -> None:
 @catalog_options
 @click.option("-o", "--output", type=OUTPUTS, default="text", help="How to print it.")
 def explain_type(**flags: Any) -> int:
-    """Say of each number of an instance type which rule gave it."""
+    """Show for each number of an instance type which rule gave it."""
     arguments = ExplainArguments(**flags)
     catalog_input, catalog = _load_catalog(arguments)
     resources = explain_resources(catalog, arguments.name)
@@ -173,7 +173,7 @@ def explain_price(**flags: Any) -> int:
     if reason := explain_unavailability(catalog, arguments.name):
         printing.echo_lines(["", reason])
     if arguments.name in catalog.fees:
-        printing.echo_lines(["", f"fees beside: {catalog.fees[arguments.name]:.6g} USD per hour"])
+        printing.echo_lines(["", f"fees on top: {catalog.fees[arguments.name]:.6g} USD per hour"])
     catalog_input.print_other_notes()
     return 0
 

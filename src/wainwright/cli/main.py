@@ -106,7 +106,7 @@ def _redirect_to_devnull(stream: TextIO | None) -> None:
 
 
 COMMAND_GROUPS: Final = {
-    "Decide": ("plan", "consolidate", "explain", "reservations", "catalog", "simulate"),
+    "Decide": ("plan", "consolidate", "explain", "reservations", "top", "catalog", "simulate"),
     "Manifests": ("validate", "convert", "crds", "snapshot"),
     "Run": ("run", "emulator", "completion"),
 }
@@ -115,17 +115,18 @@ COMMAND_GROUPS: Final = {
 COMMANDS: Final = {
     "completion": "a script that completes commands and options in bash, zsh or fish",
     "catalog": "instance types, offerings and prices",
-    "consolidate": "which nodes can go, what that saves, and what holds others back",
-    "emulator": "an EC2 on this machine for any AWS client, without an account",
+    "consolidate": "which nodes can be removed or replaced, what that saves, what blocks others",
+    "emulator": "an emulated EC2 for any AWS client, without an account",
     "explain": "why a pod is where it is, a node stays, a number or a price is what it is",
-    "convert": "old kinds into v1",
+    "convert": "convert Provisioner, AWSNodeTemplate and v1beta1 kinds into v1",
     "crds": "the CustomResourceDefinitions",
     "plan": "which nodes for which pods, at what price, and why not",
-    "reservations": "capacity that is paid for: used, idle, and by whom it could be used",
+    "reservations": "capacity reservations: in use, idle, and which pods could use them",
     "run": "the controllers: launch and remove nodes of a cluster as its pods need them",
-    "simulate": "what becomes of pods, nodes and money as time passes",
+    "simulate": "run the controllers on virtual time: pods, nodes and cost of a scenario",
     "snapshot": "a running cluster as one file for the other commands",
-    "validate": "would an API server accept these manifests?",
+    "top": "nodes in the terminal: utilization, cost, verdicts, and why pods are pending",
+    "validate": "check manifests as an API server would",
 }
 
 
@@ -175,7 +176,7 @@ class LazyCommandGroup(click.Group):
 @click.group(cls=LazyCommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="wain")
 def wain() -> None:
-    """Which nodes do these pods lack, what would they cost, and why not."""
+    """Plan, explain and run nodes for Kubernetes pods: which, at what price, and why not."""
 
 
 def main() -> None:
@@ -228,7 +229,7 @@ def print_unexpected(error: Exception) -> None:
     text = escape_unprintable(f"{type(error).__name__}: {error}".removesuffix(": "))
     if len(text) > MAX_ERROR_TEXT:
         text = f"{text[:MAX_ERROR_TEXT]}…"
-    click.echo(f"error: a mistake in wain itself, which your input led to: {text}", err=True)
+    click.echo(f"error: a bug in wain, triggered by this input: {text}", err=True)
     click.echo(
         "  hint: report it with the input (--save-input FILE writes what plan and consolidate "
         f"decide on) and with what {TRACEBACK_VARIABLE}=1 shows",

@@ -24,7 +24,7 @@ from wainwright.manifests.problems import Problem
 from wainwright.model.plan import ExplainedPlan
 from wainwright.offline import plan_snapshot
 from wainwright.report.drift_preview import preview_drift
-from wainwright.report.plan_diff import diff_exit_code, diff_lines, diff_plans
+from wainwright.report.plan_diff import diff_exit_code, diff_lines, diff_markdown, diff_plans
 from wainwright.report.plan_input import (
     PlanInput,
     is_saved_input,
@@ -100,8 +100,8 @@ def _print_diff_json(diff: Document, _: bool) -> None:
     printing.echo_json(diff)
 
 
-def _print_diff_markdown(diff: Document, every: bool) -> None:
-    printing.echo_lines(diff_lines(diff, bullet="- ", every=every))
+def _print_diff_markdown(diff: Document, _: bool) -> None:
+    printing.echo_lines(diff_markdown(diff))
 
 
 def _print_diff_yaml(diff: Document, _: bool) -> None:
@@ -125,7 +125,7 @@ OUTPUTS: Final = Choice(["table", "json", "yaml", "markdown", "nodeclaims", "htm
 @cluster_options
 @add_options(PLAN_OPTIONS)
 @click.option("-o", "--output", type=OUTPUTS, default="table", help="How to print the plan.")
-@click.option("--diff", is_flag=True, help="Two folders, OLD and NEW: what changes.")
+@click.option("--diff", is_flag=True, help="Compare two inputs, OLD and NEW.")
 @click.option("--all", "every", is_flag=True, help=ALL_HELP)
 @click.option(
     "--save-input",
@@ -188,6 +188,7 @@ def plan_of(
     given = plan_input(
         run.planned.prepared,
         now=run.now,
+        is_time_given=arguments.now is not None,
         file_notes=run.file_notes,
         other_notes=run.other_notes,
     )

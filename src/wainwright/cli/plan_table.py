@@ -2,29 +2,31 @@
 Imported only where a table is printed, because importing rich takes longer than most commands.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
 
 import rich.console
-from rich.console import RenderableType
 from rich.style import Style
-from rich.table import Table
 from rich.text import Text
 
+from wainwright.cli.printing import join_cells, lay_out_table, stack_columns
 from wainwright.messages.formatting import (
+    MODELLED_PRICES,
     escape_unprintable,
     format_cost,
     format_count,
-    format_hourly,
     format_scheduled,
 )
 from wainwright.report.plan_rows import (
+    RESERVATION_HEADINGS,
+    NodeRow,
     UnschedulableRow,
     format_node_pods,
     format_packing,
     format_relaxation,
-    format_reservation_use,
+    has_estimates,
     node_rows,
+    reservation_counts,
     unschedulable_rows,
     usable_reservations,
 )
@@ -37,13 +39,21 @@ class Console(rich.console.Console):
         raise  # rich calls this while it handles the error
 
 
+def print_line(console: Console, line: Text, *, wraps: bool = False) -> None:
+    """In a pipe as it is: rich takes a hundred times as long, to no effect."""
+    if console.is_terminal:
+        console.print(line, soft_wrap=not wraps)
+    else:
+        console.file.write(f"{line.plain}\n")
+
+
 def printable_text(text: str, style: str | Style = "") -> Text:
     """A line, or a cell, in which no character steers the terminal."""
     return Text(escape_unprintable(text), style=style)
 
 
 Document = dict[str, Any]
-MAX_WIDTH = 10_000  # of a row
+UNLIMITED_WIDTH: Final = 10_000  # in a pipe, where a program may read lines
 COLOURS = {"reserved": "cyan", "spot": "green", "on-demand": "yellow"}
 
 
@@ -53,43 +63,26 @@ def print_plan(
     """Prints new nodes, their cost, pods on existing nodes, and the answer for unschedulable pods;
     with `every` also the reason of each NodePool and node.
 
-    Sentences wrap on a terminal, but not in a pipe, where a program may read lines. A table wider
-    than the window is not truncated, because names must stay whole. `launchable` gives the number
-    of instance types that a claim could be launched as.
+    Sentences wrap on a terminal, but not in a pipe. A table that is wider than the window goes on
+    below with its last columns, so that no cell is broken. `launchable` gives the number of
+    instance types that a claim could be launched as.
     """
-    for part in _parts(plan, launchable, every=every):
-        if isinstance(part, Table):
-            _print_table(part, console)
-        else:
-            console.print(part, soft_wrap=not console.is_terminal)
+    limit = console.width if console.is_terminal else UNLIMITED_WIDTH
+    for line in _node_table(plan, launchable, limit):
+        print_line(console, line)
+    for part in _parts(plan, limit, every=every):
+        print_line(console, part, wraps=True)
 
 
-def _print_table(table: Table, console: Console) -> None:
-    window = console.width
-    console.width = max(window, _full_width(table, console))
-    with console.capture() as captured:
-        console.print(table)
-    console.width = window
-    for line in captured.get().splitlines():
-        console.out(line.rstrip(), highlight=False)
-
-
-def _full_width(table: Table, console: Console) -> int:
-    """The width at which nothing is truncated."""
-    return console.measure(table, options=console.options.update(width=MAX_WIDTH)).maximum
-
-
-def _parts(
-    plan: Document, launchable: Callable[[str], int], *, every: bool
-) -> list[RenderableType]:
+def _parts(plan: Document, limit: int, *, every: bool) -> list[Text]:
     summary = plan["summary"]
-    parts: list[RenderableType] = []
-    if plan["nodeClaims"]:
-        parts.append(_nodes(plan, launchable))
     nodes, price, fees = (summary[key] for key in ("nodeClaims", "pricePerHour", "feesPerHour"))
-    parts.append(printable_text(format_cost(nodes, price, fees), style="bold"))
+    modelled = summary["modelledPrices"]
+    cost = format_cost(nodes, price, fees, modelled=modelled)
+    parts = [printable_text(cost, style="bold")]
+    parts += [printable_text(MODELLED_PRICES, style="dim")] if has_estimates(plan) else []
     parts.extend(_existing(plan))
-    parts.extend(_reservations(summary))
+    parts.extend(_reservations(summary, limit))
     parts.extend(_packing(summary))
     parts.extend(
         printable_text(format_relaxation(each), style="yellow") for each in plan["relaxed"]
@@ -100,35 +93,81 @@ def _parts(
     return parts
 
 
-def _nodes(plan: Document, launchable: Callable[[str], int]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("NODES", "POOL", "TYPE", "ZONE", "CAPACITY", "PRICE", "PODS", "OPTIONS"):
-        number = name in ("NODES", "PRICE", "PODS")
-        table.add_column(name, justify="right" if number else "left", no_wrap=True)
-    for row in node_rows(plan["nodeClaims"]):
-        capacity = f"{row.capacity_type} {row.reservation}".strip()
-        table.add_row(
-            f"{row.count:,}",
-            printable_text(row.pool),
-            printable_text(row.instance_type),
-            printable_text(row.zone),
-            printable_text(capacity, style=COLOURS.get(row.capacity_type, "")),
-            format_hourly(row.price),
-            f"{row.pods:,}",
-            format_count(launchable(row.claims[0]["name"]), "type"),
-        )
-    return table
+NODE_HEADINGS: Final = (
+    "NODES",
+    "POOL",
+    "TYPE",
+    "ZONE",
+    "CAPACITY",
+    "EACH",
+    "TOTAL",
+    "PODS",
+    "CPU",
+    "MEMORY",
+    "OPTIONS",
+)
+NODE_NUMBERS: Final = frozenset({0, 5, 6, 7, 8, 9})
+CAPACITY_COLUMN: Final = NODE_HEADINGS.index("CAPACITY")
+
+
+def _node_table(plan: Document, launchable: Callable[[str], int], limit: int) -> Iterator[Text]:
+    rows = node_rows(plan["nodeClaims"])
+    if not rows:
+        return
+    cells = [[escape_unprintable(cell) for cell in _node_cells(row, launchable)] for row in rows]
+    lines = lay_out_table([NODE_HEADINGS, *cells], NODE_NUMBERS, limit)
+    styles: list[str | Style] = [Style(bold=True)]
+    styles += [COLOURS.get(row.capacity_type, "") for row in rows]
+    per_row = len(stack_columns(_widths([NODE_HEADINGS, *cells]), limit))
+    for number, line in enumerate(lines):
+        yield _styled_line(line, styles[number // per_row], is_heading=number < per_row)
+
+
+def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(*rows, strict=True)]
+
+
+def _node_cells(row: NodeRow, launchable: Callable[[str], int]) -> tuple[str, ...]:
+    return (
+        f"{row.count:,}",
+        row.pool,
+        row.instance_type,
+        row.zone,
+        f"{row.capacity_type} {row.reservation}".strip(),
+        row.each,
+        row.total,
+        f"{row.pods:,}",
+        row.utilization("cpu"),
+        row.utilization("memory"),
+        format_count(launchable(row.claims[0]["name"]), "type"),
+    )
+
+
+def _styled_line(cells: Sequence[tuple[int, str]], style: str | Style, *, is_heading: bool) -> Text:
+    """The heading in bold; of a row the capacity type in its colour."""
+    if is_heading:
+        return Text(join_cells(cells), style=style)
+    line = Text(join_cells(cells))
+    for column, text in cells:
+        if column == CAPACITY_COLUMN and style:
+            start = line.plain.index(text.strip())
+            line.stylize(style, start, start + len(text.strip()))
+    return line
 
 
 def _existing(plan: Document) -> list[Text]:
     return [printable_text(format_node_pods(node, node["name"])) for node in plan["existingNodes"]]
 
 
-def _reservations(summary: Document) -> list[Text]:
-    return [
-        printable_text(f"reservation {use['id']}: {format_reservation_use(use)}")
-        for use in usable_reservations(summary["reservations"])
-    ]
+def _reservations(summary: Document, limit: int) -> Iterator[Text]:
+    uses = usable_reservations(summary["reservations"])
+    if not uses:
+        return
+    rows = [(escape_unprintable(use["id"]), *reservation_counts(use)) for use in uses]
+    numbers = frozenset(range(1, len(RESERVATION_HEADINGS)))
+    lines = lay_out_table([RESERVATION_HEADINGS, *rows], numbers, limit)
+    for number, line in enumerate(lines):
+        yield Text(join_cells(line), style=Style(bold=not number))
 
 
 def _packing(summary: Document) -> list[Text]:

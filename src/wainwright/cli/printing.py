@@ -8,8 +8,9 @@ rich is loaded only for a terminal: in a pipe a command starts without it.
 
 import importlib
 import sys
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, Final
 
 import click
 
@@ -52,12 +53,13 @@ def _escape_lines(text: str) -> str:
 
 
 def show_report(report: ProblemReport, *, word: str = "warning", err: bool = True) -> None:
-    """Prints all errors, then all warnings, then notes. Errors and warnings go to standard error
-    unless they are what the command was asked for; notes always.
+    """Prints notes, then warnings, then errors: what must be dealt with first is read first, at the
+    end of the screen. Errors and warnings go to standard error unless they are what the command was
+    asked for; notes always.
     """
-    print_problems(report.errors, word="error", colour="red", err=err)
-    print_problems(report.warnings, word=word, colour="yellow", err=err)
     print_problems(report.notes, word="note", colour="yellow")
+    print_problems(report.warnings, word=word, colour="yellow", err=err)
+    print_problems(report.errors, word="error", colour="red", err=err)
 
 
 def print_problems(
@@ -127,8 +129,51 @@ def align_columns(rows: Sequence[Sequence[str]], numbers: int = 0) -> list[str]:
     ]
 
 
+CONTINUATION: Final = "    "  # before columns that did not fit on the line above
+
+
+def stack_columns(widths: Sequence[int], limit: int) -> list[list[int]]:
+    """Columns by line: those that do not fit within the limit go on below, none is broken."""
+    lines: list[list[int]] = [[]]
+    used = 0
+    for column, width in enumerate(widths):
+        needed = used + width + (len(COLUMN_GAP) if lines[-1] else 0)
+        if lines[-1] and needed > limit:
+            lines.append([])
+            needed = len(CONTINUATION) + width
+        lines[-1].append(column)
+        used = needed
+    return lines
+
+
+def lay_out_table(
+    rows: Sequence[Sequence[str]], numbers: AbstractSet[int], limit: int
+) -> Iterator[list[tuple[int, str]]]:
+    """Lines of padded cells with the number of their column, as many for each row as it needs."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        for line in stack_columns(widths, limit):
+            yield [
+                (
+                    column,
+                    row[column].rjust(widths[column])
+                    if column in numbers
+                    else row[column].ljust(widths[column]),
+                )
+                for column in line
+            ]
+
+
+def join_cells(cells: Sequence[tuple[int, str]]) -> str:
+    """A line of a table; one that goes on with later columns is indented."""
+    indent = "" if cells[0][0] == 0 else CONTINUATION
+    return (indent + COLUMN_GAP.join(text for _, text in cells)).rstrip()
+
+
 def _print_rich_table(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: int) -> None:
-    """Columns keep their full width also in a narrow window; only a last text column wraps."""
+    """Columns keep their full width also in a narrow window, where the last ones go on below; only
+    a last text column wraps.
+    """
     table = importlib.import_module("rich.table").Table(
         box=None, header_style="bold", pad_edge=False
     )
@@ -147,5 +192,9 @@ def _print_rich_table(headings: Sequence[str], rows: Sequence[Sequence[str]], nu
     )
     fixed = sum(widths[:folding]) + len(COLUMN_GAP) * len(widths)
     needed = fixed + (min(widths[-1], MIN_TEXT_WIDTH) if folding < len(widths) else 0)
-    console.width = max(console.width, needed)
-    console.print(table)
+    if needed <= console.width:
+        console.print(table)
+        return
+    right = set(range(len(headings) - numbers, len(headings)))
+    for cells in lay_out_table([headings, *rows], right, console.width):
+        click.echo(join_cells(cells))

@@ -29,7 +29,7 @@ from wainwright.report.reservation_usage import (
 @add_options(PLAN_OPTIONS)
 @click.option("-o", "--output", type=Choice(["table", "json"]), default="table")
 def reservations(output: str, **flags: Any) -> int:
-    """Say of each reservation what the plan would use and what stays idle."""
+    """Show for each reservation what the plan would use and what stays idle."""
     run = run_plan(PlanArguments(**flags), Timings(), with_suggestions=False)
     usage = reservation_usage(run.planned)
     if output == "json":

@@ -8,7 +8,7 @@ from typing import Final
 from rich.text import Text
 
 from wainwright.cli.consolidation_table import wrapped_lines
-from wainwright.cli.plan_table import Console, printable_text
+from wainwright.cli.plan_table import Console, print_line, printable_text
 from wainwright.cli.printing import align_columns
 from wainwright.model.simulation import SimulationResult
 from wainwright.report.simulation_comparison import (
@@ -49,7 +49,7 @@ def _print_lines(lines: Iterator[Text], console: Console) -> None:
         line = printable_text(text.plain, text.style)
         shown = wrapped_lines(line, console.width) if console.is_terminal else [line]
         for part in shown or [line]:  # an empty line has nothing to wrap
-            console.print(part, soft_wrap=True)
+            print_line(console, part)
 
 
 def _lines(result: SimulationResult) -> Iterator[Text]:

@@ -4,6 +4,7 @@ It is what the planner sees, and what only this process knows: the nodes that po
 onto. Nothing may act before it is in sync.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
@@ -42,11 +43,14 @@ from wainwright.clock import Clock
 from wainwright.cloud import NodePoolCatalog
 from wainwright.controllers.cluster_cache import Change, ClusterCache
 from wainwright.controllers.conditions import LAUNCHED, UNKNOWN
+from wainwright.model.labels import INSTANCE_TYPE
 from wainwright.model.plan import PlanOptions
 from wainwright.model.pod import Pod as ModelPod
+from wainwright.model.resources import Resources
 from wainwright.model.snapshot import Node as ModelNode
-from wainwright.model.snapshot import Snapshot
+from wainwright.model.snapshot import Pool, Snapshot
 from wainwright.translate.cluster_state import ClusterState
+from wainwright.translate.node_claim_pairing import pool_of_claim
 from wainwright.translate.topology import DefaultConstraints
 from wainwright.translate.volumes import attach_limits, claim_name, relevant_volumes
 
@@ -92,6 +96,10 @@ class LiveState:
         self._state = ClusterState(default_constraints)
         self._unresolved: dict[str, None] = {}
         """Claims whose instance is not known yet, and whose launch has not failed so far."""
+        self._failed_launches: dict[str, NodeClaim] = {}
+        """Those whose launch has failed and is tried again."""
+        self._raised_pools: dict[str, tuple[Pool, Pool]] = {}
+        """By name the NodePool without what such claims may come to use, and with it."""
         self._nominated: dict[str, float] = {}
         """By name of node or claim, until when it is kept for the pods planned onto it."""
         self._keeping_pods: set[str] = set()
@@ -137,6 +145,10 @@ class LiveState:
             self._unresolved[change.name] = None
         else:
             self._unresolved.pop(change.name, None)
+        if claim is None or _is_foreign(claim) or not _is_launched_again(claim):
+            self._failed_launches.pop(change.name, None)
+        else:
+            self._failed_launches[change.name] = claim
         if claim is None or _provider_id(claim):
             self._planned_pods.pop(change.name, None)
 
@@ -162,15 +174,47 @@ class LiveState:
         """Whether every Node and NodeClaim is known, and of each claim the instance.
 
         A plan made while an instance is on its way would take it for smaller than it is. A claim
-        whose launch has failed once does not keep others waiting: it counts by its requests.
+        whose launch has failed once does not keep others waiting: pods are planned onto it by its
+        requests, and against limits the largest of its instance types counts.
         """
         return self._cache.is_listed and not self._unresolved
 
     def snapshot(self, catalogs: Iterable[NodePoolCatalog] = ()) -> Snapshot:
         """The cluster as it is now, with the reservations of these catalogs."""
-        reservations = {each.id: each for catalog in catalogs for each in catalog.reservations}
+        known = [*catalogs]
+        reservations = {each.id: each for catalog in known for each in catalog.reservations}
         translated = self._state.snapshot(reservations=reservations.values(), now=self._clock.now())
-        return self._with_kept_pods(translated.snapshot)
+        return self._with_kept_pods(self._with_failed_launches(translated.snapshot, known))
+
+    def _with_failed_launches(
+        self, snapshot: Snapshot, catalogs: Iterable[NodePoolCatalog]
+    ) -> Snapshot:
+        """With limits that leave room for launches that are tried again."""
+        limited = {pool.name: pool for pool in snapshot.pools if pool.limits}
+        claims = [each for each in self._failed_launches.values() if _pool_of(each) in limited]
+        if not claims:
+            return snapshot
+        sizes = {each.name: each.capacity for known in catalogs for each in known.index.types}
+        nodes = {node.claim.name: node for node in snapshot.nodes if node.claim is not None}
+        extra: dict[str, Counter[str]] = defaultdict(Counter)
+        for claim in claims:
+            counted = nodes[claim.metadata.name].capacity if claim.metadata.name in nodes else {}
+            largest = _largest(sizes[name] for name in _instance_types(claim) if name in sizes)
+            extra[_pool_of(claim)] += Counter(largest) - Counter(counted)
+        pools = tuple(
+            self._raised(pool, extra[pool.name]) if pool.name in extra else pool
+            for pool in snapshot.pools
+        )
+        return msgspec.structs.replace(snapshot, pools=pools)
+
+    def _raised(self, pool: Pool, extra: Mapping[str, int]) -> Pool:
+        """The same object as long as nothing changes, so that nothing is planned again."""
+        in_use = {name: pool.in_use.get(name, 0) + extra.get(name, 0) for name in pool.limits}
+        known, raised = self._raised_pools.get(pool.name, (None, pool))
+        if known is not pool or not in_use.items() <= raised.in_use.items():
+            raised = msgspec.structs.replace(pool, in_use={**pool.in_use, **in_use})
+            self._raised_pools[pool.name] = pool, raised
+        return raised
 
     def _with_kept_pods(self, snapshot: Snapshot) -> Snapshot:
         if not self._keeping_pods:
@@ -265,6 +309,31 @@ def _is_unresolved(claim: NodeClaim) -> bool:
         return False
     conditions = (claim.status or NodeClaimStatus()).conditions or ()
     return not any(each.type == LAUNCHED and each.status == UNKNOWN for each in conditions)
+
+
+def _is_launched_again(claim: NodeClaim) -> bool:
+    """Whether its launch has failed, or nobody knows yet what came of it."""
+    is_open = not _provider_id(claim) and not claim.metadata.deletionTimestamp
+    return is_open and not _is_unresolved(claim)
+
+
+def _pool_of(claim: NodeClaim) -> str:
+    return pool_of_claim(claim) or ""
+
+
+def _instance_types(claim: NodeClaim) -> Iterator[str]:
+    for each in claim.spec.requirements or ():
+        if each.key == INSTANCE_TYPE:
+            yield from each.values or ()
+
+
+def _largest(capacities: Iterable[Resources]) -> dict[str, int]:
+    """Of each resource the largest amount."""
+    largest: dict[str, int] = {}
+    for capacity in capacities:
+        for name, amount in capacity.items():
+            largest[name] = max(amount, largest.get(name, 0))
+    return largest
 
 
 def _without_usage(pool: NodePool) -> NodePool:

@@ -31,6 +31,7 @@ from wainwright.controllers.cluster_cache import ClusterCache
 from wainwright.controllers.condition_metrics import ConditionMetrics
 from wainwright.controllers.context import Compute, ControllerContext, compute_inline
 from wainwright.controllers.decision_recorder import NO_RECORDER, DecisionRecorder
+from wainwright.controllers.disruption.consolidation_backoff import ConsolidationBackoff
 from wainwright.controllers.disruption.disruption_conditions import DisruptionConditions, PodEvents
 from wainwright.controllers.disruption.disruption_controller import Disruption
 from wainwright.controllers.disruption.disruption_queue import DisruptionQueue
@@ -175,8 +176,9 @@ class ControllerManager:
         """Who creates NodeClaims, and who replaces them."""
         context, declared = self._context, self._declared
         creator = ClaimCreator(context, Random(f"{self._seed} names"))
-        queue = DisruptionQueue(context, creator)
-        self._add(Provisioner(context, declared, creator))
+        backoff = ConsolidationBackoff(context)
+        queue = DisruptionQueue(context, creator, backoff)
+        self._add(Provisioner(context, declared, creator, backoff))
         if context.settings.capacity_buffer:
             virtual = VirtualPods(context.cache)
             buffers = CapacityBuffers(context, virtual)

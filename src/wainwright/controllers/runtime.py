@@ -10,8 +10,9 @@ import asyncio
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from random import Random
+from types import MappingProxyType
 from typing import Final, Protocol, TypeAlias, cast
 
 import msgspec
@@ -55,6 +56,25 @@ class Again(msgspec.Struct, frozen=True):
     """Seconds."""
 
 
+Subject: TypeAlias = str
+"""What a change is about: the kind of an object that has changed, or one of these."""
+
+ANYTHING: Final[Subject] = "anything"
+INSTANCES: Final[Subject] = "instances"
+"""Of EC2, and how many of them reservations hold."""
+IMAGES: Final[Subject] = "images"
+ACCOUNT: Final[Subject] = "account"
+"""All else of AWS: prices, stock, addresses, calls that fail."""
+CATALOG: Final[Subject] = "catalog"
+"""What the cloud provider knows of types and prices."""
+DEPENDS_ON_ANYTHING: Final[Mapping[Subject, float]] = MappingProxyType({ANYTHING: 0.0})
+
+
+def existence_of(kind: str) -> Subject:
+    """That objects of a kind are created, or gone."""
+    return f"{kind} existence"
+
+
 class Poll(msgspec.Struct, frozen=True):
     """To be looked at every so often, because not all that it depends on is watched."""
 
@@ -62,8 +82,9 @@ class Poll(msgspec.Struct, frozen=True):
     """Seconds."""
     due: float | None = None
     """When time alone will change the outcome, if nothing else does; None if it never will."""
-    memory: float = 0.0
-    """Seconds for which answers of the cloud are remembered: a change may be seen so much later."""
+    depends_on: Mapping[Subject, float] = DEPENDS_ON_ANYTHING
+    """What it is not told of, and for how many seconds a change of it may still be unseen, because
+    answers of the cloud are remembered."""
 
 
 Result: TypeAlias = Done | Again | Poll
@@ -77,12 +98,7 @@ once would be again and again, for as long as the watch is late.
 class ChangeFeed(Protocol):
     """Tells of every change in the world, also of what nobody watches; only a simulation can."""
 
-    @property
-    def revision(self) -> int:
-        """Another number after each change."""
-        ...
-
-    def on_change(self, callback: Callable[[], None]) -> None: ...
+    def on_change(self, callback: Callable[[Subject], None]) -> None: ...
 
 
 class Reconciler(Protocol):
@@ -129,7 +145,11 @@ class WorkQueue:
 
     @property
     def next_due(self) -> float | None:
-        """The time of the next timer, on the clock of the event loop; polls are not due."""
+        """The time of the next timer, on the clock of the event loop; now while a key is in work.
+        Polls are not due.
+        """
+        if any(key not in self._polls for key in (*self._waiting, *self._in_work)):
+            return asyncio.get_running_loop().time()
         timers = (timer.when() for key, timer in self._timers.items() if key not in self._polls)
         return min(timers, default=None)
 
@@ -228,21 +248,16 @@ class LearntChanges:
     """
 
     def __init__(self, feed: ChangeFeed) -> None:
-        self._feed, self._learnt = feed, 0
-        self._callbacks: list[Callable[[], None]] = []
+        self._feed = feed
+        self._callbacks: list[Callable[[Subject], None]] = []
 
-    @property
-    def revision(self) -> int:
-        return self._feed.revision + self._learnt
-
-    def on_change(self, callback: Callable[[], None]) -> None:
+    def on_change(self, callback: Callable[[Subject], None]) -> None:
         self._feed.on_change(callback)
         self._callbacks.append(callback)
 
     def add(self) -> None:
-        self._learnt += 1
         for callback in self._callbacks:
-            callback()
+            callback(CATALOG)
 
 
 class ChangeSignal:
@@ -251,25 +266,39 @@ class ChangeSignal:
     """
 
     def __init__(self, feed: ChangeFeed, clock: Clock) -> None:
-        self._feed, self._clock = feed, clock
-        self._waiting: list[Callable[[], None]] = []
-        self.last_change = clock.now()
+        self._clock = clock
+        self._count = 0
+        self._last: dict[Subject, tuple[int, float]] = {}
+        """Number and time of the last change of each subject."""
+        self._waiting: dict[Subject, list[Callable[[Subject], None]]] = {}
         feed.on_change(self._changed)
 
     @property
-    def revision(self) -> int:
-        return self._feed.revision
+    def mark(self) -> int:
+        """Of this moment, for `has_changed`."""
+        return self._count
 
-    def wait(self, callback: Callable[[], None]) -> None:
-        """Calls it with the next change, once."""
-        self._waiting.append(callback)
+    def has_changed(self, subjects: Iterable[Subject], mark: int) -> bool:
+        return any(self._last.get(each, NEVER)[0] > mark for each in subjects)
 
-    def _changed(self) -> None:
-        self.last_change = self._clock.now()
+    def last_change(self, subject: Subject) -> float:
+        """What a process has not seen change it remembers nothing old of."""
+        return self._last.get(subject, NEVER)[1]
+
+    def wait(self, subject: Subject, callback: Callable[[Subject], None]) -> None:
+        """Calls it with the next change of the subject, once."""
+        self._waiting.setdefault(subject, []).append(callback)
+
+    def _changed(self, subject: Subject) -> None:
+        self._count += 1
+        self._last[subject] = self._last[ANYTHING] = self._count, self._clock.now()
         if self._waiting:
-            waiting, self._waiting = self._waiting, []
-            for callback in waiting:
-                callback()
+            for each in (subject, ANYTHING):
+                for callback in self._waiting.pop(each, ()):
+                    callback(each)
+
+
+NEVER: Final = (0, -math.inf)
 
 
 class PollGate:
@@ -279,24 +308,24 @@ class PollGate:
 
     def __init__(self, queue: WorkQueue, clock: Clock, signal: ChangeSignal) -> None:
         self._queue, self._clock, self._signal = queue, clock, signal
-        self._resting: dict[Key, tuple[float, float]] = {}
-        """Time of the last look and period, of keys that wait for a change."""
-        self._is_waiting = False
+        self._resting: dict[Key, tuple[float, Poll]] = {}
+        """Time of the last look, of keys that wait for a change."""
+        self._awaited: set[Subject] = set()
 
     @property
-    def revision(self) -> int:
-        return self._signal.revision
+    def mark(self) -> int:
+        return self._signal.mark
 
-    def rest(self, key: Key, poll: Poll, looked: float, revision: int) -> None:
-        """`looked`, `revision`: when the look began, and what it saw."""
-        is_remembered = looked - self._signal.last_change <= poll.memory and poll.memory > 0
-        if self._signal.revision != revision or is_remembered:
+    def rest(self, key: Key, poll: Poll, looked: float, mark: int) -> None:
+        """`looked`, `mark`: when the look began."""
+        if self._signal.has_changed(poll.depends_on, mark) or self._is_remembered(poll, looked):
             self._queue.add_after(key, looked + poll.period - self._clock.now(), is_poll=True)
             return
-        self._resting[key] = looked, poll.period
-        if not self._is_waiting:
-            self._is_waiting = True
-            self._signal.wait(self._wake)
+        self._resting[key] = looked, poll
+        for subject in poll.depends_on:
+            if subject not in self._awaited:
+                self._awaited.add(subject)
+                self._signal.wait(subject, self._wake)
         if poll.due is not None and poll.due > looked:
             left = self._next_tick(looked, poll.period, poll.due)
             self._queue.add_after(key, left, is_poll=True)
@@ -304,11 +333,19 @@ class PollGate:
     def forget(self, key: Key) -> None:
         self._resting.pop(key, None)
 
-    def _wake(self) -> None:
-        self._is_waiting = False
-        resting, self._resting = self._resting, {}
-        for key, (looked, period) in resting.items():
-            left = self._next_tick(looked, period, self._clock.now())
+    def _is_remembered(self, poll: Poll, looked: float) -> bool:
+        """Whether answers from before the last change may still be in use."""
+        return any(
+            seconds > 0 and looked - self._signal.last_change(subject) <= seconds
+            for subject, seconds in poll.depends_on.items()
+        )
+
+    def _wake(self, subject: Subject) -> None:
+        self._awaited.discard(subject)
+        woken = [key for key, (_, poll) in self._resting.items() if subject in poll.depends_on]
+        for key in woken:
+            looked, poll = self._resting.pop(key)
+            left = self._next_tick(looked, poll.period, self._clock.now())
             self._queue.add_after(key, left, is_poll=True)
 
     def _next_tick(self, looked: float, period: float, moment: float) -> float:
@@ -382,7 +419,7 @@ class Controller:
 
     async def _reconcile(self, key: Key) -> None:
         start = self._clock.now()
-        revision = 0 if self._polls is None else self._polls.revision
+        mark = 0 if self._polls is None else self._polls.mark
         if self._polls is not None:
             self._polls.forget(key)
         try:
@@ -396,7 +433,7 @@ class Controller:
         if isinstance(result, Again):
             self.queue.add_after(key, result.after)
         elif isinstance(result, Poll) and self._polls is not None:
-            self._polls.rest(key, result, start, revision)
+            self._polls.rest(key, result, start, mark)
         elif isinstance(result, Poll):
             self.queue.add_after(key, result.period, is_poll=True)
 

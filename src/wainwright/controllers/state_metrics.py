@@ -2,7 +2,6 @@
 what the nodes of each NodePool cost.
 """
 
-from collections.abc import Mapping, Sequence
 from typing import Final
 
 from wainwright.api.karpenter.nodeclaim import NodeClaim
@@ -11,7 +10,16 @@ from wainwright.controllers.cluster_cache import Change
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
 from wainwright.controllers.nodepool.nodepool_counter import PoolUsage
-from wainwright.controllers.runtime import WHOLE_CLUSTER, Again, Key, Poll, Result, WorkQueue
+from wainwright.controllers.runtime import (
+    CATALOG,
+    WHOLE_CLUSTER,
+    Again,
+    Key,
+    Poll,
+    Result,
+    WorkQueue,
+    existence_of,
+)
 from wainwright.core.disruption.candidates import find_offering
 from wainwright.metrics import (
     NODEPOOL_COST,
@@ -19,12 +27,17 @@ from wainwright.metrics import (
     STATE_SYNCED,
     STATE_UNSYNCED_SECONDS,
 )
-from wainwright.model.instance_type import Offering
-from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import INSTANCE_TYPE
 
 UNSYNCED_POLL: Final = 1.0  # seconds
 COST_PERIOD: Final = 60.0
+COST_DEPENDS_ON: Final = dict.fromkeys(
+    (
+        *("Node", "NodePool", "EC2NodeClass", "NodeOverlay", "InstanceType", CATALOG),
+        *map(existence_of, ("Node", "NodeClaim", "NodePool", "NodeOverlay", "InstanceType")),
+    ),
+    0.0,
+)
 
 
 class StateMetrics:
@@ -35,7 +48,6 @@ class StateMetrics:
         self._declared = declared
         self._priced: frozenset[str] = frozenset()
         """The NodePools that have a cost."""
-        self._indexes: dict[str, tuple[InstanceTypeIndex, Mapping[str, Sequence[Offering]]]] = {}
         self._usage = PoolUsage(context.state)
         self._unsynced_since: float | None = None
 
@@ -66,32 +78,23 @@ class StateMetrics:
         if not is_synced:
             return Again(UNSYNCED_POLL)
         await self._measure_cost()
-        return Poll(COST_PERIOD)
+        return Poll(COST_PERIOD, depends_on=COST_DEPENDS_ON)
 
     async def _measure_cost(self) -> None:
-        """At the prices in force now, overlays and InstanceTypes included."""
+        """At the prices in effect now, overlays and InstanceTypes included."""
         catalogs, metrics = await self._declared.catalogs(), self._context.metrics
         costs = dict.fromkeys(catalogs, 0.0)
         for node in self._state.snapshot(catalogs.values()).nodes:
             pool = node.pool or ""
             if node.managed and pool in costs:
-                of_types = self._offerings(pool, catalogs[pool].index)
-                offering = find_offering(node, of_types.get(node.labels.get(INSTANCE_TYPE, ""), ()))
+                found = catalogs[pool].index.find(node.labels.get(INSTANCE_TYPE, ""))
+                offering = None if found is None else find_offering(node, found.offerings)
                 costs[pool] += 0.0 if offering is None else offering.price
         for pool, cost in costs.items():
             metrics.set(NODEPOOL_COST, cost, nodepool=pool)
         for pool in self._priced.difference(costs):
             metrics.remove(NODEPOOL_COST, nodepool=pool)
-            self._indexes.pop(pool, None)
         self._priced = frozenset(costs)
-
-    def _offerings(self, pool: str, index: InstanceTypeIndex) -> Mapping[str, Sequence[Offering]]:
-        """By instance type; put together once for each version of the catalog."""
-        known = self._indexes.get(pool)
-        if known is None or known[0] is not index:
-            known = index, {each.name: each.offerings for each in index.types}
-            self._indexes[pool] = known
-        return known[1]
 
     def _look(self, queue: WorkQueue) -> None:
         value = self._context.metrics.value

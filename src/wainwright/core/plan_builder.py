@@ -242,6 +242,7 @@ def _launch(draft: Draft, choice: LaunchChoice) -> PlannedLaunch:
         capacity_type=capacity_type_of(options, choice),
         price=choice.offering.price,
         reservation_id=choice.offering.reservation_id,
+        modelled_price=choice.offering.modelled,
     )
 
 

@@ -303,7 +303,7 @@ class ClusterSimulator:
         *,
         with_suggestions: bool = False,
     ) -> tuple[UnschedulableGroup, ...]:
-        """Why pods would have no place if these nodes were removed: all such pods, or these.
+        """Why pods would be unschedulable if these nodes were removed: all such pods, or these.
 
         The reasons are those of a plan of the cluster without the nodes. They are worked out on the
         fork, and only when asked for.

@@ -193,7 +193,7 @@ def _read_answer(plugin: ExecPlugin, output: bytes) -> _ExecStatus:
     if answer.apiVersion != plugin.api_version:
         raise CredentialsError(
             f"{name} printed {answer.apiVersion!r}, the kubeconfig states {plugin.api_version!r}",
-            "write the kubeconfig anew with the version of the plugin that is installed",
+            "write the kubeconfig again with the version of the plugin that is installed",
         )
     status = answer.status
     if status is None or not (status.token or (status.certificate and status.key)):

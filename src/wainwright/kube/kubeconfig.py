@@ -290,7 +290,7 @@ def _plugin(plugin: ExecPlugin | None, user: _Named[_User]) -> ExecPlugin | None
         raise InvalidInputError(
             f"{user.file}: user {user.name!r}: exec.apiVersion: {plugin.api_version!r}, expected "
             f"{' or '.join(EXEC_VERSIONS)}",
-            plugin.install_hint or "update the plugin, and write the kubeconfig anew with it",
+            plugin.install_hint or "update the plugin, and write the kubeconfig again with it",
         )
     is_path = os.sep in plugin.command and not os.path.isabs(plugin.command)  # noqa: PTH117
     command = _beside(plugin.command, user.file) if is_path else plugin.command

@@ -4,7 +4,7 @@ Offline commands accept short forms with a note; `wain validate` reports them as
 anything is invalid, nothing is returned.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, count
 from typing import Any, Final, TypeVar
 
@@ -297,6 +297,15 @@ def read_loaded_manifests(
     return reader.finish()
 
 
+def _several_of(kind: str, documents: Sequence[ManifestDocument]) -> Iterator[Problem]:
+    """An error at each of them, which names the first of the others."""
+    places = [locate_error(each, FieldError(path=(), message="")) for each in documents]
+    for place in places:
+        other = next(each for each in places if each is not place)
+        message = f"the input has {len(places)} {kind}s, and one is used: another is {other.where}"
+        yield msgspec.structs.replace(place, message=message, hint="keep one of them")
+
+
 class _ManifestReader:
     """Collects objects and their errors."""
 
@@ -306,6 +315,8 @@ class _ManifestReader:
         self.skipped: list[SkippedFile] = []
         self.other_kinds = OtherKinds()
         self.errors: list[Problem] = []
+        self.places: dict[type, list[ManifestDocument]] = {}
+        """Documents of custom objects, by their type, in the order of the input."""
         self.kubernetes_reader = ObjectReader()
 
     def read_paths(
@@ -426,6 +437,7 @@ class _ManifestReader:
                 self._leave_out_pool(document, item)
             else:
                 self.manifests.objects.append(item)
+                self.places.setdefault(type(item), []).append(document)
 
     def _leave_out_pool(self, document: ManifestDocument, pool: NodePool) -> None:
         reference = pool.spec.template.spec.nodeClassRef
@@ -480,8 +492,7 @@ class _ManifestReader:
     def finish(self) -> ClusterManifests:
         for kind in (Cloud, Catalog):
             if len(self.manifests.all(kind)) > 1:
-                message = f"the input has more than one {kind.__name__}"
-                self.errors.append(Problem(file="input", message=message, hint="keep one"))
+                self.errors.extend(_several_of(kind.__name__, self.places.get(kind, [])))
         verbose = self.options.verbose
         self._expand_other_kinds()
         self.manifests.other_notes.extend(describe_skipped(self.skipped, verbose=verbose))

@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from wainwright.errors import InvalidInputError
-from wainwright.messages.formatting import escape_unprintable
+from wainwright.messages.formatting import escape_unprintable, format_count
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,9 +57,9 @@ MAX_SHOWN_PROBLEMS: Final = 10  # problems in one message; the report has all of
 class InvalidInput(InvalidInputError):
     """The input has errors; the report lists them."""
 
-    def __init__(self, report: ProblemReport) -> None:
-        count = "one thing" if len(report.errors) == 1 else f"{len(report.errors):,} things"
-        super().__init__(f"{count} in the input must be mended first")
+    def __init__(self, report: ProblemReport, *, undone: str = "planned") -> None:
+        """`undone` is what the command would have done with an input without errors."""
+        super().__init__(f"{format_count(len(report.errors), 'error')}; nothing {undone}")
         self.report = report
 
     def __str__(self) -> str:

@@ -78,7 +78,7 @@ def describe_verdict(facts: VerdictFacts) -> str:
     if facts.drift and facts.verdict in ("kept", "blocked") and facts.code not in GONE_REASONS:
         reason = f"it has drifted ({facts.drift}), but {reason}"
     others = len({each.code for each in facts.blockers} - {facts.code})
-    more = f", and {format_count(others, 'more thing')} besides" if others else ""
+    more = f", and {format_count(others, 'other reason')} as well" if others else ""
     if not facts.saving or facts.verdict != "blocked":
         return reason + more
     change = suggest_change(facts)
@@ -180,6 +180,9 @@ REASONS: Final[Mapping[str, str]] = {
     "not-ours": "NodePool {pool} is not in the input",
     "paused": "disruption of NodePool {pool} is paused",
     "breaker": "too many nodes were removed within a short time",
+    "consolidation-backoff": (
+        "consolidation removed a node in its place before, and it had to be launched again"
+    ),
 }
 
 CHANGES: Final[Mapping[str, str]] = {
@@ -201,6 +204,9 @@ CHANGES: Final[Mapping[str, str]] = {
     "static-pool": "lower spec.replicas of NodePool {pool}",
     "not-ours": "add NodePool {pool} to the input",
     "paused": "remove the annotation wainwright.dev/pause, or the setting",
+    "consolidation-backoff": (
+        "remove the annotation wainwright.dev/undone-consolidations of its NodeClaim"
+    ),
 }
 
 

@@ -60,30 +60,42 @@ SMALLEST_SHOWN_PRICE: Final = 0.0005  # USD per hour; less is printed as 0
 HOURS_PER_MONTH: Final = 730  # as AWS's price calculators count: 365 days / 12
 
 
-def format_hourly(price: float) -> str:
-    """Three decimals; the price of reserved capacity is almost, but not exactly, 0."""
+MODELLED_PRICES: Final = (
+    "~ an estimate: spot prices, and all prices outside us-east-1, are modelled unless a Cloud "
+    "states them"
+)
+"""The line below a table that has such prices."""
+
+
+def format_hourly(price: float, *, modelled: bool = False) -> str:
+    """Three decimals; the price of reserved capacity is almost, but not exactly, 0.
+
+    An estimate is marked: ~$1.235/h.
+    """
     if 0 < price < SMALLEST_SHOWN_PRICE:
         return "≈$0/h"
-    return f"${price:,.3f}/h"
+    return f"{'~' if modelled else ''}${price:,.3f}/h"
 
 
-def format_price_change(change: float) -> str:
-    """+$0.096/h, −$1.460/h; nothing that would be printed as zero gets a sign."""
+def format_price_change(change: float, *, modelled: bool = False) -> str:
+    """+$0.096/h, −$1.460/h; +~$0.096/h where it is an estimate."""
     if abs(change) < SMALLEST_SHOWN_PRICE:
         return "+$0/h"
-    return f"{'+' if change > 0 else '−'}{format_hourly(abs(change))}"
+    return f"{'+' if change > 0 else '−'}{format_hourly(abs(change), modelled=modelled)}"
 
 
-def format_monthly(price: float) -> str:
-    amount = price * HOURS_PER_MONTH
-    return f"${amount:,.0f}/month" if amount >= 10 else f"${amount:,.2f}/month"
+def format_monthly(price: float, *, modelled: bool = False) -> str:
+    amount, mark = price * HOURS_PER_MONTH, "~" if modelled else ""
+    return f"{mark}${amount:,.0f}/month" if amount >= 10 else f"{mark}${amount:,.2f}/month"
 
 
-def format_cost(nodes: int, price: float, fees: float = 0.0) -> str:
+def format_cost(nodes: int, price: float, fees: float = 0.0, *, modelled: bool = False) -> str:
     """3 nodes · $0.584/h · $426/month"""
     noun = "node" if nodes == 1 else "nodes"
     fee_note = f" · fees {format_hourly(fees)}" if fees else ""
-    return f"{nodes:,} {noun} · {format_hourly(price)} · {format_monthly(price + fees)}{fee_note}"
+    hourly = format_hourly(price, modelled=modelled)
+    monthly = format_monthly(price + fees, modelled=modelled)
+    return f"{nodes:,} {noun} · {hourly} · {monthly}{fee_note}"
 
 
 UNITS: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")

@@ -40,7 +40,7 @@ _PODS_REMARKS: Final = {
     RemarkKind.SCHEDULING_GATED: "not planned while scheduling gates hold them back",
     RemarkKind.EVICTION_BLOCKED: "not planned, as a disruption budget or annotation keeps them on "
     "a node being deleted",
-    RemarkKind.OTHER_SCHEDULER: "planned as if {} would do as the default scheduler",
+    RemarkKind.OTHER_SCHEDULER: "planned as by the default scheduler, although {} schedules them",
     RemarkKind.MISSING_RUNTIME_CLASS: "runtime class {} is not in the input, so its overhead is "
     "not counted",
     RemarkKind.MISSING_PRIORITY_CLASS: "priority class {} is not in the input, so 0 is assumed",
@@ -58,7 +58,7 @@ _WORKLOAD_REMARKS: Final = {
     "autoscalers start from (--replicas max: the most)",
     RemarkKind.MAXIMUM_REPLICAS: "planned with the most replicas that autoscalers allow",
     RemarkKind.FEWER_THAN_MINIMUM: "planned with the replicas that are stated, though an "
-    "autoscaler will ask for more",
+    "autoscaler will raise them",
     RemarkKind.AUTOSCALER_WITHOUT_WORKLOAD: "autoscalers whose workload is not in the input",
     RemarkKind.STATIC_POOLS_IGNORED: "static NodePools are left out while the feature gate "
     "StaticCapacity is off (--feature-gate StaticCapacity=true)",
@@ -98,5 +98,5 @@ _REGION_SOURCES: Final = {
     RegionSource.NODE_POOL: "{} requires {}",
     RegionSource.POD: "{} selects {}",
     RegionSource.VOLUME: "{} names {}",
-    RegionSource.DEFAULT: "nothing in the input tells the region",
+    RegionSource.DEFAULT: "nothing in the input names a region",
 }

@@ -50,7 +50,8 @@ def _effect(suggestion: VerifiedSuggestion) -> str:
     if suggestion.price_change is None:
         return served
     bound = "at most " if suggestion.at_most else ""
-    return f": {bound}{format_price_change(suggestion.price_change)} {_nodes(suggestion)}{served}"
+    price = format_price_change(suggestion.price_change, modelled=suggestion.modelled_price)
+    return f": {bound}{price} {_nodes(suggestion)}{served}"
 
 
 def _nodes(suggestion: VerifiedSuggestion) -> str:

@@ -40,12 +40,14 @@ def describe_obstacle(reason: ReservationObstacle, pods: int = 1) -> str:
         case ReservationTooSmall():
             return _describe_too_small(reason, pods)
         case PoolExcludesReservation(key=key, wanted=wanted, offered=offered):
-            offered_text = "machines there lack it" if offered is None else f"there it is {offered}"
-            return f"the pool asks for {key} {wanted}, and {offered_text}"
+            offered_text = (
+                "instances there lack it" if offered is None else f"there it is {offered}"
+            )
+            return f"the NodePool requires {key} {wanted}, and {offered_text}"
         case ReservationHostPortsTaken(ports=ports):
-            return f"a daemonset takes port {', '.join(map(str, ports))} there"
+            return f"host port {', '.join(map(str, ports))} is in use by a DaemonSet there"
         case ReservationUnavailable(instance_type=name):
-            return f"{name} cannot be bought there now"
+            return f"{name} has no capacity there now"
         case _:
             return _describe_choice(reason, pods)
 
@@ -54,19 +56,18 @@ def _describe_choice(reason: PlacementChoice, pods: int) -> str:
     they, them = ("it", "it") if pods == 1 else ("they", "them")
     match reason:
         case ExistingNodeUsed():
-            return "there was room on nodes of the input, which come before new ones"
+            return "existing nodes had room, and come before new ones"
         case HigherWeightPoolUsed(pool=pool, weight=weight, own=own):
-            return f"{pool} was asked first, by its weight of {weight} over {own}"
+            return f"NodePool {pool} comes first by weight ({weight} over {own})"
         case PreferredElsewhere(preference=preference):
-            return (
-                f"{they} would rather be elsewhere: {unschedulable.describe_preference(preference)}"
-            )
+            wanted = unschedulable.describe_preference(preference)
+            return f"{they} would be elsewhere by preference: {wanted}"
         case TopologyElsewhere(keys=keys, theirs=True):
             return f"pods with anti-affinity to {them} are there, by {', '.join(keys)}"
         case TopologyElsewhere(keys=keys):
-            return f"spread or affinity by {', '.join(keys)} puts {them} elsewhere"
+            return f"spread or affinity by {', '.join(keys)} places {them} elsewhere"
         case BlockedByOtherPods():
-            return f"other pods or spreads keep {them} off"
+            return f"constraints with other pods exclude {them}"
         case OtherPoolUsed(pool=pool):
             return f"{they} went to {'a new node' if pods == 1 else 'new nodes'} of {pool}"
 
@@ -77,6 +78,6 @@ def _describe_too_small(reason: ReservationTooSmall, pods: int) -> str:
         for amount in (reason.needed, reason.room, reason.daemonsets)
     )
     need = "needs" if pods == 1 else "need at least"
-    daemonset_note = f" after {taken} for daemonsets" if reason.daemonsets else ""
+    daemonset_note = f" after {taken} for DaemonSets" if reason.daemonsets else ""
     needs = f"{need} {needed} {reason.resource}"
     return f"{needs}, and {reason.instance_type} has room for {available}{daemonset_note}"

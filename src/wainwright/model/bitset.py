@@ -27,6 +27,14 @@ def iter_bits(bits: BitSet) -> Iterator[int]:
         bits ^= lowest
 
 
+_DIGITS = bytes.maketrans(b"\x00\x01", b"01")
+
+
+def bits_where(flags: Iterable[bool]) -> BitSet:
+    """Bit i is set where flag i is true: at once, as a number is copied whenever a bit is added."""
+    return int(bytes(flags)[::-1].translate(_DIGITS) or b"0", 2)
+
+
 def union(sets: Iterable[BitSet]) -> BitSet:
     combined = 0
     for bits in sets:

@@ -23,7 +23,10 @@ class NodeRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     instanceType: str = ""
     zone: str = ""
     capacityType: str = ""
+    """At its launch, and so is the next."""
     reservationID: str | None = None
+    capacityChanges: list[tuple[float, str, str | None]] = []
+    """Capacity type and reservation from a moment on: a reservation may end before its nodes."""
     allocatable: dict[str, int] = {}
     created: float | None = None
     """Seconds since 1970."""
@@ -56,6 +59,14 @@ class NodeRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     def is_answering_at(self, at: float) -> bool:
         return not sum(moment <= at for moment in self.silent) % 2
+
+    def capacity_at(self, at: float) -> tuple[str, str | None]:
+        """Capacity type and reservation."""
+        found = (self.capacityType, self.reservationID)
+        for moment, capacity_type, reservation in self.capacityChanges:
+            if moment <= at:
+                found = (capacity_type, reservation)
+        return found
 
     def price_at(self, at: float) -> float | None:
         found: float | None = None

@@ -51,7 +51,7 @@ class DisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
     reasons: tuple[str, ...] | None = None
     """None for all of them."""
     schedule: str | None = None
-    """When it begins to be in force: cron, in UTC; None for always."""
+    """When it begins to be in effect: cron, in UTC; None for always."""
     duration: float | None = None
 
 

@@ -35,6 +35,8 @@ class Offering(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """0 when unavailable, the available count of a reservation, else UNLIMITED."""
     reservation_id: str | None = None
     """Offerings with the same id share one count."""
+    modelled: bool = False
+    """Whether the price is an estimate: neither a list price nor stated by a user or an account."""
 
     @cached_property
     def zone(self) -> str | None:

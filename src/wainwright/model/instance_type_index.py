@@ -11,7 +11,7 @@ first, as it is cheap and rules out most types; query the narrowed requirements 
 the remaining ones.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 import msgspec
@@ -40,6 +40,7 @@ class InstanceTypeIndex:
     """
 
     __slots__ = (
+        "_by_name",
         "_groups",
         "_label_indexes",
         "_tables",
@@ -76,6 +77,7 @@ class InstanceTypeIndex:
         if previous is not None and self._has_same_labels(previous):
             self._label_indexes = previous._label_indexes
         self._values: dict[str, tuple[str, ...]] = {}
+        self._by_name: dict[str, InstanceType] | None = None
         self.keys = self._groups.keys | self._tables.label_keys
         """The labels that types or offerings have: well known for every user of this catalogue."""
         # Copied from the tables, as the planner's inner loops read them.
@@ -85,6 +87,11 @@ class InstanceTypeIndex:
         """Allocatable resources before DaemonSet overhead."""
         self.metal: BitSet = self._tables.metal
         self.accelerated: BitSet = self._tables.accelerated
+
+    def find(self, name: str) -> InstanceType | None:
+        if self._by_name is None:
+            self._by_name = {each.name: each for each in self.types}
+        return self._by_name.get(name)
 
     def with_more_reserved(self, added: Mapping[str, int]) -> "InstanceTypeIndex":
         """The same types with more available instances in these capacity reservations."""
@@ -134,6 +141,14 @@ class InstanceTypeIndex:
         pairs = zip(self._tables.allocatable, overhead, strict=True)
         return ResourceIndex(subtract_resources(allocatable, taken) for allocatable, taken in pairs)
 
+    def types_named(self, names: AbstractSet[str]) -> BitSet:
+        """The types with these names."""
+        return self._groups.types_named(names)
+
+    def groups_of_reservations(self, ids: AbstractSet[str]) -> OfferingGroupSet:
+        """The groups of these reservations."""
+        return self._groups.groups_of_reservations(ids)
+
     @property
     def capacity_index(self) -> ResourceIndex:
         """The types by their capacity, which limits count; built on first use."""
@@ -173,15 +188,14 @@ class InstanceTypeIndex:
         type_number, group_number, position = cheapest
         return type_number, group_number, self.types[type_number].offerings[position]
 
-    def cheapest_offerings(
-        self, type_number: int, offering_groups: OfferingGroupSet
-    ) -> list[tuple[int, int, Offering]]:
-        """All offerings of one type that share its lowest cost in these groups."""
-        offerings = self.types[type_number].offerings
-        cheapest = self._groups.cheapest_of(type_number, offering_groups)
-        return [
-            (type_number, group_number, offerings[position]) for group_number, position in cheapest
-        ]
+    def most_available(
+        self, type_number: int, reserved: OfferingGroupSet, available_count: Callable[[str], int]
+    ) -> tuple[int, int, Offering]:
+        """The cheapest offering of one type in these reserved groups, of equal ones that with the
+        most available instances in the first zone, with the numbers of its type and its group.
+        """
+        group_number, position = self._groups.most_available(type_number, reserved, available_count)
+        return type_number, group_number, self.types[type_number].offerings[position]
 
     def spot_groups(self, capacity_types: ValueSet) -> OfferingGroupSet:
         """The groups that launch spot instances for requirements with these capacity types."""

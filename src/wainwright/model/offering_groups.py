@@ -6,15 +6,24 @@ Labels that an offering implies without naming them (zone, capacity type, no res
 made explicit here, so that no other module has to know the defaults.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from itertools import chain, compress, islice
 from math import inf
+from operator import itemgetter
 from sys import float_info
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from wainwright.model.bitset import MAX_CACHED_RESULTS, BitSet, LabelIndex, iter_bits, union
+from wainwright.model.bitset import (
+    MAX_CACHED_RESULTS,
+    BitSet,
+    LabelIndex,
+    bits_where,
+    iter_bits,
+    union,
+)
 from wainwright.model.instance_type import UNLIMITED, InstanceType, Offering
 from wainwright.model.labels import (
     CAPACITY_TYPE,
@@ -259,6 +268,40 @@ def _have_same_labels(one: InstanceType, other: InstanceType) -> bool:
 
 
 MANY_OFFERINGS: Final = 64
+DIGIT_VALUES: Final = bytes.maketrans(b"01", b"\x00\x01")
+
+
+class EqualOfferings(NamedTuple):
+    """Available offerings of one type that cost the same and are in the same zone, by name."""
+
+    flags_of: Callable[[bytes], tuple[int, ...]]
+    """Picks the flag of each from those of all groups."""
+    names: list[str]
+    places: list[tuple[int, int]]
+    """Group and position of each."""
+
+
+def _flags_of(groups: Iterable[int]) -> Callable[[bytes], tuple[int, ...]]:
+    """Picks the flags of these groups at once; with one more, as a single one is no tuple."""
+    return itemgetter(*groups, 0)
+
+
+def _equal_offerings(described: TypeOfferings) -> list[EqualOfferings]:
+    """The reserved ones among the available offerings of a type, cheapest first, then by zone."""
+    by_cost_and_zone: dict[tuple[float, str], list[tuple[str, int, int]]] = {}
+    for cost, group, position in described.entries:
+        offering = described.instance_type.offerings[position]
+        if offering.reservation_id is not None:
+            place = (offering.reservation_id, group, position)
+            by_cost_and_zone.setdefault((cost, offering.zone or ""), []).append(place)
+    return [
+        EqualOfferings(
+            _flags_of(group for _, group, _ in places),
+            [name for name, _, _ in places],
+            [(group, position) for _, group, position in places],
+        )
+        for places in (sorted(by_cost_and_zone[key]) for key in sorted(by_cost_and_zone))
+    ]
 
 
 class OfferingGroupTable:
@@ -267,6 +310,8 @@ class OfferingGroupTable:
     __slots__ = (
         "_available_types_cache",
         "_entries",
+        "_equal_offerings",
+        "_flags_by_type",
         "_label_indexes",
         "_maybe_spot",
         "_min_costs",
@@ -289,6 +334,10 @@ class OfferingGroupTable:
         self._offerings = described.offerings
         self._entries = [each.entries for each in self._offerings]
         self._names = [instance_type.name for instance_type in described.types]
+        self._equal_offerings: dict[int, list[EqualOfferings]] = {}
+        """By type number, for types of which reserved offerings were compared."""
+        self._flags_by_type: dict[int, Callable[[bytes], tuple[int, ...]]] = {}
+        """The same, for types with many offerings."""
         self.offering_groups = _build_groups(layout, self._offerings)
         self.all_groups: OfferingGroupSet = layout.all_groups
         self._label_indexes = layout.label_indexes
@@ -346,6 +395,12 @@ class OfferingGroupTable:
             self._available_types_cache[offering_groups] = types
         return types
 
+    def types_named(self, names: AbstractSet[str]) -> BitSet:
+        return bits_where(map(names.__contains__, self._names))
+
+    def groups_of_reservations(self, ids: AbstractSet[str | None]) -> OfferingGroupSet:
+        return bits_where(map(ids.__contains__, self.layout.reservation_ids))
+
     def spot_groups(self, capacity_types: ValueSet) -> OfferingGroupSet:
         """The groups that launch spot instances for requirements with these capacity types.
 
@@ -376,27 +431,38 @@ class OfferingGroupTable:
         """The available offerings of one type, cheapest first."""
         return self._entries[type_number]
 
-    def cheapest_of(
-        self, type_number: int, offering_groups: OfferingGroupSet
-    ) -> list[tuple[int, int]]:
-        """Group and position of the cheapest offerings of one type, all of the same cost."""
-        cheapest: list[tuple[int, int]] = []
-        lowest_cost = inf
-        entries = self._entries[type_number]
-        # As digits where there are many, as with thousands of reservations: shifting a long number
-        # for each of them would be quadratic.
-        digits = bin(offering_groups)[:1:-1] if len(entries) > MANY_OFFERINGS else None
-        for cost, group_number, position in entries:
-            if cost > lowest_cost:
-                break
-            if (
-                offering_groups >> group_number & 1
-                if digits is None
-                else digits[group_number : group_number + 1] == "1"
-            ):
-                cheapest.append((group_number, position))
-                lowest_cost = cost
-        return cheapest
+    def most_available(
+        self, type_number: int, reserved: OfferingGroupSet, available_count: Callable[[str], int]
+    ) -> tuple[int, int]:
+        """Group and position of the cheapest offering of one type in these reserved groups: of
+        equal ones that in the first zone, with the most available instances, by name.
+        """
+        equal_offerings = self._equal_offerings.get(type_number)
+        if equal_offerings is None:
+            equal_offerings = _equal_offerings(self._offerings[type_number])
+            self._equal_offerings[type_number] = equal_offerings
+        flags = self._flags(reserved)
+        for each in equal_offerings:
+            wanted = each.flags_of(flags)
+            names = list(compress(each.names, wanted))
+            if names:
+                counts = list(map(available_count, names))
+                at = counts.index(max(counts))
+                return next(islice(compress(each.places, wanted), at, None))
+        raise LookupError(f"{self._names[type_number]} has no offering in these groups")
+
+    def _entry_flags(self, type_number: int) -> Callable[[bytes], tuple[int, ...]]:
+        known = self._flags_by_type.get(type_number)
+        if known is None:
+            known = _flags_of(group for _, group, _ in self._entries[type_number])
+            self._flags_by_type[type_number] = known
+        return known
+
+    def _flags(self, offering_groups: OfferingGroupSet) -> bytes:
+        """A byte for each group, 1 for those of the set. Where thousands are to be looked up this
+        saves shifting a long number for each of them."""
+        digits = bin(offering_groups)[:1:-1].encode().ljust(len(self.offering_groups), b"0")
+        return digits.translate(DIGIT_VALUES)
 
     def cheapest(
         self, types: BitSet, offering_groups: OfferingGroupSet
@@ -409,17 +475,21 @@ class OfferingGroupTable:
         min_costs = self._min_costs if with_reserved else self._min_unreserved_costs
         best: tuple[float, str, int, int, int] | None = None
         best_cost = float_info.max  # finite: below the bound (infinity) of a type that has no offer
+        flags = b""
         for number in iter_bits(types):
             if min_costs[number] > best_cost:
                 if with_reserved:
                     continue
                 break
-            for cost, group_number, position in self._entries[number]:
-                if offering_groups >> group_number & 1:
-                    if best is None or (cost, self._names[number]) < best[:2]:
-                        best = (cost, self._names[number], number, group_number, position)
-                        best_cost = cost
-                    break
+            entries = self._entries[number]
+            if len(entries) > MANY_OFFERINGS:
+                flags = flags or self._flags(offering_groups)
+                entry = next(compress(entries, self._entry_flags(number)(flags)), None)
+            else:
+                entry = next((each for each in entries if offering_groups >> each[1] & 1), None)
+            if entry is not None and (best is None or (entry[0], self._names[number]) < best[:2]):
+                best_cost = entry[0]
+                best = (best_cost, self._names[number], number, entry[1], entry[2])
         return None if best is None else best[2:]
 
 

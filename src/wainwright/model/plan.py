@@ -108,6 +108,8 @@ class PlannedLaunch(msgspec.Struct, frozen=True, kw_only=True):
     price: float
     """USD per hour, without fees."""
     reservation_id: str | None = None
+    modelled_price: bool = False
+    """Whether the price is an estimate."""
 
 
 class PlannedNodeClaim(msgspec.Struct, frozen=True, kw_only=True):

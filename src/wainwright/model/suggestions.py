@@ -157,6 +157,8 @@ class VerifiedSuggestion(msgspec.Struct, frozen=True, kw_only=True):
     no plan of everything was made."""
     at_most: bool = False
     """Whether the price change is an upper bound: packing by cost may find a cheaper plan."""
+    modelled_price: bool = False
+    """Whether a price in it is an estimate."""
     launches: tuple[SuggestedLaunch, ...] = ()
     """The new nodes on which the pods would be; on existing nodes only, none."""
     serves: int

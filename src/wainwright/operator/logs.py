@@ -1,10 +1,9 @@
 """Logs of `wain run` on standard error: a JSON object a line, on a terminal lines for people."""
 
+import json
 import logging
 import sys
 from typing import Any, Final, TextIO
-
-import msgspec
 
 from wainwright.clock import format_microseconds
 from wainwright.messages.formatting import escape_unprintable
@@ -28,7 +27,7 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             entry["error"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(entry).decode()
+        return json.dumps(entry)  # as ASCII: nothing in a message steers a terminal or a log
 
 
 class LineFormatter(logging.Formatter):
@@ -38,7 +37,10 @@ class LineFormatter(logging.Formatter):
         time = self.formatTime(record, "%H:%M:%S")
         text = escape_unprintable(record.getMessage())
         line = f"{time} {record.levelname.lower():<7} {text}"
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        if not record.exc_info:
+            return line
+        trace = self.formatException(record.exc_info).split("\n")
+        return "\n".join([line, *map(escape_unprintable, trace)])
 
 
 def set_up_logs(level: str, stream: TextIO | None = None) -> None:

@@ -83,6 +83,7 @@ def _unavailable(replacement: UnavailableReplacement) -> Document:
         "capacityType": None,
         "reservationID": None,
         "pricePerHour": None,
+        "modelledPrice": False,
         "feesPerHour": 0.0,
         "round": 1,
         "options": options_document(replacement.choices),
@@ -111,6 +112,7 @@ def _instance(candidate: Candidate) -> Document:
         "capacityType": node.labels.get(CAPACITY_TYPE),
         "reservationID": node.labels.get(RESERVATION_ID) or node.reservation_id,
         "pricePerHour": None if candidate.offering is None else candidate.price,
+        "modelledPrice": candidate.offering is not None and candidate.offering.modelled,
     }
 
 

@@ -41,6 +41,16 @@ def _is_taken(node: Document) -> bool:
     return node["verdict"] in ("removed", "replaced") and node["reason"] != "expired"
 
 
+def has_modelled_prices(document: Document) -> bool:
+    """Whether a price that is shown with a node is an estimate."""
+    nodes = [
+        node
+        for command in shown_commands(document["commands"])
+        for node in (*command["candidates"], *command["replacements"])
+    ]
+    return any(node["modelledPrice"] for node in nodes)
+
+
 def answer_notes(document: Document) -> list[str]:
     """What else the answer depends on: expired nodes, commands that are not all, or that were not
     compared with others.
@@ -132,7 +142,9 @@ def _instance(node: Document) -> str:
     price = node["pricePerHour"]
     keys = ("instanceType", "capacityType", "reservationID", "zone")
     parts = [str(node[key]) for key in keys if node[key]]
-    return " ".join(["price unknown" if price is None else format_hourly(price), *parts])
+    modelled = node["modelledPrice"]
+    shown = "price unknown" if price is None else format_hourly(price, modelled=modelled)
+    return " ".join([shown, *parts])
 
 
 def _destinations(command: Document) -> Iterator[str]:
@@ -196,7 +208,7 @@ def held_title(document: Document) -> str:
 
 STAY_WORDS: Final = {
     "no-saving": "nothing cheaper holds their pods",
-    "pods-would-be-pending": "pods would have no place",
+    "pods-would-be-pending": "pods would be unschedulable",
     "needs-several-nodes": "their pods would need several new nodes",
     "spot-to-spot": "spot is not replaced by spot",
     "min-values": "minValues would not be met",

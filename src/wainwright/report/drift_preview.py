@@ -223,5 +223,5 @@ def _surge_line(drift: Document) -> str:
     )
     surge = drift["surgePerHour"]
     if surge < SMALLEST_SHOWN:
-        return f"no replacement is paid for beside them; {after}"
-    return f"replacements cost up to {format_hourly(surge)} beside them; {after}"
+        return f"no replacement runs at the same time; {after}"
+    return f"while both run, replacements cost up to {format_hourly(surge)}; {after}"

@@ -276,7 +276,7 @@ def _title_lines(
 
 def _money_of_command(command: Command) -> str:
     if command.unavailable:
-        return "asks for what is not on offer now"
+        return "needs what is not offered now"
     if command.saving < 0:
         return f"costs {format_hourly(-command.saving)} more"
     return f"saves {format_hourly(command.saving)}"

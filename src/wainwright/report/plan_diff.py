@@ -1,6 +1,6 @@
 """The difference of two plans: nodes, price, pods that become schedulable or unschedulable."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -9,9 +9,11 @@ from wainwright.messages.formatting import (
     format_count,
     format_hourly,
     format_monthly,
+    format_price_change,
     join_first,
 )
 from wainwright.report.drift_preview import NO_DRIFT, drift_lines
+from wainwright.report.plan_markdown import details
 from wainwright.report.plan_rows import node_rows, unschedulable_rows
 
 Document = dict[str, Any]
@@ -29,11 +31,14 @@ def diff_plans(old: Document, new: Document, drift: Document = NO_DRIFT) -> Docu
     explained = {pod for pod in after if not after[pod] and before.get(pod, True)} | {
         *other_reasons
     }
+    sides = {"old": old, "new": new}
     return {
         "apiVersion": "wainwright.dev/v1alpha1",
         "kind": "PlanDiff",
         "pricePerHour": _change(old, new, "pricePerHour"),
         "feesPerHour": _change(old, new, "feesPerHour"),
+        "scheduled": {side: plan["summary"]["scheduled"] for side, plan in sides.items()},
+        "pools": _pool_changes(old, new),
         "nodes": _node_changes(old, new),
         "pods": {
             "gained": sorted(pod for pod in after if after[pod] and before.get(pod) is False),
@@ -74,6 +79,31 @@ def _reasons_by_pod(plan: Document) -> dict[str, tuple[str, ...]]:
     }
 
 
+def _pool_changes(old: Document, new: Document) -> list[Document]:
+    """By NodePool how many new nodes each plan has, and what they cost."""
+    before, after = _pool_totals(old), _pool_totals(new)
+    return [
+        {
+            "nodePool": name,
+            "nodes": {"old": before[name][0], "new": after[name][0]},
+            "pricePerHour": {
+                "old": before[name][1],
+                "new": after[name][1],
+                "change": after[name][1] - before[name][1],
+            },
+        }
+        for name in sorted({*before, *after})
+    ]
+
+
+def _pool_totals(plan: Document) -> dict[str, tuple[int, float]]:
+    totals: dict[str, tuple[int, float]] = defaultdict(lambda: (0, 0.0))
+    for claim in plan["nodeClaims"]:
+        nodes, price = totals[claim["nodePool"]]
+        totals[claim["nodePool"]] = nodes + 1, price + claim["pricePerHour"]
+    return totals
+
+
 def _node_changes(old: Document, new: Document) -> list[Document]:
     before, after = _count_nodes(old), _count_nodes(new)
     rows = [
@@ -109,19 +139,92 @@ def _is_noticeable(change: Document) -> bool:
     return abs(float(change["change"])) * HOURS_PER_MONTH >= SMALLEST_CHANGE / 2
 
 
-def diff_lines(diff: Document, bullet: str = "", *, every: bool = False) -> list[str]:
+def diff_lines(diff: Document, *, every: bool = False) -> list[str]:
     """The difference as lines; answers for unschedulable pods are indented below, with the reasons
     of all NodePools and nodes if these are wanted.
     """
-    lines = [bullet + _node_line(row) for row in diff["nodes"]]
-    lines += [bullet + line for line in _pod_lines(diff["pods"])]
+    if diff_exit_code(diff) == NO_CHANGE:
+        return ["nothing changes"]
+    lines = [diff_headline(diff)]
+    lines += [_node_line(row) for row in diff["nodes"]]
+    lines += _pod_lines(diff["pods"])
     reasons = _reason_lines(diff["unschedulable"], every=every)
-    lines += ["  " * depth + bullet + line for depth, line in reasons]
+    lines += ["  " * depth + line for depth, line in reasons]
     price, fees = diff["pricePerHour"], diff["feesPerHour"]
-    lines += [f"{bullet}{_price_line(price, 'becomes')}"] if _is_noticeable(price) else []
-    lines += [f"{bullet}fees: {_price_line(fees, 'become')}"] if _is_noticeable(fees) else []
-    lines += ["  " * depth + bullet + line for depth, line in drift_lines(diff["drift"])]
-    return lines or [f"{bullet}nothing changes"]
+    lines += [_price_line(price, "becomes")] if _is_noticeable(price) else []
+    lines += [f"fees: {_price_line(fees, 'become')}"] if _is_noticeable(fees) else []
+    lines += ["  " * depth + line for depth, line in drift_lines(diff["drift"])]
+    return lines
+
+
+def diff_headline(diff: Document) -> str:
+    """+$20.50/h (+75 %): gpu-training +$21.96, general −$1.46; 2 more pods scheduled"""
+    pods = diff["pods"]
+    lost, new = len(pods["lost"]), len({*pods["added"]} & {*pods["withoutPlace"]})
+    verdicts = [f"{format_count(lost, 'pod')} {_become(lost)} unschedulable"] if lost else []
+    verdicts += [f"{format_count(new, 'new pod')} unschedulable"] if new else []
+    verdicts.append(_cost_headline(diff))
+    more = diff["scheduled"]["new"] - diff["scheduled"]["old"]
+    verdicts += [f"{_more(more)} scheduled"] if more else []
+    drifted = len(diff["drift"]["nodes"])
+    verdicts += [f"{format_count(drifted, 'node')} would drift"] if drifted else []
+    return "; ".join(verdicts)
+
+
+def _more(change: int) -> str:
+    count = abs(change)
+    return f"{count:,} {'more' if change > 0 else 'fewer'} {'pod' if count == 1 else 'pods'}"
+
+
+def _become(count: int) -> str:
+    return "becomes" if count == 1 else "become"
+
+
+def _cost_headline(diff: Document) -> str:
+    price = diff["pricePerHour"]
+    if not _is_noticeable(price):
+        return "the price stays the same"
+    share = f" ({price['change'] / price['old']:+.0%})" if price["old"] >= 0.0005 else ""
+    pools = [
+        f"{each['nodePool']} {_signed_amount(each['pricePerHour']['change'])}"
+        for each in sorted(
+            diff["pools"], key=lambda each: -abs(float(each["pricePerHour"]["change"]))
+        )
+        if _is_noticeable(each["pricePerHour"])
+    ]
+    shown = f": {join_first(pools)}" if pools else ""
+    return f"{_signed_amount(price['change'])}/h{share.replace('%', ' %').replace('-', '−')}{shown}"
+
+
+def _signed_amount(amount: float) -> str:
+    digits = 2 if abs(amount) >= 1 else 3
+    return f"{'+' if amount > 0 else '−'}${abs(amount):,.{digits}f}"
+
+
+def diff_markdown(diff: Document) -> list[str]:
+    """For a pull request: verdict and cost, then a table by NodePool; the rest is folded."""
+    if diff_exit_code(diff) == NO_CHANGE:
+        return ["**nothing changes**"]
+    lines = [f"**{diff_headline(diff)}**", "", *_pool_table(diff["pools"])]
+    for row in unschedulable_rows(diff["unschedulable"]):
+        lines += [f"**{row.title}**", "", *(f"- {line}" for line in row.answer.lines()), ""]
+        lines += details("Every NodePool and node", row.details)
+    lines += details("Nodes", [_node_line(row) for row in diff["nodes"]])
+    lines += details("Pods", list(_pod_lines(diff["pods"])))
+    drift = [f"{'  ' * depth}{line}" for depth, line in drift_lines(diff["drift"])]
+    return lines + details("Drift", drift)
+
+
+def _pool_table(pools: list[Document]) -> list[str]:
+    rows = [
+        f"| {each['nodePool']} | {each['nodes']['old']:,} → {each['nodes']['new']:,} | "
+        f"{format_hourly(each['pricePerHour']['old'])} | "
+        f"{format_hourly(each['pricePerHour']['new'])} | "
+        f"{format_price_change(each['pricePerHour']['change'])} |"
+        for each in pools
+    ]
+    head = ("| pool | new nodes | before | after | change |", "|---|--:|--:|--:|--:|")
+    return [*head, *rows, ""] if rows else []
 
 
 def _pod_lines(pods: Document) -> Iterator[str]:

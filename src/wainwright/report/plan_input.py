@@ -35,6 +35,7 @@ from wainwright.offline_disruption import (
     depends_on_time,
     disruption_input,
     disruption_warnings,
+    plan_depends_on_time,
 )
 from wainwright.report.pool_warnings import pool_warnings
 
@@ -80,6 +81,8 @@ class PlanInput(msgspec.Struct, frozen=True, kw_only=True):
     """All that a plan, or a consolidation, and its outputs are made of."""
 
     now: str
+    shows_time: bool = True
+    """Whether the time was given, or anything in a plan depends on it."""
     options: PlanOptions
     snapshot: Snapshot
     indexes: Mapping[str, InstanceTypeIndex]
@@ -136,6 +139,7 @@ class _SavedInput(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     wainwright: str
     """The version that wrote it."""
     now: str
+    shows_time: bool = True
     options: PlanOptions
     snapshot: Snapshot
     instance_types: tuple[tuple[InstanceType, ...], ...]
@@ -157,6 +161,7 @@ def plan_input(
     prepared: PreparedInput,
     *,
     now: str,
+    is_time_given: bool = False,
     file_notes: tuple[Problem, ...] = (),
     other_notes: tuple[Problem, ...] = (),
 ) -> PlanInput:
@@ -168,6 +173,7 @@ def plan_input(
         notes.insert(0, region_note(prepared.region))
     return PlanInput(
         now=now,
+        shows_time=is_time_given or plan_depends_on_time(prepared),
         options=prepared.settings.options,
         snapshot=prepared.snapshot,
         indexes={name: catalog.index for name, catalog in prepared.catalogs.items()},
@@ -254,6 +260,7 @@ def encode_plan_input(given: PlanInput, *, version: str) -> bytes:
     saved = _SavedInput(
         wainwright=version,
         now=given.now,
+        shows_time=given.shows_time,
         options=given.options,
         snapshot=given.snapshot,
         instance_types=tuple(index.types for index in indexes),
@@ -310,6 +317,7 @@ def decode_plan_input(encoded: bytes) -> PlanInput:
     ]
     return PlanInput(
         now=saved.now,
+        shows_time=saved.shows_time,
         options=saved.options,
         snapshot=saved.snapshot,
         indexes={name: indexes[number] for name, number in saved.instance_types_of.items()},

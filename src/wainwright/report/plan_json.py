@@ -7,6 +7,7 @@ from wainwright.messages import unschedulable
 from wainwright.messages.input_remarks import describe_region_source
 from wainwright.messages.unschedulable import describe_node_reason
 from wainwright.messages.unschedulable_answer import answer_for
+from wainwright.model.instance_type import InstanceType
 from wainwright.model.plan import (
     ExplainedPlan,
     PackingResult,
@@ -17,7 +18,13 @@ from wainwright.model.plan import (
     UnschedulableGroup,
 )
 from wainwright.model.reasons import NearestMiss, PoolVerdict
-from wainwright.model.resources import Resources, format_quantity, sort_resources
+from wainwright.model.resources import (
+    CPU,
+    MEMORY,
+    Resources,
+    format_quantity,
+    sort_resources,
+)
 from wainwright.report.plan_input import PlanInput
 
 Document = dict[str, Any]
@@ -29,12 +36,12 @@ def plan_document(given: PlanInput, plan: ExplainedPlan) -> Document:
     return {
         "apiVersion": "wainwright.dev/v1alpha1",
         "kind": "Plan",
-        "now": given.now,
+        **({"now": given.now} if given.shows_time else {}),
         "region": {
             "name": given.region.region,
             "reason": describe_region_source(given.region),
         },
-        "nodeClaims": _claims(plan),
+        "nodeClaims": _claims(plan, given),
         "existingNodes": [
             {"name": placement.node, "pods": list(placement.pods)} for placement in plan.placements
         ],
@@ -50,13 +57,33 @@ def plan_notes(given: PlanInput, plan: Plan) -> list[str]:
     return [*given.warnings, *plan.warnings]
 
 
-def _claims(plan: Plan) -> list[Document]:
+def _claims(plan: Plan, given: PlanInput) -> list[Document]:
     given_up = {
         pod: tuple(map(unschedulable.describe_preference, each.preferences))
         for each in plan.relaxed
         for pod in each.pods
     }
-    return [claim_document(claim, given_up) for claim in plan.claims]
+    types = {
+        name: {each.name: each for each in given.indexes[name].types}
+        for name in {claim.pool for claim in plan.claims}
+    }
+    return [
+        {
+            **claim_document(claim, given_up),
+            "utilization": _utilization(claim, types[claim.pool][claim.launch.instance_type]),
+        }
+        for claim in plan.claims
+    ]
+
+
+def _utilization(claim: PlannedNodeClaim, instance_type: InstanceType) -> dict[str, float]:
+    """The share of what pods can use on the node that its pods request, DaemonSets included."""
+    allocatable = instance_type.allocatable
+    return {
+        name: round(claim.requests.get(name, 0) / allocatable[name], 4)
+        for name in (CPU, MEMORY)
+        if allocatable.get(name, 0) > 0
+    }
 
 
 def _relaxed(relaxed: RelaxedPods) -> Document:
@@ -80,6 +107,7 @@ def claim_document(
         "capacityType": launch.capacity_type,
         "reservationID": launch.reservation_id,
         "pricePerHour": launch.price,
+        "modelledPrice": launch.modelled_price,
         "feesPerHour": claim.fees,
         "round": claim.round,
         "options": options_document(claim.choices),
@@ -191,6 +219,7 @@ def _summary(plan: Plan, pods: int) -> Document:
         "scheduled": plan.scheduled,
         "nodeClaims": len(plan.claims),
         "pricePerHour": plan.price,
+        "modelledPrices": any(claim.launch.modelled_price for claim in plan.claims),
         "feesPerHour": plan.fees,
         "reservations": [
             {

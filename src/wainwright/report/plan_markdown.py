@@ -4,16 +4,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from wainwright.messages.formatting import (
+    MODELLED_PRICES,
     escape_unprintable,
     format_cost,
-    format_hourly,
+    format_count,
     format_scheduled,
 )
 from wainwright.report.plan_rows import (
+    RESERVATION_HEADINGS,
     format_node_pods,
     format_packing,
     format_relaxation,
+    has_estimates,
     node_rows,
+    reservation_counts,
     unschedulable_rows,
     usable_reservations,
 )
@@ -22,21 +26,34 @@ Document = dict[str, Any]
 
 
 def render_markdown(plan: Document) -> str:
-    summary = plan["summary"]
-    nodes, price, fees = (summary[key] for key in ("nodeClaims", "pricePerHour", "feesPerHour"))
+    """The verdict and the cost first; what few readers need is folded."""
     lines = [
-        f"**{format_cost(nodes, price, fees)}** — "
-        f"{format_scheduled(summary['scheduled'], summary['pods'])}",
+        f"**{_verdict(plan)}** — {_cost(plan)}",
         "",
-        *_nodes(plan),
-        *_existing(plan),
-        *_reservations(summary),
-        *_packing(summary),
         *_failures(plan),
-        *_relaxed(plan),
-        *_warnings(plan),
+        *_nodes(plan),
+        *_reservations(plan["summary"]),
+        *_packing(plan["summary"]),
+        *details("Pods on existing nodes", _existing(plan)),
+        *details("Preferences relaxed", [format_relaxation(each) for each in plan["relaxed"]]),
+        *details("Notes", plan["warnings"]),
     ]
     return "\n".join(map(escape_unprintable, lines)).rstrip() + "\n"
+
+
+def _verdict(plan: Document) -> str:
+    summary = plan["summary"]
+    unscheduled = summary["pods"] - summary["scheduled"]
+    if not unscheduled:
+        return format_scheduled(summary["scheduled"], summary["pods"])
+    are = "is" if unscheduled == 1 else "are"
+    return f"{unscheduled:,} of {format_count(summary['pods'], 'pod')} {are} unschedulable"
+
+
+def _cost(plan: Document) -> str:
+    summary = plan["summary"]
+    nodes, price, fees = (summary[key] for key in ("nodeClaims", "pricePerHour", "feesPerHour"))
+    return format_cost(nodes, price, fees, modelled=summary["modelledPrices"])
 
 
 def _packing(summary: Document) -> list[str]:
@@ -45,30 +62,34 @@ def _packing(summary: Document) -> list[str]:
 
 
 def _nodes(plan: Document) -> list[str]:
+    """A table for each NodePool would repeat its head: one table, with the pool first."""
     rows = [
-        f"| {row.count:,} | {row.pool} | `{row.instance_type}` | {row.zone} | "
-        f"{row.capacity_type} {row.reservation} | {format_hourly(row.price)} | {row.pods:,} |"
-        for row in node_rows(plan["nodeClaims"])
+        f"| {row.pool} | {row.count:,} | `{row.instance_type}` | {row.zone} | "
+        f"{f'{row.capacity_type} {row.reservation}'.strip()} | {row.each} | {row.total} | "
+        f"{row.pods:,} | {row.utilization('cpu')} | {row.utilization('memory')} |"
+        for row in sorted(node_rows(plan["nodeClaims"]), key=lambda row: row.pool)
     ]
     head = (
-        "| nodes | pool | type | zone | capacity | price | pods |",
-        "|--:|---|---|---|---|--:|--:|",
+        "| pool | nodes | type | zone | capacity | each | total | pods | cpu | memory |",
+        "|---|--:|---|---|---|--:|--:|--:|--:|--:|",
     )
-    return [*head, *rows, ""] if rows else []
+    estimates = [MODELLED_PRICES, ""] if has_estimates(plan) else []
+    return [*head, *rows, "", *estimates] if rows else estimates
 
 
 def _existing(plan: Document) -> list[str]:
-    rows = ["- " + format_node_pods(node, f"`{node['name']}`") for node in plan["existingNodes"]]
-    return [*rows, ""] if rows else []
+    return [format_node_pods(node, f"`{node['name']}`") for node in plan["existingNodes"]]
 
 
 def _reservations(summary: Document) -> list[str]:
     rows = [
-        f"| `{use['id']}` | {use['total']} | {use['available']} | {use['promised']} | "
-        f"{use['used']} |"
+        f"| `{use['id']}` | {' | '.join(reservation_counts(use))} |"
         for use in usable_reservations(summary["reservations"])
     ]
-    head = ("| reservation | total | free | promised | used |", "|---|--:|--:|--:|--:|")
+    head = (
+        f"| {' | '.join(RESERVATION_HEADINGS).lower()} |",
+        "|---|--:|--:|--:|--:|--:|",
+    )
     return [*head, *rows, ""] if rows else []
 
 
@@ -89,12 +110,3 @@ def details(title: str, lines: Sequence[str]) -> list[str]:
         return []
     listed = [f"- {line}" for line in lines]
     return [f"<details><summary>{title}</summary>", "", *listed, "", "</details>", ""]
-
-
-def _relaxed(plan: Document) -> list[str]:
-    rows = [f"- {format_relaxation(each)}" for each in plan["relaxed"]]
-    return [*rows, ""] if rows else []
-
-
-def _warnings(plan: Document) -> list[str]:
-    return [f"> - {warning}" for warning in plan["warnings"]]

@@ -27,7 +27,25 @@ class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
     capacity_type: str
     reservation: str
     price: float
+    modelled: bool
     claims: tuple[Document, ...]
+
+    @property
+    def each(self) -> str:
+        """The price of one of them."""
+        return format_hourly(self.price, modelled=self.modelled)
+
+    @property
+    def total(self) -> str:
+        return format_hourly(self.price * self.count, modelled=self.modelled)
+
+    def utilization(self, resource: str) -> str:
+        """94%, or 73-94% where the nodes differ."""
+        known = [each["utilization"].get(resource) for each in self.claims]
+        shares = sorted({round(each * 100) for each in known if each is not None})
+        if not shares:
+            return "-"
+        return f"{shares[0]}%" if len(shares) == 1 else f"{shares[0]}-{shares[-1]}%"
 
     @property
     def count(self) -> int:
@@ -81,7 +99,15 @@ def node_rows(claims: Iterable[Document]) -> list[NodeRow]:
     return [_node_row(group) for group in groups.values()]
 
 
-ROW_FIELDS = ("nodePool", "instanceType", "zone", "capacityType", "reservationID", "pricePerHour")
+ROW_FIELDS = (
+    "nodePool",
+    "instanceType",
+    "zone",
+    "capacityType",
+    "reservationID",
+    "pricePerHour",
+    "modelledPrice",
+)
 
 
 def _node_row(group: list[Document]) -> NodeRow:
@@ -93,8 +119,15 @@ def _node_row(group: list[Document]) -> NodeRow:
         capacity_type=first["capacityType"],
         reservation=first["reservationID"] or "",
         price=first["pricePerHour"],
+        modelled=first["modelledPrice"],
         claims=tuple(group),
     )
+
+
+def has_estimates(plan: Document) -> bool:
+    """Whether a price in the plan, or in a fix, is an estimate."""
+    fixes = (row["suggestion"] or "" for row in plan["unschedulable"])
+    return plan["summary"]["modelledPrices"] or any("~$" in fix for fix in fixes)
 
 
 def unschedulable_rows(unschedulable: Iterable[Document]) -> list[UnschedulableRow]:
@@ -159,11 +192,11 @@ def format_relaxation(relaxed: Document) -> str:
     preferences = "; ".join(relaxed["givenUp"])
     price = relaxed["keptPricePerHour"]
     cost = (
-        f"a node that keeps it costs {format_hourly(price)}"
+        f"a node that meets them costs {format_hourly(price)}"
         if price is not None
-        else "none could be had"
+        else "no node meets them"
     )
-    return f"given up by {join_first(relaxed['pods'])}: {preferences} ({cost})"
+    return f"preferences relaxed for {join_first(relaxed['pods'])}: {preferences} ({cost})"
 
 
 def launchable_type_count(given: PlanInput, plan: Plan) -> Callable[[str], int]:
@@ -185,10 +218,22 @@ def usable_reservations(uses: Iterable[ReservationUse]) -> list[ReservationUse]:
     return [use for use in uses if use["unusable"] is None]
 
 
+RESERVATION_HEADINGS: Final = ("RESERVATION", "TOTAL", "IN USE", "FREE", "PLAN TAKES", "IDLE")
+
+
+def reservation_counts(use: ReservationUse) -> tuple[str, ...]:
+    """Reserved instances, those in use or being launched into, free ones, those that the plan takes
+    and those that stay idle.
+    """
+    free = max(use["available"] - use["promised"], 0)
+    idle = use.get("idle", free - use["used"])
+    counts = (use["total"], use["total"] - free, free, use["used"], idle)
+    return tuple(f"{count:,}" for count in counts)
+
+
 def format_reservation_use(use: ReservationUse) -> str:
-    """Used and free instances of a reservation, and those held for launching claims."""
-    if not use["available"]:
-        return f"none of {use['total']:,} slots is free"
-    in_flight = f"{use['promised']:,} promised to claims under way"
-    in_flight_note = f", {in_flight}" if use["promised"] else ""
-    return f"{use['used']:,} of {use['available']:,} free slots used{in_flight_note}"
+    """10 instances: 7 in use, 3 free, 3 taken by the plan, 0 idle"""
+    total, in_use, free, taken, idle = reservation_counts(use)
+    return (
+        f"{total} instances: {in_use} in use, {free} free, {taken} taken by the plan, {idle} idle"
+    )

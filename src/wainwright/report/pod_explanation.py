@@ -53,13 +53,13 @@ def exclusion_reason(pod: Pod) -> str:
     if is_terminal(pod):
         return f"it has finished ({pod.status.phase})"
     if pod.spec.nodeName:
-        return f"it is on node {pod.spec.nodeName} already, and stays there"
+        return f"it is bound to node {pod.spec.nodeName}"
     if pod.metadata.deletionTimestamp:
         return "it is being deleted"
     if pod.spec.schedulingGates:
         gates = ", ".join(gate.name for gate in pod.spec.schedulingGates)
-        return f"it waits until its scheduling gates are taken off: {gates}"
-    return "it belongs to a DaemonSet or to its node, and counts as what a node needs for itself"
+        return f"it waits until its scheduling gates are removed: {gates}"
+    return "it belongs to a DaemonSet or to its node (static), and counts as overhead of the node"
 
 
 class DecidedPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,7 +98,7 @@ def decision_lines(decided: DecidedPlan, claim: PlannedNodeClaim, pod: str) -> l
     ]
 
 
-PACKED_BY_COST = "packed with others for the lowest price; pools are asked by weight all the same"
+PACKED_BY_COST = "packed with other pods for the lowest price; NodePools are still tried by weight"
 
 
 def _placement_lines(decision: PlacementDecision, pool: Pool, snapshot: Snapshot) -> Iterator[str]:
@@ -106,7 +106,7 @@ def _placement_lines(decision: PlacementDecision, pool: Pool, snapshot: Snapshot
         has_suitable = any(
             isinstance(each.reason, SUITABLE_NODE_REASONS) for each in decision.nodes
         )
-        yield "it goes to no node of the input" if has_suitable else "no node of the input takes it"
+        yield "no existing node is used" if has_suitable else "it fits no existing node"
         for each in decision.nodes:
             yield f"  {format_count(each.nodes, 'node')}: {describe_node_reason(each.reason)}"
     if decision.joined:
@@ -114,20 +114,21 @@ def _placement_lines(decision: PlacementDecision, pool: Pool, snapshot: Snapshot
     else:
         yield from _new_node_lines(decision, pool, snapshot.pools)
     if decision.round > 1:
-        yield f"it found its place in round {decision.round}: before, {_why_not_earlier(decision)}"
+        before = _why_not_earlier(decision)
+        yield f"it was scheduled in round {decision.round}: before that, {before}"
 
 
 def _joined_node_lines(decision: PlacementDecision, pool: Pool) -> Iterator[str]:
-    since = "under way" if decision.joined_earlier_round else "planned"
+    since = "launching" if decision.joined_earlier_round else "planned"
     yield (
         f"the node was {since} for {join_first(decision.joined)} and has room: "
-        "it is filled before another is opened"
+        "it is filled before another node is launched"
     )
     for earlier in decision.earlier_pools:
         if earlier.reason is None and earlier.weight > pool.weight:
             yield (
-                f"{_pool_with_weight(earlier)} could have opened a node for it; "
-                "with --strict-weights that goes first"
+                f"{_pool_with_weight(earlier)} could have launched a node for it; "
+                "with --strict-weights it comes first"
             )
 
 
@@ -136,16 +137,16 @@ def _new_node_lines(
 ) -> Iterator[str]:
     """Why no other pool opened the node; `pools` are those after the plan."""
     if len(pools) == 1:
-        yield f"opened for it by {pool.name}, the only pool"
+        yield f"launched for it by NodePool {pool.name}, the only NodePool"
         return
     weight = f" (weight {pool.weight})" if pool.weight else ""
     equal = {each.pool for each in decision.equal_pools}
     earlier_pools = [each for each in decision.earlier_pools if each.pool not in equal]
     if any(each.weight != pool.weight for each in pools):
-        why = f", the first pool by weight{' that could' if earlier_pools else ''}"
+        why = f", the first NodePool by weight{' that could' if earlier_pools else ''}"
     else:
-        why = f"; no pool has {'another' if pool.weight else 'a'} weight"
-    yield f"opened for it by {pool.name}{weight}{why}"
+        why = f"; no NodePool has {'another' if pool.weight else 'a'} weight"
+    yield f"launched for it by NodePool {pool.name}{weight}{why}"
     yield from _equal_pool_lines(decision, pool)
     for earlier in earlier_pools:
         reason = (
@@ -167,7 +168,8 @@ def _equal_pool_lines(decision: PlacementDecision, pool: Pool) -> Iterator[str]:
     dearer = all(each.price > decision.price for each in decision.equal_pools)
     compared = "of its weight" if pool.weight else "that could"
     yield (
-        f"  of the pools {compared} its node costs {'least' if dearer else 'no more'}: {price}, "
+        f"  of the NodePools {compared} its node costs {'least' if dearer else 'no more'}: "
+        f"{price}, "
         f"before {join_with_and(others)}"
     )
 
@@ -185,8 +187,10 @@ def _counted_at_largest_type(earlier: EarlierPool, pool_after: Pool) -> bool:
 def _why_not_equal_pool(decision: PlacementDecision) -> str:
     """Why an earlier pool of the same weight was not used."""
     if decision.for_reservation:
-        return "it could as well, but among pools of one weight a reserved slot goes first"
-    return "it could as well, but where more pods are that it is kept from, or at more cost"
+        return "it could launch one too, but at equal weight reserved capacity comes first"
+    return (
+        "it could launch one too, but at a higher price, or where topology constraints allow less"
+    )
 
 
 def _pool_with_weight(earlier: EarlierPool) -> str:
@@ -196,11 +200,11 @@ def _pool_with_weight(earlier: EarlierPool) -> str:
 def _why_not_earlier(decision: PlacementDecision) -> str:
     """What could have changed between rounds that matters to the pod."""
     held_capacity = [
-        *(["a slot of a reservation"] if decision.has_reservations else []),
+        *(["an instance of a capacity reservation"] if decision.has_reservations else []),
         *(["room under a limit"] if decision.has_limits else []),
     ]
     reasons = (
-        ["it was open where other pods would be"]
+        ["it was not known where other pods would be"]
         if decision.has_topology or not held_capacity
         else []
     )
@@ -215,7 +219,7 @@ def launch_lines(decided: DecidedPlan, claim: PlannedNodeClaim) -> Iterator[str]
     yield _type_count_line(claim, alternatives)
     if alternatives.exotic_types:
         number = f"{alternatives.exotic_types:,}"
-        yield f"  beside {number} with accelerators or of bare metal, which nobody asks for"
+        yield f"  {number} with accelerators or of bare metal are left out: no pod requires them"
     chosen = claim.launch.capacity_type
     if alternatives.allowed == (chosen,):
         only = alternatives.by_pool == (chosen,)
@@ -229,19 +233,21 @@ def launch_lines(decided: DecidedPlan, claim: PlannedNodeClaim) -> Iterator[str]
         reason = _why_not_capacity_type(capacity_type, claim, alternatives, decided)
         yield f"not {capacity_type}: {reason}"
     if chosen == RESERVED:
-        yield f"reserved goes before {join_with_and(alternatives.allowed[1:])}"
+        yield f"reserved capacity comes before {join_with_and(alternatives.allowed[1:])}"
     if chosen == SPOT and ON_DEMAND in alternatives.allowed and alternatives.on_demand is not None:
         price = format_hourly(alternatives.on_demand)
-        yield f"spot goes before on-demand, which would cost {price}"
+        yield f"spot comes before on-demand, which would cost {price}"
 
 
 def _type_count_line(claim: PlannedNodeClaim, alternatives: LaunchAlternatives) -> str:
-    reserved_note = " with a slot" if claim.launch.reservation_id is not None else ""
+    reserved_note = (
+        " with a free reserved instance" if claim.launch.reservation_id is not None else ""
+    )
     if alternatives.types == 1:
-        return f"1 instance type{reserved_note} is left that holds all its pods"
+        return f"1 instance type{reserved_note} fits all its pods"
     return (
-        f"{alternatives.types:,} instance types{reserved_note} are left that hold all its pods; "
-        "the cheapest is taken"
+        f"{alternatives.types:,} instance types{reserved_note} fit all its pods; "
+        "the cheapest is launched"
     )
 
 
@@ -258,7 +264,7 @@ def _why_not_capacity_type(
     if capacity_type == RESERVED:
         return _why_no_reservation(alternatives, decided)
     if alternatives.spot is None:
-        return "none of these types can be had as spot now"
+        return "none of these types has spot capacity now"
     return f"the cheapest costs {format_hourly(alternatives.spot)}, which is more than on demand"
 
 
@@ -266,24 +272,25 @@ def _why_no_reservation(alternatives: LaunchAlternatives, decided: DecidedPlan) 
     if not decided.options.capacity_reservations:
         return "the feature gate CapacityReservations is off"
     if not alternatives.reservations:
-        return "no reservation is selected that would do"
+        return "no capacity reservation that fits is selected"
     names, listed = set(alternatives.reservations), join_with_and(alternatives.reservations)
     if any(use.remaining for use in decided.plan.reservations if use.id in names):
-        return f"with a slot of {listed} limits do not hold"
-    return f"{listed} had no slot left"
+        return f"with an instance of {listed} the limits would be exceeded"
+    return f"{listed} has no free instance"
 
 
 def _relaxation_lines(plan: Plan, claim: PlannedNodeClaim, pod: str) -> Iterator[str]:
     for key in claim.relaxed_min_values:
         yield (
-            f"minValues of {key} are not needed: a reservation is capacity found"
+            f"minValues of {key} do not apply: a capacity reservation needs no flexibility"
             if claim.launch.reservation_id
-            else f"minValues of {key} are lowered to what there is"
+            else f"minValues of {key} are lowered to what is left"
         )
     for each in plan.relaxed:
         if pod in each.pods:
             yield from (
-                f"given up: {unschedulable.describe_preference(what)}" for what in each.preferences
+                f"preference relaxed: {unschedulable.describe_preference(what)}"
+                for what in each.preferences
             )
 
 
@@ -387,8 +394,8 @@ def _explanation_lines(
             return
     for placement in planned.plan.placements:
         if pod in placement.pods:
-            yield f"{pod} goes to {placement.node}, which is there already and has room"
-            yield "  what is there is filled before anything new is planned"
+            yield f"{pod} is scheduled on {placement.node}, an existing node with room"
+            yield "  existing nodes are filled before new ones are launched"
             return
     row = next(row for row in plan["unschedulable"] if row["pod"] == pod)
     yield from unschedulable_lines(row, every=every)
@@ -396,12 +403,13 @@ def _explanation_lines(
 
 def _new_claim_lines(planned: OfflinePlan, claim: PlannedNodeClaim, pod: str) -> Iterator[str]:
     launch, other_count = claim.launch, len(claim.pods) - 1
-    others = f", beside {_other_pods(other_count)}" if other_count else ", alone"
+    others = f", with {_other_pods(other_count)}" if other_count else ", alone"
     reserved = f" from {launch.reservation_id}" if launch.reservation_id else ""
-    yield f"{pod} goes to {claim.name}, a new node of {claim.pool}{others}"
+    yield f"{pod} is scheduled on {claim.name}, a new node of NodePool {claim.pool}{others}"
     yield (
-        f"  bought as {launch.instance_type} in {launch.zone or 'any zone'}, "
-        f"{launch.capacity_type}{reserved}, {format_hourly(launch.price)}"
+        f"  launched as {launch.instance_type} in {launch.zone or 'any zone'}, "
+        f"{launch.capacity_type}{reserved}, "
+        f"{format_hourly(launch.price, modelled=launch.modelled_price)}"
     )
     yield from (f"  {line}" for line in decision_lines(_decided(planned), claim, pod))
 

@@ -26,10 +26,10 @@ def why_no_reserved_capacity(selected: Sequence[SelectedReservation]) -> str:
         return "its class selects no capacity reservation"
     full = [each.reservation.id for each in selected if each.is_offered and not each.available]
     if full:
-        return f"no slot of {join_first(full)} is free"
+        return f"{join_first(full)} has no free instance"
     if len(selected) == 1 and not selected[0].is_offered:
         return f"{selected[0].reservation.id} {selected[0].standing.value}"
-    return f"nothing can be had from {join_first(each.reservation.id for each in selected)}"
+    return f"nothing can be launched from {join_first(each.reservation.id for each in selected)}"
 
 
 CONFUSED_LABELS = (

@@ -14,6 +14,7 @@ from wainwright.messages.formatting import format_count, format_hourly, join_fir
 from wainwright.messages.unused_reservations import describe_obstacle
 from wainwright.model.reasons import CurrentPlacement, PodsOffReservation
 from wainwright.offline import OfflinePlan
+from wainwright.report.plan_rows import RESERVATION_HEADINGS, reservation_counts
 
 Document = dict[str, Any]
 
@@ -81,15 +82,10 @@ USAGE_HEADINGS = (
     "RESERVATION",
     "TYPE",
     "ZONE",
-    "TOTAL",
-    "FREE",
-    "PROMISED",
-    "USED",
-    "IDLE",
+    *RESERVATION_HEADINGS[1:],
     "IDLE COSTS",
 )
-COUNT_FIELDS = ("total", "available", "promised", "used", "idle")
-NUMERIC_COLUMNS = len(COUNT_FIELDS) + 1
+NUMERIC_COLUMNS = len(RESERVATION_HEADINGS)
 
 
 def usage_rows(rows: list[Document]) -> list[tuple[str, ...]]:
@@ -98,7 +94,7 @@ def usage_rows(rows: list[Document]) -> list[tuple[str, ...]]:
             row["id"],
             row["instanceType"],
             row["zone"],
-            *(f"{row[count]:,}" for count in COUNT_FIELDS),
+            *reservation_counts(row),
             "-" if row["idlePricePerHour"] is None else format_hourly(row["idlePricePerHour"]),
         )
         for row in rows
@@ -122,7 +118,7 @@ def _pods_phrase(kept: Document) -> str:
     count = len(kept["pods"])
     pods = format_count(count, "pod")
     if kept["place"] == CurrentPlacement.NONE.value:
-        return f"{pods} without a place"
+        return f"{pods} that are unschedulable" if count > 1 else "1 pod that is unschedulable"
     if kept["place"] == CurrentPlacement.NEW.value:
         return f"{pods} on {'a new node' if count == 1 else 'new nodes'}"
     return pods

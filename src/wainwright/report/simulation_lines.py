@@ -23,6 +23,8 @@ LABEL_WIDTH: Final = 10
 VALUE_WIDTH: Final = 9
 PLOT_WIDTH: Final = WIDTH - LABEL_WIDTH - VALUE_WIDTH
 BLOCKS: Final = " ▁▂▃▄▅▆▇█"
+SMALLEST_SAVING: Final = 0.0005
+"""USD per hour that are more than nothing with three digits."""
 CALLS_WIDTH: Final = 60
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 TICK_STEPS: Final = (
@@ -268,9 +270,13 @@ def _waiting(totals: Totals) -> str:
     if waited.max == 0:
         return ""
     return (
-        f"half of the pods up to {format_seconds(waited.p50)}, 95% up to "
-        f"{format_seconds(waited.p95)}, the longest {format_seconds(waited.max)}"
+        f"half of the pods {_within(waited.p50)}, 95% {_within(waited.p95)}, "
+        f"the longest {format_seconds(waited.max)}"
     )
+
+
+def _within(seconds: float) -> str:
+    return f"up to {format_seconds(seconds)}" if seconds >= 1 else "less than 1s"
 
 
 def _counted(counts: dict[str, int]) -> str:
@@ -282,10 +288,10 @@ def _saved(totals: Totals) -> str:
     if not totals.commands:
         return ""
     commands = format_count(totals.commands, "command")
-    return (
-        f"{format_hourly(totals.savingsPerHour)} by {commands} of disruption, which moved "
-        f"{format_count(totals.moves, 'pod')}"
-    )
+    is_nothing = abs(totals.savingsPerHour) < SMALLEST_SAVING
+    saved = "nothing" if is_nothing else format_hourly(totals.savingsPerHour)
+    moved = format_count(totals.moves, "pod")
+    return f"{saved} by {commands} of disruption, which moved {moved}"
 
 
 def _calls(totals: Totals) -> str:

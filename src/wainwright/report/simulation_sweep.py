@@ -46,12 +46,18 @@ class SweptRun(msgspec.Struct, frozen=True, kw_only=True):
     laws: list[LawResult]
     warnings: list[str]
     dominatedBy: list[int]
-    """Numbers of runs, from 0, that are no worse in anything and better in something."""
+    """Numbers of runs, from 0, that are no worse in anything and better in something; of those in
+    which nothing failed, if there are any.
+    """
 
     @property
     def is_success(self) -> bool:
-        expected = all(each.held is not False for each in self.expectations)
-        return expected and all(law.held for law in self.laws)
+        return _is_success(self)
+
+
+def _is_success(run: SweptRun | SimulationResult) -> bool:
+    expected = all(each.held is not False for each in run.expectations)
+    return expected and all(law.held for law in run.laws)
 
 
 class SimulationSweep(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,6 +85,9 @@ def sweep_of(
 ) -> SimulationSweep:
     """The runs in their order; there is at least one."""
     figures = [_figures(each.totals) for each in results]
+    considered = [index for index, each in enumerate(results) if _is_success(each)] or range(
+        len(results)
+    )
     runs = [
         SweptRun(
             values=list(swept),
@@ -88,7 +97,7 @@ def sweep_of(
             laws=each.laws,
             warnings=each.warnings,
             dominatedBy=[
-                number for number, other in enumerate(figures) if _dominates(other, figures[index])
+                number for number in considered if _dominates(figures[number], figures[index])
             ],
         )
         for index, (each, swept) in enumerate(zip(results, values, strict=True))
@@ -155,6 +164,10 @@ def sweep_answer(sweep: SimulationSweep) -> str:
         parts.append(
             f"fewest evictions {run_label(sweep, sweep.fewestEvictions)} ({_summary(run)})"
         )
+    left_out = [index for index in range(len(sweep.runs)) if _is_left_out(sweep, index)]
+    if left_out:
+        names = join_first((run_label(sweep, each) for each in left_out), 2)
+        parts.append(f"not considered, as something failed: {names}")
     dominated = [index for index, run in enumerate(sweep.runs) if run.dominatedBy]
     if dominated:
         names = join_first((run_label(sweep, each) for each in dominated), 2)
@@ -169,11 +182,18 @@ def _cheapest(sweep: SimulationSweep) -> str:
     return f"{what} {label} ({_summary(run)})"
 
 
+def _is_left_out(sweep: SimulationSweep, number: int) -> bool:
+    """Whether something failed in the run, and not in all of them."""
+    return not sweep.runs[number].is_success and any(run.is_success for run in sweep.runs)
+
+
 def _summary(run: SweptRun) -> str:
     totals = run.totals
     return f"{format_dollars(totals.cost)}, {format_count(totals.evictions, 'eviction')}"
 
 
+BEST: Final = ("cheapest", "fewest evictions", "shortest waiting")
+"""What is said of the best run, in the order of the figures."""
 HEADINGS: Final = ("cost", "saving", "evictions", "waited", "95%", "launches", "disrupted")
 
 
@@ -204,12 +224,12 @@ def _cells(run: SweptRun) -> tuple[str, ...]:
 
 def _notes(sweep: SimulationSweep, number: int) -> list[str]:
     run = sweep.runs[number]
-    best = {
-        "cheapest": sweep.cheapest,
-        "fewest evictions": sweep.fewestEvictions,
-        "shortest waiting": sweep.shortestWaiting,
-    }
-    found = [name for name, index in best.items() if index == number]
+    best = (sweep.cheapest, sweep.fewestEvictions, sweep.shortestWaiting)
+    found = [
+        name
+        for figure, (name, index) in enumerate(zip(BEST, best, strict=True))
+        if index == number and _makes_a_difference(sweep, figure)
+    ]
     failed = sum(each.held is False for each in run.expectations)
     if failed:
         found.append(f"{format_count(failed, 'expectation')} failed")
@@ -219,6 +239,11 @@ def _notes(sweep: SimulationSweep, number: int) -> list[str]:
     if run.dominatedBy:
         found.append("never better")
     return found
+
+
+def _makes_a_difference(sweep: SimulationSweep, figure: int) -> bool:
+    considered = (run for index, run in enumerate(sweep.runs) if not _is_left_out(sweep, index))
+    return len({round(_figures(run.totals)[figure], 6) for run in considered}) > 1
 
 
 def sweep_csv(sweep: SimulationSweep) -> str:

@@ -141,6 +141,7 @@ class AwsControllers:
             launch_log=launch_log,
             clock=process.clock,
             metrics=self._metrics,
+            account_revision=process.account_revision,
         )
         cluster = ClusterConfig(
             name=process.cluster_name,

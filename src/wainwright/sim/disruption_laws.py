@@ -49,8 +49,10 @@ DISRUPTION_REASON: Final = "DisruptionReason"
 UNDERUTILIZED: Final = "Underutilized"
 INITIALIZED: Final = "Initialized"
 MEMBERS: Final = ("Registered", INITIALIZED)
-LAG: Final = 180.0
-"""Seconds for which a controller may not know of a change: its watch is late, or was lost."""
+LAG: Final = 300.0
+"""Seconds for which a controller may not know of a change: its watch is late several times in a
+row, or was lost.
+"""
 SAME_PRICE: Final = 1e-9
 
 
@@ -192,7 +194,7 @@ class DisruptionLaws:
         return bool(node) and self._world.api.peek(Node, node) is not None
 
     def _allowed(self, pool: str, reason: str) -> int | None:
-        """By what was true in the last minutes; None where no budget is in force."""
+        """By what was true in the last minutes; None where no budget is in effect."""
         now = self._world.clock.now()
         size = max((count for _, count in self._recent(self._sizes[pool])), default=0)
         most: list[int] = []

@@ -329,6 +329,13 @@ class _EventJudge:
     def observe(self, state: ObservedState) -> None:
         self._count += sum(self._is_meant(event) for event in state.new_events)
 
+    def _describe_found(self) -> str:
+        """2 events Nominated of Pod shop/web-0."""
+        expected = self._expectation
+        parts = [format_count(self._count, "event"), expected.reason]
+        parts += ["of", expected.kind, expected.name] if expected.kind else []
+        return " ".join(each for each in parts if each)
+
     def _is_meant(self, event: EventEntry) -> bool:
         expected, window = self._expectation, self._expectation.window
         if not window.start <= event.at <= window.end:
@@ -349,9 +356,7 @@ class _EventJudge:
         if self._expectation.window.end > end and not is_complete:
             return _not_reached(self.line)
         count = self._expectation.count
-        message = (
-            f"{format_count(self._count, 'such event')}, expected {describe_comparison(count)}"
-        )
+        message = f"{self._describe_found()}, expected {describe_comparison(count)}"
         held = holds(count, self._count)
         return ExpectationResult(
             line=self.line, held=held, found={"count": self._count}, message=message

@@ -48,6 +48,7 @@ class HistoryRecorder:
         instance = billed.instance
         record = self._node(instance.id, at)
         record.pool, record.instanceType, record.zone = billed.pool, instance.type, instance.zone
+        record.capacityType, record.reservationID = _capacity(billed)
         self._set_price(at, billed)
 
     def instance_ended(self, at: float, billed: BilledInstance, reason: str) -> None:
@@ -58,9 +59,9 @@ class HistoryRecorder:
 
     def _set_price(self, at: float, billed: BilledInstance) -> None:
         record = self._node(billed.instance.id, at)
-        is_reserved = billed.capacity_type == "reserved"
-        record.capacityType = billed.capacity_type
-        record.reservationID = billed.instance.reservation if is_reserved else None
+        capacity = _capacity(billed)
+        if capacity != record.capacity_at(at):
+            record.capacityChanges = [*record.capacityChanges, (at, *capacity)]
         if record.prices and record.prices[-1][1] == billed.price:
             return
         if record.prices and record.prices[-1][0] == at:
@@ -204,6 +205,11 @@ class HistoryRecorder:
                 record.counts = [*kept, (at, *counts)]
             if not record.prices or record.prices[-1][1] != state.price:
                 record.prices = [*record.prices, (at, state.price)]
+
+
+def _capacity(billed: BilledInstance) -> tuple[str, str | None]:
+    is_reserved = billed.capacity_type == "reserved"
+    return billed.capacity_type, billed.instance.reservation if is_reserved else None
 
 
 def pending_reason(pod: Pod | None) -> str:

@@ -1,4 +1,4 @@
-"""What instances cost at this moment: the price of the offering in force for their NodePool.
+"""What instances cost at this moment: the price of the offering in effect for their NodePool.
 
 The layers are those of a plan: list prices, prices of the Cloud and of `price` events, overlays,
 InstanceType objects. They are built on first use and dropped whenever one of their inputs changes.
@@ -88,11 +88,11 @@ class PriceBook:
 
     @property
     def cloud(self) -> Cloud:
-        """The Cloud with the prices that are in force."""
+        """The Cloud with the prices that are in effect."""
         return self._cloud
 
     def set_changes(self, changes: Sequence[PriceChange]) -> None:
-        """Puts these changes in force in place of all others; of several the last applies."""
+        """Puts these changes in effect in place of all others; of several the last applies."""
         prices = [*self._stated, *self._changed_prices(changes)]
         spec = msgspec.structs.replace(self._cloud.spec, prices=prices or None)
         self._cloud = msgspec.structs.replace(self._cloud, spec=spec)

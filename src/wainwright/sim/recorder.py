@@ -8,15 +8,16 @@ account. What changes at one moment is one state: it is settled when the clock i
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from math import ceil
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from wainwright.api.api_resources import served_resources
 from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
 from wainwright.api.kubernetes.cluster import Node
-from wainwright.api.kubernetes.operations import Event, Lease
+from wainwright.api.kubernetes.operations import Event
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.api.wire import WireStruct
 from wainwright.cluster import EventType, WatchEvent
+from wainwright.controllers.runtime import ACCOUNT
 from wainwright.emulator.ec2.capacity_reservations.reservation_capacity import CapacityReservation
 from wainwright.emulator.ec2.instance.lifecycle import ALIVE_STATES, TERMINATED, Instance
 from wainwright.errors import AwsError
@@ -43,10 +44,7 @@ from wainwright.sim.pod_counts import PodCounts, is_daemon
 from wainwright.sim.reservation_use import ReservationUse
 from wainwright.sim.series import SeriesRecorder, Values
 from wainwright.sim.timeline import TimelineWriter
-from wainwright.sim.world import World
-
-QUIET_KINDS: Final = (Event, Lease)
-"""Kinds whose changes do not mean that anything happens."""
+from wainwright.sim.world import RECORDS, World
 
 
 class StateObserver(Protocol):
@@ -346,7 +344,7 @@ class Recorder:
         obj = change.object
         if obj is None:
             return
-        if not isinstance(obj, QUIET_KINDS):
+        if not isinstance(obj, RECORDS):
             self.last_change = self._world.now()
         handler = self._handlers.get(type(obj))
         if handler is not None:
@@ -457,6 +455,7 @@ class Recorder:
             self.timeline.interrupt(self._at, billed)
 
     def _on_fault(self, operation: str, error: AwsError) -> None:
+        self._world.changes.add(ACCOUNT)
         self._note_moment()
         self.timeline.fault(self._at, operation, error)
 

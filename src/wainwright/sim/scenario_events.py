@@ -19,6 +19,7 @@ from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.kubernetes.cluster import Namespace, Node
 from wainwright.api.wire import ObjectMeta, WireStruct
 from wainwright.clock import format_timestamp
+from wainwright.controllers.runtime import ACCOUNT, IMAGES
 from wainwright.errors import KubernetesError, ServerUnavailableError
 from wainwright.sim.cloud_events import CloudEvents
 from wainwright.sim.expectations import selects_node
@@ -95,7 +96,7 @@ class ScenarioEvents:
         self._is_up = asyncio.Event()
         self._is_up.set()
         self._down = 0
-        """How many outages of the API server are in force."""
+        """How many outages of the API server are in effect."""
         self._traces = TracePods(scenario, world, self._write_soon)
         for event in scenario.events:
             self._plan(event)
@@ -145,7 +146,7 @@ class ScenarioEvents:
         at = round(self._world.now(), 3)
         self._recorder.timeline.scenario(at, verb, event.line, subject, text)
         await self._carry_out(event)
-        self._world.changes.add()
+        self._changed(event)
 
     async def _carry_out(self, event: ScenarioEvent) -> None:  # noqa: C901 - one line a verb
         match event.action:
@@ -195,7 +196,7 @@ class ScenarioEvents:
             case FreeAddresses(zone=zone, free=free):
                 cloud.set_addresses(event, zone, free)
             case _:
-                raise AssertionError(f"nobody carries out {event.action}")
+                raise AssertionError(f"nothing carries out {event.action}")
 
     async def _end(self, event: ScenarioEvent) -> None:
         self._recorder.touch()
@@ -211,7 +212,14 @@ class ScenarioEvents:
                 self._end_outage(event, zone)
             case _:
                 self._cloud.end(event)
-        self._world.changes.add()
+        self._changed(event)
+
+    def _changed(self, event: ScenarioEvent) -> None:
+        """Objects and instances tell of their changes by themselves."""
+        if isinstance(event.action, PublishImage):
+            self._world.changes.add(IMAGES)
+        elif not isinstance(event.action, (ScaleWorkload, DeleteObject, SetNodeCondition)):
+            self._world.changes.add(ACCOUNT)
 
     # Objects
 
@@ -341,7 +349,7 @@ class ScenarioEvents:
         self._cloud.begin_unavailable(event)
         instances = self._cloud.instances_in_zone(zone)
         if not instances:
-            self.warn(event, f"outage: no machine runs in {zone}")
+            self.warn(event, f"outage: no instance runs in {zone}")
         for each in instances:
             self._controls.lose(each)
             self._recorder.set_answering(each, answers=False)

@@ -129,7 +129,8 @@ def _take_scenario(loaded: LoadedManifests, file: str) -> ManifestDocument:
         problems.append(_no_scenario(file))
     problems += [_second_scenario(found[0], each) for each in found[1:]]
     if problems:
-        raise InvalidInput(ProblemReport(errors=problems, warnings=loaded.warnings))
+        report = ProblemReport(errors=problems, warnings=loaded.warnings)
+        raise InvalidInput(report, undone="simulated")
     return found[0]
 
 
@@ -426,7 +427,7 @@ class _ScenarioReader:
         errors = [*located, *self.applied.errors, *self.problems]
         if errors:
             report = ProblemReport(errors=sort_problems(errors), warnings=[])
-            raise InvalidInput(report)
+            raise InvalidInput(report, undone="simulated")
 
     def _locate(self, error: FieldError) -> Problem:
         problem = locate_error(self.document, error)

@@ -110,6 +110,8 @@ class SimulatedProcess(msgspec.Struct, frozen=True, kw_only=True):
     identity: str
     """From the seed, and another one for each start."""
     reports: ControllerReports
+    account_revision: Callable[[], int]
+    """Another number after each change in the account."""
     feed: ChangeFeed
     """Tells of every change in the world, so that polls which would find nothing are left out."""
 

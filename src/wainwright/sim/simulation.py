@@ -14,7 +14,7 @@ from wainwright.api.catalog_documents import Cloud, CloudReservation, InstanceTy
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
-from wainwright.api.kubernetes.operations import Event, Lease
+from wainwright.api.kubernetes.operations import Event
 from wainwright.api.wire import ObjectMeta, WireStruct, to_manifest
 from wainwright.clock import Clock, format_timestamp
 from wainwright.cluster import Cluster
@@ -56,7 +56,7 @@ from wainwright.sim.simulated_process import (
     SimulatedProcess,
 )
 from wainwright.sim.timeline import object_name
-from wainwright.sim.world import World
+from wainwright.sim.world import RECORDS, World
 
 QUIET_SECONDS: Final = 600.0
 LONGEST_QUIET: Final = 30 * 86_400.0
@@ -64,8 +64,6 @@ SETTLING: Final = 1e-4
 """Seconds after the end in which everything due at that moment is done."""
 DUE_EVENTS: Final = (RUNNING_EVENT, TERMINATED_EVENT, TERMINATION_EVENT, BEGIN_EVENT)
 """Events of EC2 that a world which waits for them is not quiet before."""
-LEFT_OUT: Final = (Event, Lease)
-"""Kinds that no offline command reads."""
 DISAGREEMENT: Final = "SchedulingDisagreement"
 EXPIRED: Final = "expired"
 PAUSE_ANNOTATION: Final = "wainwright.dev/pause"
@@ -111,7 +109,7 @@ def no_controllers(process: SimulatedProcess) -> RunningController:  # noqa: ARG
 
 class SimulationOptions(msgspec.Struct, frozen=True, kw_only=True):
     seed: int | None = None
-    """In place of the scenario's."""
+    """The seed to use instead of the scenario's."""
     until: float | None = None
     """Stops after so many seconds, where that is earlier."""
     keep_timeline: bool = True
@@ -205,6 +203,7 @@ class Simulation:
                 volumes=self._scenario.instances.volumes,
                 identity=f"{self.seed} process {number}",
                 reports=self.recorder,
+                account_revision=world.changes.account_revision,
                 feed=world.changes,
             )
         )
@@ -369,7 +368,7 @@ class Simulation:
         if self._is_expired(change.object):
             self._is_disturbed = True  # its time has come, and nobody waits for that
         # A class is resolved every half an hour, and shows subnets by their free addresses.
-        if not self._is_disturbed and not isinstance(change.object, (*LEFT_OUT, EC2NodeClass)):
+        if not self._is_disturbed and not isinstance(change.object, (*RECORDS, EC2NodeClass)):
             self._quiet_changes.append(object_name(change.object))
 
     def _is_expired(self, obj: WireStruct | None) -> bool:
@@ -421,7 +420,7 @@ class Simulation:
         }
 
     def _objects(self) -> list[WireStruct]:
-        kinds = [kind for kind in served_resources() if kind not in LEFT_OUT]
+        kinds = [kind for kind in served_resources() if kind not in RECORDS]
         stored = [each for kind in kinds for each in self.world.api.peek_all(kind)]
         named = sorted(stored, key=_order)
         catalog = self.world.manifests.catalog

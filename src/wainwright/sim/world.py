@@ -4,7 +4,7 @@ EC2 account that has everything they name, and running instances for the nodes a
 
 from collections.abc import Callable
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -13,9 +13,12 @@ from wainwright.api.catalog_documents import Cloud, CloudSpec
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.cluster import Namespace, Node, PriorityClass
+from wainwright.api.kubernetes.operations import Event, Lease
 from wainwright.api.kubernetes.workloads import Pod, PodCondition
 from wainwright.api.wire import WireStruct
 from wainwright.clock import VirtualClock, format_timestamp
+from wainwright.cluster import EventType, WatchEvent
+from wainwright.controllers.runtime import ACCOUNT, IMAGES, INSTANCES, Subject, existence_of
 from wainwright.emulator.emulated_account import EmulatedAwsAccount
 from wainwright.emulator.selected_resources import SelectedResources
 from wainwright.emulator.settings import EmulatorSettings
@@ -28,32 +31,39 @@ from wainwright.sim.catalog_cloud import cloud_of_catalog
 from wainwright.sim.initial_nodes import InitialNodes
 from wainwright.sim.money import PriceBook
 
+OF_THE_ACCOUNT: Final = frozenset({INSTANCES, IMAGES, ACCOUNT})
+RECORDS: Final = (Event, Lease)
+"""Kinds that nothing is decided by, neither by controllers nor by an offline command."""
 LOADED_FIRST: Final = (Namespace, PriorityClass)
 
 
 class WorldChanges:
-    """Counts every change of objects, instances and reservations; implements `ChangeFeed`."""
+    """Tells of every change of objects, instances and reservations; implements `ChangeFeed`."""
 
     def __init__(self, api: InMemoryApiServer, account: EmulatedAwsAccount) -> None:
-        self._changes = 0
-        self._callbacks: list[Callable[[], None]] = []
+        self._callbacks: list[Callable[[Subject], None]] = []
+        self._account_revision = 0
         services = account.services
-        api.subscribe(lambda _: self.add())
-        services.instances.add_listener(lambda *_: self.add())
-        services.reservations.lifecycle.add_change_listener(lambda *_: self.add())
+        api.subscribe(self._on_object)
+        services.instances.add_listener(lambda *_: self.add(INSTANCES))
+        services.reservations.lifecycle.add_change_listener(lambda *_: self.add(INSTANCES))
 
-    @property
-    def revision(self) -> int:
-        return self._changes
-
-    def on_change(self, callback: Callable[[], None]) -> None:
+    def on_change(self, callback: Callable[[Subject], None]) -> None:
         self._callbacks.append(callback)
 
-    def add(self) -> None:
-        """Something else has changed: a price, an image, what EC2 sells."""
-        self._changes += 1
+    def account_revision(self) -> int:
+        """Another number after each change in the account."""
+        return self._account_revision
+
+    def add(self, subject: Subject) -> None:
+        self._account_revision += subject in OF_THE_ACCOUNT
         for callback in self._callbacks:
-            callback()
+            callback(subject)
+
+    def _on_object(self, change: WatchEvent[Any]) -> None:
+        if not isinstance(change.object, RECORDS):
+            kind = type(change.object).__name__
+            self.add(kind if change.type is EventType.MODIFIED else existence_of(kind))
 
 
 class World:

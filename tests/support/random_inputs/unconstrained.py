@@ -61,6 +61,10 @@ TOLERATIONS = (
 )
 
 
+MANY_POOLS = 60
+"""More than the planner compares one by one, also where they have two weights."""
+
+
 class PlannerInput(msgspec.Struct, frozen=True, kw_only=True):
     """The input of a plan."""
 
@@ -108,6 +112,39 @@ def with_cluster_limits(planner_input: PlannerInput, seed: int) -> PlannerInput:
     options = msgspec.structs.replace(planner_input.options, cluster_limits=limits)
     snapshot = msgspec.structs.replace(old, nodes=nodes)
     return msgspec.structs.replace(planner_input, snapshot=snapshot, options=options)
+
+
+def with_gpu_limits(planner_input: PlannerInput, seed: int) -> PlannerInput:
+    """The same input with pools that may have few GPUs, and more pods that need one."""
+    rng, old = Random(f"gpus {seed}"), planner_input.snapshot
+    pools = tuple(
+        msgspec.structs.replace(pool, limits={**pool.limits, GPU: rng.randint(0, 2)})
+        if rng.random() < 0.7
+        else pool
+        for pool in old.pools
+    )
+    pods = tuple(
+        msgspec.structs.replace(pod, requests={**pod.requests, GPU: 1})
+        if rng.random() < 0.4
+        else pod
+        for pod in old.pods
+    )
+    snapshot = msgspec.structs.replace(old, pools=pools, pods=pods)
+    return msgspec.structs.replace(planner_input, snapshot=snapshot)
+
+
+def with_many_pools(planner_input: PlannerInput, seed: int) -> PlannerInput:
+    """The same input with a dozen copies of every pool, most of them with limits of their own."""
+    rng, old = Random(f"pools {seed}"), planner_input.snapshot
+    pools, types = list(old.pools), dict(planner_input.types)
+    for pool in old.pools:
+        for number in range(MANY_POOLS // len(old.pools)):
+            name = f"{pool.name}-{number}"
+            limits = {"cpu": rng.choice((4, 8, 16)) * 1000} if rng.random() < 0.8 else pool.limits
+            pools.append(msgspec.structs.replace(pool, name=name, limits=limits, in_use={}))
+            types[name] = types[pool.name]
+    snapshot = msgspec.structs.replace(old, pools=tuple(pools))
+    return msgspec.structs.replace(planner_input, snapshot=snapshot, types=types)
 
 
 def _of_known_type(node: Node, pool: str, kind: InstanceType, rng: Random) -> Node:

@@ -433,7 +433,8 @@ class ReferencePlanner:
             kind
             for kind in catalog.types
             if all(
-                {**kind.capacity, "nodes": 1}[name] <= left[name] for name in catalog.pool.limits
+                {**kind.capacity, "nodes": 1}.get(name, 0) <= left[name]
+                for name in catalog.pool.limits
             )
         ]
 

@@ -173,8 +173,10 @@ def test_a_changed_count_or_price_compiles_no_labels_and_resources_again() -> No
         after = (await scene.cloud.catalog("web")).index
         assert {group.available for group in after.offering_groups if group.reservation_id} == {1}
         assert after.allocatable_index is before.allocatable_index
+        price = {"instanceType": "m5.large", "capacityType": "on-demand", "price": 9.0}
+        scene.emulated.change({"prices": [price]})
         await scene.clock.sleep(12 * 3600)
-        await scene.cloud.refresh()
+        assert (await scene.cloud.refresh()).is_changed
         later = (await scene.cloud.catalog("web")).index
         assert later is not after
         assert later.allocatable_index is before.allocatable_index

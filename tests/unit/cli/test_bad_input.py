@@ -144,7 +144,7 @@ def test_an_unexpected_error_is_one_sentence_and_a_code_of_its_own() -> None:
     assert done.returncode == 70
     error, hint = done.stderr.strip().splitlines()
     assert error == (
-        "error: a mistake in wain itself, which your input led to: "
+        "error: a bug in wain, triggered by this input: "
         r"RuntimeError: first\n::error::second"
     )
     assert "--save-input" in hint

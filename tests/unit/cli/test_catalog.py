@@ -77,7 +77,7 @@ def test_without_files_it_is_us_east_1_with_a_default_class() -> None:
     assert row.split()[:7] == ["m5.xlarge", "amd64", "4", "16Gi", "58", "3920m", "14162Mi"]
     assert row.split()[7] == "0.192"
     assert result.stderr == (
-        "note: nothing in the input tells the region: us-east-1 is assumed "
+        "note: nothing in the input names a region: us-east-1 is assumed "
         "(state it with --region or a Cloud)\n"
     )
 
@@ -85,7 +85,7 @@ def test_without_files_it_is_us_east_1_with_a_default_class() -> None:
 def test_types_without_a_price_are_named() -> None:
     result = run(catalog, "--instance-type", "mac2*")
     assert result.stdout.count(" - ") >= 8
-    assert "4 types without a price cannot be bought: mac2-m1ultra.metal" in result.stderr
+    assert "4 types without a price are never launched: mac2-m1ultra.metal" in result.stderr
     assert "and 1 more" in result.stderr
 
 
@@ -292,7 +292,7 @@ def test_an_unknown_type_is_not_taken_for_one_of_another_family(name: str, hint:
 
 def test_explain_type_shows_why_no_offering_is_available() -> None:
     assert "does not run on: nothing of it is on offer" in run(explain, "type", "a1.large").stdout
-    assert "has no price, and cannot be bought" in run(explain, "type", "mac2.metal").stdout
+    assert "has no price, and is not launched" in run(explain, "type", "mac2.metal").stdout
 
 
 OVERRIDES = """

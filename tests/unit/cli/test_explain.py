@@ -85,7 +85,7 @@ def test_explain_shows_joined_nodes_and_pools_of_higher_weight() -> None:
     line = ("explain", "pod", "custom-0", str(EXAMPLES / "weights-joined-node"), *NOW)
     said = CliRunner().invoke(wain, line, standalone_mode=False).stdout
     assert "the node was planned for shop/web-0 and has room" in said
-    assert "custom (weight 100) could have opened a node for it; with --strict-weights" in said
+    assert "custom (weight 100) could have launched a node for it; with --strict-weights" in said
     assert "first pool" not in said
 
 
@@ -100,9 +100,15 @@ def test_each_heavier_pool_says_why_it_opened_no_node() -> None:
         pool("last"),
         pod("big", "3"),
     )
-    assert "opened for it by last (weight 1), the first pool by weight that could" in said
-    assert "small (weight 100): needs 3 cpu, the largest left offers 1930m (m5.large)" in said
-    assert any(line.startswith("full (weight 50): the limit of 1 cpu is reached") for line in said)
+    assert (
+        "launched for it by NodePool last (weight 1), the first NodePool by weight that could"
+        in said
+    )
+    assert (
+        "small (weight 100): the pod needs 3 cpu; the largest instance type that it allows, "
+        "m5.large, has 1930m"
+    ) in said
+    assert any(line.startswith("full (weight 50): its limit of 1 cpu is reached") for line in said)
     assert any(line.startswith("tainted (weight 20): the pod does not tolerate") for line in said)
 
 
@@ -110,8 +116,8 @@ def test_a_pool_says_that_its_node_costs_least_among_those_of_its_weight() -> No
     extra_large = LARGE.replace("m5.large", "m5.xlarge")
     pools = [pool("dear", 1, f"{extra_large}, {ON_DEMAND}"), pool("cheap", 1, ON_DEMAND)]
     said = explain_lines("web", *pools, pod("web"))
-    assert "opened for it by cheap (weight 1); no pool has another weight" in said
-    least = "of the pools of its weight its node costs least: $0.096/h, before dear ($0.192/h)"
+    assert "launched for it by NodePool cheap (weight 1); no NodePool has another weight" in said
+    least = "of the NodePools of its weight its node costs least: $0.096/h, before dear ($0.192/h)"
     assert least in said
     assert not any(line.startswith("dear") for line in said)
 
@@ -121,8 +127,10 @@ def test_where_no_pool_has_a_weight_none_is_said_to_be_first_by_it() -> None:
     dear, cheap = pool("dear", 1, f"{extra_large}, {ON_DEMAND}"), pool("cheap", 1, ON_DEMAND)
     unweighted = [each.replace("weight: 1, ", "") for each in (dear, cheap)]
     said = explain_lines("web", *unweighted, pod("web"))
-    assert "opened for it by cheap; no pool has a weight" in said
-    assert "of the pools that could its node costs least: $0.096/h, before dear ($0.192/h)" in said
+    assert "launched for it by NodePool cheap; no NodePool has a weight" in said
+    assert (
+        "of the NodePools that could its node costs least: $0.096/h, before dear ($0.192/h)" in said
+    )
 
 
 def test_a_pool_says_that_another_of_its_weight_costs_the_same() -> None:
@@ -133,7 +141,7 @@ def test_a_pool_says_that_another_of_its_weight_costs_the_same() -> None:
 def test_a_limit_that_this_plan_has_used_up_is_reported_with_its_usage() -> None:
     limited = pool("limited", 100, LARGE, limits="limits: {cpu: 2}, ")
     said = explain_lines("b", limited, pool("rest"), pod("a", "1500m"), pod("b", "1400m"))
-    reached = "the limit of 2 cpu is reached: 2 in use, and m5.large would add 2"
+    reached = "its limit of 2 cpu is reached: 2 in use, and one more m5.large adds 2"
     assert f"limited (weight 100): {reached}" in said
     assert not any("counted as the largest" in line for line in said)
 
@@ -146,20 +154,20 @@ def test_a_limit_is_reported_with_the_note_that_nodes_count_at_their_largest_typ
     )
     pods = [pod(name, more=apart) for name in "ab"]
     said = explain_lines("b", limited, pool("rest"), *pods)
-    assert any(line.startswith("limited (weight 100): the limit of 5 cpu") for line in said)
+    assert any(line.startswith("limited (weight 100): its limit of 5 cpu") for line in said)
     assert "nodes planned in the same round counted as the largest type left to them" in said
 
 
 def test_without_nodes_in_the_input_none_is_spoken_of() -> None:
     said = explain_lines("a", pool("only"), pod("a"))
     assert not any("node of the input" in line for line in said)
-    assert "opened for it by only, the only pool" in said
+    assert "launched for it by NodePool only, the only NodePool" in said
 
 
 def test_nodes_of_the_input_say_why_they_do_not_take_it() -> None:
     said = explain_lines("a", NODE, pool("only"), pod("a", "1500m"))
-    assert "no node of the input takes it" in said
-    assert "1 node: too little cpu, best 500m short (here)" in said
+    assert "it fits no existing node" in said
+    assert "1 node: insufficient cpu, at least 500m short (here)" in said
 
 
 def test_a_pool_that_allows_one_capacity_type_is_named_for_it() -> None:
@@ -177,13 +185,13 @@ def test_a_pod_that_allows_one_capacity_type_is_named_for_it() -> None:
 
 def test_spot_that_costs_more_than_on_demand_is_reported_with_its_price() -> None:
     said = explain_lines("a", pool("only"), pod("a"))
-    assert "not reserved: no reservation is selected that would do" in said
+    assert "not reserved: no capacity reservation that fits is selected" in said
     assert "not spot: the cheapest costs $0.500/h, which is more than on demand" in said
 
 
 def test_one_instance_type_is_one() -> None:
     said = explain_lines("a", pool("only", requirements=LARGE), pod("a"))
-    assert "1 instance type is left that holds all its pods" in said
+    assert "1 instance type fits all its pods" in said
 
 
 def test_explain_mentions_cost_packing_where_first_fit_differs(tmp_path: Path) -> None:
@@ -197,8 +205,8 @@ def test_explain_mentions_cost_packing_where_first_fit_differs(tmp_path: Path) -
         CliRunner().invoke(wain, (*line, "--packing", packing), standalone_mode=False).stdout
         for packing in ("first-fit", "cost")
     )
-    assert "opened for it by only" in first_fit
-    assert "packed with others for the lowest price" in by_cost
+    assert "launched for it by NodePool only" in first_fit
+    assert "packed with other pods for the lowest price" in by_cost
 
 
 @pytest.mark.parametrize(
@@ -207,9 +215,9 @@ def test_explain_mentions_cost_packing_where_first_fit_differs(tmp_path: Path) -
         (
             "schedulingGates: [{name: example.com/wait}], ",
             "",
-            "it waits until its scheduling gates are taken off: example.com/wait",
+            "it waits until its scheduling gates are removed: example.com/wait",
         ),
-        ("nodeName: here, ", "", "it is on node here already, and stays there"),
+        ("nodeName: here, ", "", "it is bound to node here"),
         ("", "status: {phase: Succeeded}\n", "it has finished (Succeeded)"),
     ],
     ids=["gated", "bound", "finished"],
@@ -239,20 +247,25 @@ def test_a_pod_without_a_place_shows_the_funnel(tmp_path: Path) -> None:
     line = ("explain", "pod", "whale", str(file), *NOW)
     result = CliRunner().invoke(wain, line, standalone_mode=False)
     assert result.return_value == 1
-    assert "default/whale has no place: no pool can launch a node for it" in result.stdout
+    assert result.stdout.startswith("default/whale is unschedulable\n")
+    assert "after resources" not in result.stdout
+    result = CliRunner().invoke(wain, [*line, "--all"], standalone_mode=False)
     assert "     0 after resources\n" in result.stdout
 
 
 def test_amounts_side_by_side_are_in_one_unit() -> None:
     said = explain_lines("whale", pool("only"), pod("whale").replace('cpu: "1"', "memory: 64Gi"))
-    assert "only: needs 64Gi memory, the largest left offers 13.8Gi (m5.xlarge)" in said
+    assert (
+        "NodePool only: the pod needs 64Gi memory; the largest instance type that it allows, "
+        "m5.xlarge, has 13.8Gi"
+    ) in said
 
 
 def test_one_value_is_left() -> None:
     flexible = LARGE.replace("In, values: [m5.large]", "Exists, minValues: 2")
     said = explain_lines("a", pool("only", requirements=flexible), pod("a", "3"))
     key = "node.kubernetes.io/instance-type"
-    assert f"only: minValues asks for 2 values of {key}, and 1 is left" in said
+    assert f"NodePool only: minValues requires 2 values of {key}; only 1 is left" in said
 
 
 def affinity(kind: str, *terms: str) -> str:
@@ -275,8 +288,8 @@ def test_a_pool_of_higher_weight_is_evaluated_with_the_term_that_counts() -> Non
     pools = pool("heavy", 10, XLARGE), pool("light", 1, LARGE)
     said = explain_lines("a", *pools, pod("a", more=either(LARGE, ZONE_A)))
     assert (
-        "heavy (weight 10): the pod needs node.kubernetes.io/instance-type In [m5.large], "
-        "and only In [m5.xlarge] is on offer"
+        "heavy (weight 10): the pod needs node.kubernetes.io/instance-type m5.large; "
+        "the NodePool allows m5.xlarge"
     ) in said
 
 
@@ -297,9 +310,9 @@ def test_a_node_that_a_preference_passes_over_is_not_said_to_refuse() -> None:
     preferred = "preferredDuringSchedulingIgnoredDuringExecution"
     liked = affinity(preferred, f"[{{weight: 5, preference: {{matchExpressions: [{LARGE}]}}}}]")
     said = explain_lines("a", NODE, pool("only"), pod("a", "100m", more=liked))
-    assert "it goes to no node of the input" in said
-    preference = "to be on nodes with node.kubernetes.io/instance-type In [m5.large] (weight 5)"
-    assert f"1 node: would do (here), had it given up {preference}" in said
+    assert "no existing node is used" in said
+    preference = "node affinity to node.kubernetes.io/instance-type In [m5.large] (weight 5)"
+    assert f"1 node: would fit (here) without the preference for {preference}" in said
 
 
 def test_a_node_that_a_soft_spread_passes_over_is_not_said_to_refuse() -> None:
@@ -308,21 +321,22 @@ def test_a_node_that_a_soft_spread_passes_over_is_not_said_to_refuse() -> None:
         "whenUnsatisfiable: ScheduleAnyway, labelSelector: {}}], "
     )
     said = explain_lines("b", NODE, pool("only"), *(pod(name, "100m", spread) for name in "ab"))
-    preference = "to be spread over kubernetes.io/hostname with maxSkew 1"
-    assert f"1 node: would do (here), had it given up {preference}" in said
+    preference = "topology spread over kubernetes.io/hostname with maxSkew 1"
+    assert f"1 node: would fit (here) without the preference for {preference}" in said
 
 
 def test_a_node_that_only_a_later_term_selects_is_not_said_to_refuse() -> None:
     said = explain_lines("a", LABELLED, pool("only"), pod("a", "100m", more=either(LARGE, ZONE_A)))
-    later = "by a later alternative of the pod; an earlier one goes first"
-    assert f"1 node: would do (here) {later}" in said
+    later = "by a later node affinity term; an earlier one comes first"
+    assert f"1 node: would fit (here) {later}" in said
 
 
 def test_a_node_that_is_being_deleted_is_reported_as_such() -> None:
     taint = "taints: [{key: karpenter.sh/disrupted, effect: NoSchedule}], "
     leaving = NODE.replace("spec: {", f"spec: {{{taint}")
     assert "1 node: being deleted" in explain_lines("a", leaving, pool("only"), pod("a", "100m"))
-    assert "1 node: being deleted" in explain_lines("a", leaving, pool("only"), pod("a", "100"))
+    said = explain_lines("a", leaving, pool("only"), pod("a", "100"))
+    assert "1 existing node: 1 being deleted" in said
 
 
 def test_a_port_that_daemonsets_take_everywhere_is_named() -> None:
@@ -340,7 +354,7 @@ spec:
 """
     wanted = pod("a").replace("name: c, ", f"name: c, {taking}")
     said = explain_lines("a", agent, pool("only"), wanted)
-    assert "only: the pod needs port 80, which a daemonset takes there" in said
+    assert "NodePool only: host port 80 of the pod is in use by a DaemonSet on its nodes" in said
 
 
 def test_types_with_accelerators_are_not_counted_unless_requested() -> None:
@@ -349,8 +363,8 @@ def test_types_with_accelerators_are_not_counted_unless_requested() -> None:
     line = ("explain", "pod", "a", "-", *NOW)
     text = metal + pool("only", requirements=ON_DEMAND) + pod("a", "90")
     said = CliRunner().invoke(wain, line, input=text, standalone_mode=False).stdout
-    assert "2 instance types are left that hold all its pods; the cheapest is taken" in said
-    assert "beside 1 with accelerators or of bare metal, which nobody asks for" in said
+    assert "2 instance types fit all its pods; the cheapest is launched" in said
+    assert "1 with accelerators or of bare metal are left out: no pod requires them" in said
     shown = CliRunner().invoke(wain, ("plan", "-", *NOW), input=text, standalone_mode=False).stdout
     assert "2 types" in shown
 
@@ -391,4 +405,4 @@ def test_fixes_are_tried_only_where_they_are_printed(command: tuple[str, ...], t
         said = CliRunner().invoke(wain, arguments, input=MANIFESTS, standalone_mode=False)
     assert said.exception is None, said.output
     assert len(met) == tried
-    assert ("try: " in said.stdout) == bool(tried)
+    assert ("fix: request" in said.stdout) == bool(tried)

@@ -86,7 +86,7 @@ def test_every_command_says_so_after_its_answer(command: tuple[str, ...], reposi
     assert SUMMARY not in run(*command, "-q", str(repository), *NOW).stderr
 
 
-ASSUMED = "note: nothing in the input tells the region: us-east-1 is assumed"
+ASSUMED = "note: nothing in the input names a region: us-east-1 is assumed"
 INFERRED = "note: region eu-west-1, as Pod web selects eu-west-1a"
 REGION_COMMANDS: list[tuple[str, ...]] = [
     ("plan",),

@@ -67,7 +67,7 @@ def test_without_a_standard_error_the_plan_is_made_all_the_same() -> None:
     line = ["sh", "-c", 'exec "$@" 2>&-', "sh", *WAIN, "plan", STORY]
     done = subprocess.run(line, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 0
-    assert "7 of 7 pods have a place" in done.stdout
+    assert "7 of 7 pods scheduled" in done.stdout
 
 
 EXAMPLE = TESTS.parent / "examples" / "reserved-then-spot"

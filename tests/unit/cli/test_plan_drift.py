@@ -85,10 +85,11 @@ def test_the_text_has_reason_order_and_surge(compare: Any) -> None:
     result = compare(cluster(), changed)
     assert result.return_value == 3
     assert result.stdout.splitlines() == [
+        "the price stays the same; 3 nodes would drift",
         "3 nodes drift: the template of NodePool default changed: n1, n2, n3",
         "  1. n1, n2",
         "  2. n3",
-        "  replacements cost up to $0.192/h beside them; afterwards the cluster costs the same",
+        "  while both run, replacements cost up to $0.192/h; afterwards the cluster costs the same",
     ]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from wainwright.catalogue.diagnostics import object_warning
 from wainwright.cli import printing
 from wainwright.cli.catalog_input import locate_diagnostics
-from wainwright.cli.printing import align_columns
+from wainwright.cli.printing import align_columns, join_cells, lay_out_table, stack_columns
 
 
 def test_columns_stand_below_each_other_and_numbers_end_at_the_right() -> None:
@@ -38,7 +38,28 @@ def test_on_a_narrow_terminal_no_number_is_cut() -> None:
     long = "x" * 100
     made = f"print_table(('NAME', 'PRICE'), [('{long}', '0.123456')], numbers=1)"
     text = on_a_terminal(f"from wainwright.cli.printing import print_table; {made}")
-    assert f"{long}  0.123456" in text
+    assert f"{long}\n    0.123456\n" in text
+
+
+def test_columns_that_do_not_fit_go_on_below_and_none_is_broken() -> None:
+    assert stack_columns([10, 10, 10], 40) == [[0, 1, 2]]
+    assert stack_columns([10, 10, 10], 33) == [[0, 1], [2]]
+    assert stack_columns([10, 10, 10], 5) == [[0], [1], [2]]
+    rows = [("POOL", "TYPE", "PRICE"), ("general", "m5.24xlarge", "$4.608/h")]
+    lines = [join_cells(line) for line in lay_out_table(rows, {2}, 24)]
+    assert lines == ["POOL     TYPE", "       PRICE", "general  m5.24xlarge", "    $4.608/h"]
+
+
+def test_the_table_of_a_plan_fits_into_80_columns() -> None:
+    plan = "['plan', 'examples/reserved-then-spot', '--now', '2026-01-31T12:00:00Z']"
+    code = f"from wainwright.cli.main import wain; wain({plan}, standalone_mode=False)"
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", on_a_terminal(code))
+    rows = [line for line in plain.splitlines() if "cr-0123456789abcdef0" in line]
+    assert rows
+    assert max(map(len, plain.splitlines())) <= 80
+    heading = next(line for line in plain.splitlines() if line.startswith("NODES"))
+    assert heading.split() == ["NODES", "POOL", "TYPE", "ZONE", "CAPACITY", "EACH"]
+    assert "reserved cr-0123456789abcdef0" in plain
 
 
 def test_on_a_narrow_terminal_sentences_fold() -> None:

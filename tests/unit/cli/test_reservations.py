@@ -56,10 +56,12 @@ def test_reserved_instances_of_launching_claims_are_in_flight_and_not_idle(tmp_p
     claims = tmp_path / "claims.yaml"
     claims.write_text("\n".join(lines("plan", STORY, "-o", "nodeclaims")))
     _, row = lines("reservations", STORY, str(claims))
-    assert row.split()[3:] == ["10", "3", "3", "0", "0", "$0.000/h"]
+    assert row.split()[3:] == ["10", "10", "0", "0", "0", "$0.000/h"]
     said = lines("plan", STORY, str(claims))
-    promised = "0 of 3 free slots used, 3 promised to claims under way"
-    assert f"reservation cr-0123456789abcdef0: {promised}" in said
+    [heading] = [line for line in said if line.startswith("RESERVATION")]
+    assert heading.split() == ["RESERVATION", "TOTAL", "IN", "USE", "FREE", "PLAN", "TAKES", "IDLE"]
+    [counts] = [line for line in said if line.startswith("cr-0123456789abcdef0")]
+    assert counts.split()[1:] == ["10", "10", "0", "0", "0"]
 
 
 def test_unusable_reservations_are_listed_with_the_reason(tmp_path: Path) -> None:
@@ -70,8 +72,8 @@ def test_unusable_reservations_are_listed_with_the_reason(tmp_path: Path) -> Non
         pool("linux"),
     )
     _, first, second, *remarks = lines("reservations", given)
-    assert first.split()[3:] == ["5", "5", "0", "0", "5", "-"]
-    assert second.split()[3:] == ["5", "5", "0", "0", "0", "-"]
+    assert first.split()[3:] == ["5", "0", "5", "0", "5", "-"]
+    assert second.split()[3:] == ["5", "0", "5", "0", "0", "-"]
     assert remarks == [
         "cr-a cannot be used: it is for another operating system than the class's",
         "cr-b cannot be used: it is not active",

@@ -102,8 +102,8 @@ def test_a_relaxed_default_spread_is_reported_as_a_default(folder: Path) -> None
     (folder / "scheduler.yaml").write_text(RACKS.replace("DoNotSchedule", "ScheduleAnyway"))
     flag = ("--scheduler-config", str(folder / "scheduler.yaml"))
     result = run("explain", "pod", "web-0", str(folder / "input"), *flag, *NOW)
-    preference = "to be spread over example.com/rack with maxSkew 1 (a default of the scheduler)"
-    assert f"given up: {preference}" in result.stdout
+    preference = "topology spread over example.com/rack with maxSkew 1 (a default of the scheduler)"
+    assert f"preference relaxed: {preference}" in result.stdout
 
 
 @pytest.mark.parametrize("command", [("plan",), ("explain", "pod", "web-0"), ("reservations",)])
@@ -120,7 +120,7 @@ def test_a_bad_configuration_is_reported_with_file_and_line(
     stderr = capsys.readouterr().err
     assert f"{file}:3: podTopologySpread.defaultConstraints[0].maxSkew" in stderr
     assert "found 0, expected 1 or more" in stderr
-    assert "one thing in the input must be mended first" in stderr
+    assert "1 error; nothing planned" in stderr
 
 
 def test_errors_of_input_and_configuration_are_reported_at_once(
@@ -132,7 +132,7 @@ def test_errors_of_input_and_configuration_are_reported_at_once(
     assert code(monkeypatch, "plan", str(folder / "input"), "--scheduler-config", config) == 2
     stderr = capsys.readouterr().err
     assert "did you mean podTopologySpread?" in stderr
-    assert "2 things in the input must be mended first" in stderr
+    assert "2 errors; nothing planned" in stderr
 
 
 def test_a_configuration_without_defaults_is_noted(folder: Path) -> None:

@@ -116,7 +116,7 @@ def test_stale_crds_are_reported_with_the_remedy(
     with pytest.raises(SystemExit) as stopped:
         main()
     assert stopped.value.code == 2
-    assert "write them anew with: wain crds --output" in capsys.readouterr().err
+    assert "write them again with: wain crds --output" in capsys.readouterr().err
 
 
 def test_naming_no_file_is_a_usage_error_with_a_hint(

@@ -1,7 +1,7 @@
 """Queues, workers, backoff and stopping, in virtual time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 from wainwright.clock import VirtualClock
 from wainwright.controllers.runtime import (
     BACKOFF_JITTER,
+    DEPENDS_ON_ANYTHING,
     DONE,
     FIRST_BACKOFF,
+    IMAGES,
+    INSTANCES,
     MAX_BACKOFF,
     Again,
     Backoff,
@@ -21,6 +24,7 @@ from wainwright.controllers.runtime import (
     Key,
     Poll,
     Result,
+    Subject,
     WorkQueue,
 )
 from wainwright.metrics import ACTIVE_WORKERS, RECONCILE_ERRORS, RECONCILES, MetricsRegistry
@@ -297,26 +301,32 @@ class World:
 
     def __init__(self) -> None:
         self.revision = 0
-        self._callbacks: list[Callable[[], None]] = []
+        self._callbacks: list[Callable[[Subject], None]] = []
 
-    def on_change(self, callback: Callable[[], None]) -> None:
+    def on_change(self, callback: Callable[[Subject], None]) -> None:
         self._callbacks.append(callback)
 
-    def change(self) -> None:
+    def change(self, subject: Subject = INSTANCES) -> None:
         self.revision += 1
         for callback in self._callbacks:
-            callback()
+            callback(subject)
 
 
 def _poll_times(
-    clock: VirtualClock, changes: list[float], *, feed: bool, due: float | None = None
+    clock: VirtualClock,
+    changes: list[float],
+    *,
+    feed: bool,
+    due: float | None = None,
+    subject: Subject = INSTANCES,
+    depends_on: Mapping[Subject, float] = DEPENDS_ON_ANYTHING,
 ) -> list[tuple[float, int]]:
     """When the key was looked at, and what was seen, of a poll every ten seconds."""
     world, seen = World(), list[tuple[float, int]]()
 
     async def look(_: Key) -> Result:
         seen.append((clock.now(), world.revision))
-        return Poll(10.0, due)
+        return Poll(10.0, due, depends_on)
 
     async def main() -> None:
         runtime = ControllerRuntime(clock, MetricsRegistry(), feed=world if feed else None)
@@ -325,7 +335,7 @@ def _poll_times(
         controller.queue.add("a")
         for moment in changes:
             await clock.sleep(moment - clock.now())
-            world.change()
+            world.change(subject)
         await clock.sleep(99.5 - clock.now())
         runtime.stop()
         await running
@@ -344,6 +354,24 @@ def test_a_poll_that_can_find_nothing_new_is_not_woken(clock: VirtualClock) -> N
 
 def test_a_poll_is_woken_when_time_alone_changes_the_outcome(clock: VirtualClock) -> None:
     assert [at for at, _ in _poll_times(clock, [], feed=True, due=34.0)] == [0.0, 40.0]
+
+
+def test_a_poll_is_not_woken_by_changes_that_it_does_not_depend_on(clock: VirtualClock) -> None:
+    depends_on = {INSTANCES: 0.0, IMAGES: 0.0}
+    assert _poll_times(clock, [12.0], feed=True, subject="Pod", depends_on=depends_on) == [(0.0, 0)]
+
+
+def test_a_poll_is_woken_by_each_of_the_changes_that_it_depends_on(clock: VirtualClock) -> None:
+    depends_on = {INSTANCES: 0.0, IMAGES: 0.0}
+    seen = _poll_times(clock, [12.0, 41.0], feed=True, subject=IMAGES, depends_on=depends_on)
+    assert seen == [(0.0, 0), (20.0, 1), (50.0, 2)]
+
+
+def test_a_poll_goes_on_while_answers_from_before_a_change_may_be_remembered(
+    clock: VirtualClock,
+) -> None:
+    seen = _poll_times(clock, [12.0], feed=True, depends_on={INSTANCES: 25.0})
+    assert [at for at, _ in seen] == [0.0, 20.0, 30.0, 40.0]
 
 
 @given(

@@ -81,8 +81,10 @@ def test_no_sentence_has_gaps(code: str) -> None:
         ),
         (
             facts("do-not-disrupt-pod", blockers=(blocker("do-not-disrupt-pod"),), saving=0.4),
-            "pod shop/a has the annotation karpenter.sh/do-not-disrupt: remove the annotation to "
-            "save $0.400/h",
+            (
+                "pod shop/a has the annotation karpenter.sh/do-not-disrupt; remove the "
+                "annotation to save $0.400/h"
+            ),
         ),
         (
             facts(
@@ -90,8 +92,10 @@ def test_no_sentence_has_gaps(code: str) -> None:
                 blockers=(blocker("do-not-disrupt-pod", until=86400.0),),
                 saving=0.4,
             ),
-            "pod shop/a has the annotation karpenter.sh/do-not-disrupt: wait until "
-            "1970-01-02T00:00:00Z to save $0.400/h",
+            (
+                "pod shop/a has the annotation karpenter.sh/do-not-disrupt; wait until "
+                "1970-01-02T00:00:00Z to save $0.400/h"
+            ),
         ),
         (
             facts("pdb", blockers=(blocker("pdb", "pdb"), blocker("pdb", "pdb", "shop/b"))),
@@ -99,13 +103,17 @@ def test_no_sentence_has_gaps(code: str) -> None:
         ),
         (
             facts("pdb", blockers=(blocker("pdb"), blocker("policy", "policy")), saving=0.1),
-            "PodDisruptionBudget shop/a allows no eviction now, and 1 more thing besides: "
-            "$0.100/h would be saved otherwise",
+            (
+                "PodDisruptionBudget shop/a allows no eviction now, and 1 other reason "
+                "as well; without that, $0.100/h would be saved"
+            ),
         ),
         (
             facts("policy", consolidate_after=None, saving=0.2),
-            "NodePool web does not consolidate it (consolidateAfter: Never): set consolidateAfter "
-            "of NodePool web to a duration to save $0.200/h",
+            (
+                "NodePool web does not consolidate it (consolidateAfter: Never); set "
+                "consolidateAfter of NodePool web to a duration to save $0.200/h"
+            ),
         ),
         (
             facts("unknown-price"),
@@ -114,10 +122,13 @@ def test_no_sentence_has_gaps(code: str) -> None:
         (facts("not-initialized", joined=False), "no Node of its NodeClaim is there yet"),
         (
             facts("budget", budget_problem="the minute 61 is none", saving=0.3),
-            "the disruption budgets of NodePool web allow no further node now: the minute 61 is "
-            "none: correct spec.disruption.budgets of NodePool web to save $0.300/h",
+            (
+                "the disruption budgets of NodePool web allow no further node now: the "
+                "minute 61 is none; correct spec.disruption.budgets of NodePool web to "
+                "save $0.300/h"
+            ),
         ),
-        (facts("no-saving", "kept", pods=1), "nothing cheaper holds its pod"),
+        (facts("no-saving", "kept", pods=1), "no cheaper node holds its pod"),
         (
             facts("underutilized", "removed"),
             "it costs more than its 3 pods need, and other nodes have room for them",

@@ -1,19 +1,27 @@
 """Reasons, suggestions and what keeps pods off a reservation, as sentences."""
 
+from typing import Any
+
 import pytest
 
 from wainwright.messages import unschedulable
 from wainwright.messages.suggestions import describe_suggestion
 from wainwright.messages.unused_reservations import describe_obstacle
-from wainwright.model.pod import TopologySpread, pod_selector
+from wainwright.model.labels import ZONE
+from wainwright.model.pod import PodVolume, TopologySpread, pod_selector
 from wainwright.model.reasons import (
     BlockedByOtherPods,
     DomainCount,
+    ExcludedByPool,
     ExistingNodeUsed,
     HigherWeightPoolUsed,
+    InstanceTypesTooSmall,
+    LabelConflict,
     LaunchesTakenByOtherPods,
     NoCompatiblePool,
     NoInstanceTypes,
+    NoMatchingInstanceType,
+    OfferingsUnavailable,
     OtherPoolUsed,
     PoolExcludesReservation,
     PoolReason,
@@ -28,12 +36,18 @@ from wainwright.model.reasons import (
     TopologyElsewhere,
     TopologySpreadUnsatisfied,
 )
-from wainwright.model.requirements import one_of
+from wainwright.model.requirements import Requirements, one_of
 from wainwright.model.suggestions import (
     AddToleration,
+    AllowPoolValue,
     AnyFix,
+    ConstraintKind,
     DropPodRequirement,
+    EnlargeReservation,
+    HonorTaints,
+    PreferConstraint,
     RaiseLimit,
+    SuggestedLaunch,
     VerifiedSuggestion,
 )
 from wainwright.model.taints import Toleration
@@ -47,42 +61,103 @@ def test_a_spread_that_was_given_up(by_default: bool) -> None:
         key="zone", selector=pod_selector({"app": "web"}), max_skew=2, by_default=by_default
     )
     text = unschedulable.describe_preference(PreferredTopologySpread(spread=preference))
-    assert text == f"to be spread over zone with maxSkew 2{BY_DEFAULT[by_default]}"
+    assert text == f"topology spread over zone with maxSkew 2{BY_DEFAULT[by_default]}"
 
 
 @pytest.mark.parametrize("by_default", BY_DEFAULT)
-def test_a_spread_that_leaves_few_places(by_default: bool) -> None:
+def test_a_spread_that_leaves_few_domains(by_default: bool) -> None:
     counts = (DomainCount(domain="a", pods=5), DomainCount(domain="b", pods=3))
     left = TopologySpreadUnsatisfied(
         key="zone", max_skew=1, counts=counts, allowed_domains=("b",), by_default=by_default
     )
-    whose = BY_DEFAULT[by_default]
-    assert (
-        unschedulable.describe_constraint(left)
-        == f"zone: a has 5, b has 3, maxSkew 1{whose}: only b"
+    assert unschedulable.describe_constraint(left) == (
+        f"its topology spread over zone{BY_DEFAULT[by_default]} (maxSkew 1): a has 5, b has 3; "
+        "only b is allowed"
     )
 
 
 @pytest.mark.parametrize("by_default", BY_DEFAULT)
-def test_a_spread_over_what_nobody_has(by_default: bool) -> None:
+def test_a_spread_over_a_label_that_nothing_has(by_default: bool) -> None:
     nowhere = TopologySpreadUnsatisfied(
         key="rack", max_skew=1, counts=(), allowed_domains=(), by_default=by_default
     )
     assert unschedulable.describe_constraint(nowhere) == (
-        f"it is to be spread over rack{BY_DEFAULT[by_default]}, which no pool, type or node has"
+        f"its topology spread over rack{BY_DEFAULT[by_default]} has no domain: no NodePool, "
+        "instance type or node has that label"
     )
 
 
 IDLE: list[tuple[PoolReason, str]] = [
-    (PoolUnusable(why="it is being deleted"), "it is being deleted"),
-    (NoInstanceTypes(), "there is nothing that it could buy"),
-    (LaunchesTakenByOtherPods(), "what it could buy is promised to other pods"),
+    (PoolUnusable(why="it is being deleted"), "it launches no nodes: it is being deleted"),
+    (NoInstanceTypes(), "it has no instance type to launch"),
+    (LaunchesTakenByOtherPods(), "all that it could launch is planned for other pods"),
 ]
 
 
 @pytest.mark.parametrize(("reason", "why"), IDLE, ids=[type(each).__name__ for each, _ in IDLE])
 def test_a_pool_that_launches_nothing(reason: PoolReason, why: str) -> None:
-    assert unschedulable.describe_pool_reason(reason) == f"it launches nothing: {why}"
+    assert unschedulable.describe_pool_reason(reason) == why
+
+
+VOLUME = PodVolume(
+    claim="data", volume="pv-1", topology=(Requirements.from_labels({ZONE: "zone-c"}),)
+)
+UNBOUND = PodVolume(
+    claim="data", storage_class="gp3", topology=(Requirements.from_labels({ZONE: "zone-c"}),)
+)
+LABELS: list[tuple[PoolReason, str]] = [
+    (
+        LabelConflict(key=ZONE, wanted=one_of(["zone-c"]), offered=one_of(["zone-a", "zone-b"])),
+        f"the pod needs {ZONE} zone-c; the NodePool allows zone-a, zone-b",
+    ),
+    (
+        LabelConflict(
+            key=ZONE, wanted=one_of(["zone-c"]), offered=one_of(["zone-a"]), volume=VOLUME
+        ),
+        f"its volume pv-1 (claim data) is in zone-c ({ZONE}); the NodePool allows zone-a",
+    ),
+    (
+        LabelConflict(
+            key=ZONE, wanted=one_of(["zone-c"]), offered=one_of(["zone-a"]), volume=UNBOUND
+        ),
+        f"its claim data can be provisioned by StorageClass gp3 in zone-c only ({ZONE}); "
+        "the NodePool allows zone-a",
+    ),
+    (
+        LabelConflict(
+            key=ZONE, wanted=one_of(["zone-c"]), offered=one_of(["zone-a"]), by_topology=True
+        ),
+        f"constraints between pods leave only zone-c of {ZONE}; the NodePool allows zone-a",
+    ),
+    (
+        LabelConflict(key=ZONE, wanted=one_of([]), offered=one_of(["zone-a"]), by_topology=True),
+        f"constraints between pods leave no value of {ZONE}; the NodePool allows zone-a",
+    ),
+    (
+        NoMatchingInstanceType(
+            key="gpu-name",
+            wanted=one_of(["h100"]),
+            excluded=ExcludedByPool(key="family", allowed=one_of(["g5", "g6"]), values=("p5",)),
+        ),
+        "it allows family g5, g6; gpu-name h100 is in p5",
+    ),
+    (
+        InstanceTypesTooSmall(
+            resource="cpu", needed=64000, best=47810, instance_type="m5.12xlarge", daemonsets=100
+        ),
+        "the pod needs 64 cpu; the largest instance type that it allows, m5.12xlarge, has 47810m "
+        "after 100m for DaemonSets",
+    ),
+    (
+        OfferingsUnavailable(instance_type="c5.large", reservations=("cr-1",), users=("web-1",)),
+        "capacity reservation cr-1 has no free instance (used by web-1 of this plan)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("reason", "why"), LABELS)
+def test_what_a_pool_lacks(reason: PoolReason, why: str) -> None:
+    assert unschedulable.describe_pool_reason(reason) == why
 
 
 SMALL = ReservationTooSmall(
@@ -90,41 +165,45 @@ SMALL = ReservationTooSmall(
 )
 BARE = ReservationTooSmall(resource="memory", needed=2**33, room=2**32, instance_type="m5.large")
 OBSTACLES: list[tuple[ReservationObstacle, int, str]] = [
-    (SMALL, 1, "needs 1500m cpu, and m5.large has room for 1430m after 500m for daemonsets"),
+    (SMALL, 1, "needs 1500m cpu, and m5.large has room for 1430m after 500m for DaemonSets"),
     (BARE, 3, "need at least 8Gi memory, and m5.large has room for 4Gi"),
     (
         PoolExcludesReservation(key="arch", wanted=one_of(["arm64"]), offered=one_of(["amd64"])),
         1,
-        "the pool asks for arch In [arm64], and there it is In [amd64]",
+        "the NodePool requires arch In [arm64], and there it is In [amd64]",
     ),
     (
         PoolExcludesReservation(key="disk", wanted=one_of(["ssd"]), offered=None),
         1,
-        "the pool asks for disk In [ssd], and machines there lack it",
+        "the NodePool requires disk In [ssd], and instances there lack it",
     ),
-    (ReservationHostPortsTaken(ports=(80, 443)), 1, "a daemonset takes port 80, 443 there"),
-    (ReservationUnavailable(instance_type="m5.large"), 1, "m5.large cannot be bought there now"),
-    (ExistingNodeUsed(), 1, "there was room on nodes of the input, which come before new ones"),
+    (
+        ReservationHostPortsTaken(ports=(80, 443)),
+        1,
+        "host port 80, 443 is in use by a DaemonSet there",
+    ),
+    (ReservationUnavailable(instance_type="m5.large"), 1, "m5.large has no capacity there now"),
+    (ExistingNodeUsed(), 1, "existing nodes had room, and come before new ones"),
     (
         HigherWeightPoolUsed(pool="heavy", weight=10, own=0),
         1,
-        "heavy was asked first, by its weight of 10 over 0",
+        "NodePool heavy comes first by weight (10 over 0)",
     ),
     (
         PreferredElsewhere(preference=PreferredNodeAffinity(requirements="zone In [b]", weight=7)),
         1,
-        "it would rather be elsewhere: to be on nodes with zone In [b] (weight 7)",
+        "it would be elsewhere by preference: node affinity to zone In [b] (weight 7)",
     ),
     (
         PreferredElsewhere(preference=PreferredNodeAffinity(requirements="zone In [b]", weight=7)),
         2,
-        "they would rather be elsewhere: to be on nodes with zone In [b] (weight 7)",
+        "they would be elsewhere by preference: node affinity to zone In [b] (weight 7)",
     ),
-    (TopologyElsewhere(keys=("zone",)), 1, "spread or affinity by zone puts it elsewhere"),
+    (TopologyElsewhere(keys=("zone",)), 1, "spread or affinity by zone places it elsewhere"),
     (
         TopologyElsewhere(keys=("zone", "rack")),
         2,
-        "spread or affinity by zone, rack puts them elsewhere",
+        "spread or affinity by zone, rack places them elsewhere",
     ),
     (
         TopologyElsewhere(keys=("zone",), theirs=True),
@@ -136,12 +215,12 @@ OBSTACLES: list[tuple[ReservationObstacle, int, str]] = [
         2,
         "pods with anti-affinity to them are there, by zone",
     ),
-    (BlockedByOtherPods(), 1, "other pods or spreads keep it off"),
-    (BlockedByOtherPods(), 2, "other pods or spreads keep them off"),
+    (BlockedByOtherPods(), 1, "constraints with other pods exclude it"),
+    (BlockedByOtherPods(), 2, "constraints with other pods exclude them"),
     (OtherPoolUsed(pool="rest"), 1, "it went to a new node of rest"),
     (OtherPoolUsed(pool="rest"), 2, "they went to new nodes of rest"),
-    (PoolUnusable(why="it is being deleted"), 1, "it launches nothing: it is being deleted"),
-    (NoCompatiblePool(), 1, "no pool can launch a node for it"),
+    (PoolUnusable(why="it is being deleted"), 1, "it launches no nodes: it is being deleted"),
+    (NoCompatiblePool(), 1, "no NodePool can launch a node for it"),
 ]
 
 
@@ -164,16 +243,18 @@ GPU = AddToleration(toleration=Toleration(key="gpu"), pool="web")
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ((DROP,), "do not select zone"),
-        ((DROP, DISK), "do not select zone and disk"),
+        ((DROP,), "remove the pod's requirement on zone"),
+        ((DROP, DISK), "remove the pod's requirement on zone and disk"),
         (
             (CPU, NODES),
-            "raise the limit of pool web to 4 instead of 2 cpu and 2 instead of 1 nodes",
+            "raise the limits of NodePool web to 4 cpu (now 2) and 2 nodes (now 1)",
         ),
         (
             (GPU, DROP, CPU),
-            "let the pod tolerate gpu, and do not select zone, "
-            "and raise the limit of pool web to 4 instead of 2 cpu",
+            (
+                "let the pod tolerate gpu, and remove the pod's requirement on zone, "
+                "and raise the limits of NodePool web to 4 cpu (now 2)"
+            ),
         ),
     ],
 )
@@ -185,13 +266,67 @@ def test_changes_of_one_kind_are_joined(changes: tuple[AnyFix, ...], expected: s
     ("serves", "of", "alone", "known"),
     [
         (3, 3, False, ""),
-        (2, 3, False, " (serves 2 of the 3 pods that fail alike)"),
-        (1, 1, True, " (tried for this pod alone)"),
-        (1, 4000, True, " (tried for one of the 4,000 pods that fail alike, alone)"),
+        (2, 3, False, "; schedules 2 of the 3 pods"),
+        (1, 1, True, " (checked for this pod alone; its price was not computed)"),
+        (1, 4000, True, " (checked for one of the 4,000 pods alone; its price was not computed)"),
     ],
 )
 def test_a_suggestion_states_for_which_pods_it_was_verified(
     serves: int, of: int, alone: bool, known: str
 ) -> None:
     advice = VerifiedSuggestion(changes=(DROP,), serves=serves, of=of, alone=alone)
-    assert describe_suggestion(advice) == f"do not select zone{known}"
+    assert describe_suggestion(advice) == f"remove the pod's requirement on zone{known}"
+
+
+SPOT_NODE = SuggestedLaunch(count=2, instance_type="m5.large", capacity_type="spot")
+GPU_NODE = SuggestedLaunch(
+    count=1, instance_type="g5.xlarge", capacity_type="on-demand", unrequested_devices=True
+)
+EFFECTS: list[tuple[dict[str, Any], str]] = [
+    ({"price_change": 0.07, "launches": (SPOT_NODE,)}, ": +$0.070/h for 2 m5.large (spot)"),
+    ({"price_change": 0.0}, ": +$0/h on existing nodes"),
+    ({"price_change": -0.1, "at_most": True}, ": at most −$0.100/h on existing nodes"),
+    (
+        {"price_change": 1.0, "modelled_price": True, "launches": (GPU_NODE,)},
+        ": +~$1.000/h for 1 g5.xlarge (on-demand, with GPUs or accelerators that no pod requests)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("facts", "effect"), EFFECTS)
+def test_a_suggestion_says_its_price_and_what_is_launched(
+    facts: dict[str, Any], effect: str
+) -> None:
+    advice = VerifiedSuggestion(changes=(DROP,), serves=1, of=1, **facts)
+    assert describe_suggestion(advice) == f"remove the pod's requirement on zone{effect}"
+
+
+CHANGES: list[tuple[AnyFix, str]] = [
+    (AllowPoolValue(key="zone", value="c", pool="web"), "allow zone c in NodePool web"),
+    (
+        HonorTaints(key="zone"),
+        "set nodeTaintsPolicy: Honor in the pod's topology spread over zone",
+    ),
+    (
+        PreferConstraint(constraint=ConstraintKind.TOPOLOGY_SPREAD, key="zone"),
+        "set whenUnsatisfiable: ScheduleAnyway in the pod's topology spread over zone",
+    ),
+    (
+        PreferConstraint(constraint=ConstraintKind.POD_AFFINITY, key="zone", pods="app=db"),
+        "prefer instead of require pod affinity to app=db by zone",
+    ),
+    (
+        PreferConstraint(constraint=ConstraintKind.POD_ANTI_AFFINITY, key="zone", pods="app=db"),
+        "prefer instead of require pod anti-affinity to app=db by zone",
+    ),
+    (
+        EnlargeReservation(reservation="cr-1", by=2, pool="web", billed=0.085),
+        "enlarge capacity reservation cr-1 by 2 instances (EC2 bills $0.085/h for each, used or "
+        "not)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "text"), CHANGES)
+def test_a_change_as_a_sentence(change: AnyFix, text: str) -> None:
+    assert describe_suggestion(VerifiedSuggestion(changes=(change,), serves=1, of=1)) == text

@@ -338,6 +338,15 @@ def test_has_values_agrees_with_the_number_of_remaining_values() -> None:
         assert not CATALOGUE.has_values(key, count + 1, types, all_groups, ANY_VALUE)
 
 
+def test_values_of_offerings_count_only_in_the_groups_that_are_left() -> None:
+    index = InstanceTypeIndex(
+        [instance_type(offerings=(offering(zone="zone-a"), offering(zone="zone-b")))]
+    )
+    in_one_zone = index.compatible_groups(label_requirement(ZONE, "In", "zone-b"))
+    assert index.has_values(ZONE, 1, index.all_types, in_one_zone, ANY_VALUE)
+    assert not index.has_values(ZONE, 2, index.all_types, in_one_zone, ANY_VALUE)
+
+
 def test_the_keys_are_the_labels_of_types_and_offerings() -> None:
     custom = instance_type(labels={"example.com/a": "1"}, offerings=(offering(labels={"b": "2"}),))
     assert InstanceTypeIndex([custom]).keys >= {

@@ -14,6 +14,7 @@ from wainwright.api.kubernetes.operations import ConfigMap, Event, Lease, LeaseS
 from wainwright.api.wire import ObjectMeta
 from wainwright.clock import format_microseconds
 from wainwright.emulator.emulated_account import EmulatedAwsAccount
+from wainwright.metrics import NODECLAIMS_CREATED, NODEPOOL_COST, STATE_NODES, STATE_SYNCED
 from wainwright.model.plan import ClusterLimits
 from wainwright.operator.process import (
     EMULATOR,
@@ -67,6 +68,22 @@ def test_the_second_process_stands_by_and_takes_over_with_all_instances() -> Non
         await world.clock.sleep(60)
         assert before <= await world.claims()
         assert await world.running() == 2
+
+    play(story)
+
+
+def test_who_does_not_lead_any_more_exports_no_gauges() -> None:
+    async def story(world: World) -> None:
+        process = world.run()
+        await world.api.create(pending_pod())
+        await world.clock.sleep(30)
+        leading = process.operator.metrics.exposition()
+        await process.stop()
+        ended = process.operator.metrics.exposition()
+        for gauge in (STATE_SYNCED, STATE_NODES, NODEPOOL_COST):
+            assert f"{gauge.name} " in leading or f"{gauge.name}{{" in leading
+            assert gauge.name not in ended
+        assert NODECLAIMS_CREATED.name in ended, "counters only ever grow"
 
     play(story)
 

@@ -2,17 +2,20 @@
 
 from typing import Any
 
-from wainwright.report.plan_diff import diff_exit_code, diff_lines, diff_plans
+from wainwright.report.plan_diff import diff_exit_code, diff_lines, diff_markdown, diff_plans
 
 
-def claim(*pods: str, kind: str = "m5.large", price: float = 0.1) -> dict[str, Any]:
+def claim(
+    *pods: str, kind: str = "m5.large", price: float = 0.1, pool: str = "default"
+) -> dict[str, Any]:
     return {
-        "nodePool": "default",
+        "nodePool": pool,
         "instanceType": kind,
         "zone": "us-west-2a",
         "capacityType": "spot",
         "reservationID": None,
         "pricePerHour": price,
+        "modelledPrice": False,
         "pods": list(pods),
     }
 
@@ -21,8 +24,11 @@ def failure(pod: str, why: str = "needs 9 cpu", types: int = 1) -> dict[str, Any
     pools = [{"nodePool": "default", "reason": why, "funnel": {"types": types}}]
     return {
         "pod": pod,
-        "reason": "no pool can launch a node for it",
-        "suggestion": "ask for less",
+        "reason": f"NodePool default: {why}",
+        "suggestion": "request 8 cpu (now 9): +$0.100/h",
+        "alternative": None,
+        "otherPools": "2 other NodePools: 2 taint",
+        "existingNodes": None,
         "pools": pools,
         "nodes": [],
     }
@@ -36,7 +42,11 @@ def plan(
         "nodeClaims": list(claims),
         "existingNodes": [],
         "unschedulable": [failure(pod) for pod in without],
-        "summary": {"pricePerHour": price, "feesPerHour": fees},
+        "summary": {
+            "pricePerHour": price,
+            "feesPerHour": fees,
+            "scheduled": sum(len(one["pods"]) for one in claims),
+        },
     }
 
 
@@ -73,13 +83,16 @@ def test_another_type_at_the_same_price_is_a_change() -> None:
 
 def test_the_price_is_reported_by_hour_and_month() -> None:
     made = diff_plans(plan(claim("a/b", price=0.1)), plan(claim("a/b", price=0.3)))
-    assert diff_lines(made) == ["$0.100/h becomes $0.300/h: +$0.200/h, +$146/month"]
+    assert diff_lines(made) == [
+        "+$0.200/h (+200 %): default +$0.200",
+        "$0.100/h becomes $0.300/h: +$0.200/h, +$146/month",
+    ]
 
 
 def test_fees_that_change_alone_are_reported() -> None:
     made = diff_plans(plan(claim("a/b"), fees=0.01), plan(claim("a/b"), fees=0.02))
     assert diff_exit_code(made) == 3
-    assert diff_lines(made) == ["fees: $0.010/h become $0.020/h: +$0.010/h, +$7.30/month"]
+    assert diff_lines(made)[1:] == ["fees: $0.010/h become $0.020/h: +$0.010/h, +$7.30/month"]
 
 
 def test_a_new_unschedulable_pod_is_reported_with_the_reason() -> None:
@@ -87,20 +100,35 @@ def test_a_new_unschedulable_pod_is_reported_with_the_reason() -> None:
     assert diff_exit_code(made) == 3
     assert [row["pod"] for row in made["unschedulable"]] == ["a/c"]
     assert diff_lines(made) == [
-        "1 pod is new and has no place: a/c",
-        "  no place for a/c: no pool can launch a node for it",
-        "    default: needs 9 cpu",
-        "    try: ask for less",
+        "1 new pod unschedulable; the price stays the same",
+        "1 pod is new and unschedulable: a/c",
+        "  1 pod is unschedulable: a/c",
+        "    NodePool default: needs 9 cpu",
+        "    fix: request 8 cpu (now 9): +$0.100/h",
+        "    2 other NodePools: 2 taint",
     ]
+    assert diff_lines(made, every=True)[-1] == "    NodePool default: needs 9 cpu [1]"
 
 
-def test_in_markdown_reasons_are_lists_within_the_list() -> None:
-    made = diff_plans(plan(), plan(without=("a/c",)))
-    assert diff_lines(made, bullet="- ")[:3] == [
-        "- 1 pod is new and has no place: a/c",
-        "  - no place for a/c: no pool can launch a node for it",
-        "    - default: needs 9 cpu",
+def test_markdown_begins_with_verdict_and_cost_and_has_a_table_by_pool() -> None:
+    old = plan(claim("a/b", price=2.0, pool="general"), without=("a/c", "a/d"))
+    large = [claim(pod, price=2.5, pool="gpu") for pod in ("a/c", "a/d")]
+    made = diff_markdown(diff_plans(old, plan(claim("a/b", price=0.5, pool="general"), *large)))
+    assert made[:6] == [
+        "**+$3.50/h (+175 %): gpu +$5.00, general −$1.50; 2 more pods scheduled**",
+        "",
+        "| pool | new nodes | before | after | change |",
+        "|---|--:|--:|--:|--:|",
+        "| general | 1 → 1 | $2.000/h | $0.500/h | −$1.500/h |",
+        "| gpu | 0 → 2 | $0.000/h | $5.000/h | +$5.000/h |",
     ]
+    assert made[7] == "<details><summary>Nodes</summary>"
+    lost = diff_markdown(diff_plans(plan(claim("a/b")), plan(without=("a/b",))))
+    assert lost[0] == (
+        "**1 pod becomes unschedulable; −$0.100/h (−100 %): default −$0.100; "
+        "1 fewer pod scheduled**"
+    )
+    assert "- fix: request 8 cpu (now 9): +$0.100/h" in lost
 
 
 def test_a_pod_that_never_had_a_place_is_no_news() -> None:
@@ -110,9 +138,12 @@ def test_a_pod_that_never_had_a_place_is_no_news() -> None:
 
 def test_one_pod_is_one_and_two_are_two() -> None:
     made = diff_plans(plan(claim("a/b")), plan(claim("a/b", "a/c")))
-    assert diff_lines(made) == ["1 pod is new: a/c"]
+    assert diff_lines(made) == [
+        "the price stays the same; 1 more pod scheduled",
+        "1 pod is new: a/c",
+    ]
     made = diff_plans(plan(claim("a/b", "a/c", "a/d")), plan(claim("a/b")))
-    assert diff_lines(made) == ["2 pods are gone: a/c, a/d"]
+    assert diff_lines(made)[1:] == ["2 pods are gone: a/c, a/d"]
 
 
 def failing(*rows: dict[str, Any]) -> dict[str, Any]:
@@ -122,14 +153,14 @@ def failing(*rows: dict[str, Any]) -> dict[str, Any]:
 def test_another_reason_for_having_no_place_is_a_change() -> None:
     made = diff_plans(failing(failure("a/b")), failing(failure("a/b", "the limit is reached")))
     assert (made["pods"]["otherwise"], diff_exit_code(made)) == (["a/b"], 3)
-    assert diff_lines(made)[:3] == [
-        "1 pod still has no place, but for another reason: a/b",
-        "  no place for a/b: no pool can launch a node for it",
-        "    default: the limit is reached",
+    assert diff_lines(made)[1:4] == [
+        "1 pod is still unschedulable, but for another reason: a/b",
+        "  1 pod is unschedulable: a/b",
+        "    NodePool default: the limit is reached",
     ]
     old, new = [failure("a/b"), failure("a/c")], [failure("a/b", "x"), failure("a/c", "x")]
     made = diff_plans(failing(*old), failing(*new))
-    assert diff_lines(made)[0] == "2 pods still have no place, but for other reasons: a/b, a/c"
+    assert diff_lines(made)[1] == "2 pods are still unschedulable, but for other reasons: a/b, a/c"
 
 
 def test_how_many_types_were_left_is_no_reason() -> None:
@@ -140,10 +171,10 @@ def test_how_many_types_were_left_is_no_reason() -> None:
 def test_another_reserved_instance_is_no_noticeable_cost() -> None:
     before = plan(claim("a/b", price=1e-7))
     made = diff_plans(before, plan(claim("a/b", price=1e-7), claim("a/c", price=1e-7)))
-    assert (diff_exit_code(made), diff_lines(made)[1:]) == (3, ["1 pod is new: a/c"])
+    assert (diff_exit_code(made), diff_lines(made)[2:]) == (3, ["1 pod is new: a/c"])
     assert diff_exit_code(diff_plans(before, plan(claim("a/b", price=2e-7)))) == 0
 
 
 def test_a_change_too_small_for_an_hour_is_reported_by_the_month() -> None:
     made = diff_plans(plan(claim("a/b", price=0.1)), plan(claim("a/b", price=0.1003)))
-    assert (diff_exit_code(made), diff_lines(made)) == (3, ["$0.100/h changes by +$0.22/month"])
+    assert (diff_exit_code(made), diff_lines(made)[1:]) == (3, ["$0.100/h changes by +$0.22/month"])

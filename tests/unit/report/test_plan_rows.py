@@ -13,9 +13,9 @@ from wainwright.report.plan_rows import format_reservation_use, usable_reservati
 from wainwright.report.pool_warnings import why_no_reserved_capacity
 
 USES = [
-    ((10, 5, 0, 2), "2 of 5 free slots used"),
-    ((10, 3, 3, 0), "0 of 3 free slots used, 3 promised to claims under way"),
-    ((10, 0, 0, 0), "none of 10 slots is free"),
+    ((10, 5, 0, 2), "10 instances: 5 in use, 5 free, 2 taken by the plan, 3 idle"),
+    ((10, 3, 3, 0), "10 instances: 10 in use, 0 free, 0 taken by the plan, 0 idle"),
+    ((10, 0, 0, 0), "10 instances: 10 in use, 0 free, 0 taken by the plan, 0 idle"),
 ]
 
 
@@ -48,21 +48,21 @@ def selected(name: str, standing: ReservationStanding, available: int = 1) -> Se
 
 WITHOUT = [
     ([], "its class selects no capacity reservation"),
-    ([selected("cr-a", ReservationStanding.OFFERED, 0)], "no slot of cr-a is free"),
+    ([selected("cr-a", ReservationStanding.OFFERED, 0)], "cr-a has no free instance"),
     ([selected("cr-a", ReservationStanding.ENDED)], "cr-a has ended"),
     (
         [
             selected("cr-a", ReservationStanding.ENDED),
             selected("cr-b", ReservationStanding.OTHER_TENANCY),
         ],
-        "nothing can be had from cr-a, cr-b",
+        "nothing can be launched from cr-a, cr-b",
     ),
     (
         [
             selected("cr-a", ReservationStanding.ENDED),
             selected("cr-b", ReservationStanding.OFFERED, 0),
         ],
-        "no slot of cr-b is free",
+        "cr-b has no free instance",
     ),
 ]
 

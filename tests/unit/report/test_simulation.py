@@ -131,6 +131,21 @@ def test_totals_are_sentences_that_fit_into_a_window() -> None:
     assert max(map(len, rows.values())) + 11 <= WIDTH
 
 
+def test_half_of_the_pods_may_have_waited_for_nothing() -> None:
+    waited = msgspec.structs.replace(simulation_result().totals.pendingSeconds, p50=0.02)
+    totals = msgspec.structs.replace(simulation_result().totals, pendingSeconds=waited)
+    text = dict(total_rows(simulation_result(totals=totals)))["waiting"]
+    assert text == "half of the pods less than 1s, 95% up to 1m2s, the longest 2m10s"
+
+
+def test_commands_that_saved_nothing_say_so() -> None:
+    totals = msgspec.structs.replace(
+        simulation_result().totals, commands=2, moves=1, savingsPerHour=-0.0002
+    )
+    text = dict(total_rows(simulation_result(totals=totals)))["saved"]
+    assert text == "nothing by 2 commands of disruption, which moved 1 pod"
+
+
 def test_calls_that_do_not_fit_are_counted_only() -> None:
     calls = {f"DescribeSomethingLong{number}": 10 - number for number in range(5)}
     totals = msgspec.structs.replace(simulation_result().totals, apiCalls=calls)

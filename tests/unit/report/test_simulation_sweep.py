@@ -68,6 +68,10 @@ def test_a_run_in_which_something_failed_is_not_recommended() -> None:
     found = sweep(run(10.0, 5, held=False), run(12.0, 8))
     assert (found.cheapest, found.is_success) == (1, False)
     assert sweep_rows(found)[1][-1] == "1 expectation failed"
+    assert sweep_answer(found) == (
+        "sale-day: cheapest with the fewest evictions minimumSaving=1% ($12.00, 8 evictions) · "
+        "not considered, as something failed: minimumSaving=0%"
+    )
     assert sweep(run(10.0, 5, held=False), run(12.0, 8, held=False)).cheapest == 0
 
 
@@ -76,7 +80,7 @@ def test_a_row_has_the_values_and_the_figures() -> None:
     assert heading[:4] == ("minimumSaving", "cost", "saving", "evictions")
     assert first[:5] == ("0%", "$10.00", "=", "5", "1m30s")
     assert second[:5] == ("1%", "$9.50", "$0.50", "8", "1m30s")
-    assert second[-1] == "cheapest, shortest waiting"
+    assert second[-1] == "cheapest", "both wait equally long"
 
 
 def test_paths_that_end_alike_are_written_in_full() -> None:

@@ -328,6 +328,20 @@ class TestEvents:
     def test_events_are_counted(self, text: str, held: bool) -> None:
         assert judged(text, *self.STATES).held is held
 
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            (
+                "{event: {reason: Unconsolidatable, object: Node/ip-1}, count: 2}",
+                "1 event Unconsolidatable of Node ip-1, expected 2",
+            ),
+            ("{event: {object: Pod}}", "1 event of Pod, expected at least 1"),
+            ("{event: {reason: 'Un*'}}", "2 events Un*, expected at least 1"),
+        ],
+    )
+    def test_a_message_says_which_events_were_counted(self, text: str, message: str) -> None:
+        assert judged(text, *self.STATES).message == message
+
 
 def test_bounds_hold_for_equal_numbers_only_where_they_include_them() -> None:
     almost = 0.1 + 0.2  # a little more than 0.3

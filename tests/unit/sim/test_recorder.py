@@ -314,7 +314,7 @@ def test_cost_is_what_a_slow_computation_from_the_timeline_makes(
 
 
 def _slow_cost(finished: FinishedSimulation, events: list[Any]) -> float:
-    """Second by second: what runs, at its first price times the factor in force."""
+    """Second by second: what runs, at its first price times the factor in effect."""
     ends = {each["instance"]: each["at"] for each in finished.entries("terminate")}
     market = finished.simulation.world.account.region_offerings.prices
     total = 0.0
@@ -338,7 +338,7 @@ def _changes(events: list[Any]) -> set[float]:
 
 
 def _factor(events: list[Any], capacity_type: str, at: float) -> float:
-    """Of the events in force the one that began last, in the order of the file at one moment."""
+    """Of the events in effect the one that began last, in the order of the file at one moment."""
     found = 1.0
     for each in sorted(events, key=lambda event: float(event["at"][:-1])):
         start = float(each["at"][:-1])

@@ -55,7 +55,7 @@ class NodeClaimStatus(WireStruct, frozen=True, kw_only=True):
     nodeName: Annotated[str, field_meta("The node that joined.")] = ""
     providerID: Annotated[str, field_meta("The instance, as the cloud names it.")] = ""
     imageID: Annotated[str, field_meta("The image it booted from.")] = ""
-    capacity: Annotated[QuantityMap | None, field_meta("What the machine has.")] = None
+    capacity: Annotated[QuantityMap | None, field_meta("Its capacity.")] = None
     allocatable: Annotated[QuantityMap | None, field_meta("What pods may use of it.")] = None
     conditions: Conditions | None = None
     lastPodEventTime: Annotated[

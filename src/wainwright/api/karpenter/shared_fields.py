@@ -143,7 +143,7 @@ COMPARISON_RULE: Final = cel_rule(
 MIN_VALUES_RULE: Final = cel_rule(
     "self.operator != 'In' || !has(self.minValues) || !has(self.values) "
     "|| self.values.size() >= self.minValues",
-    "minValues asks for more values than the requirement lists",
+    "minValues requires more values than the requirement lists",
     at=".minValues",
 )
 
@@ -237,7 +237,7 @@ class PoolTaint(WireStruct, frozen=True, kw_only=True):
 Taints = Annotated[list[PoolTaint], field_meta("Taints that nodes keep.", list_type="atomic")]
 StartupTaints = Annotated[
     list[PoolTaint],
-    field_meta("Taints that somebody removes once the node is set up.", list_type="atomic"),
+    field_meta("Taints that are removed once the node is set up.", list_type="atomic"),
 ]
 
 

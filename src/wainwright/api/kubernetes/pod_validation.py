@@ -361,7 +361,7 @@ def _validate_port_collisions(
         taken = (port.protocol or "TCP", port.hostIP, number)
         if taken in seen:
             field = "hostPort" if port.hostPort else "containerPort"
-            message = "this port of the host is taken already by the same pod"
+            message = "this host port is in use by the same pod"
             yield broken_rule((*path, index, field), number, message)
         seen.add(taken)
 

@@ -129,7 +129,7 @@ BetaRequirements = Annotated[
 ]
 LegacyTaints = Annotated[list[LegacyTaint], field_meta("Taints that nodes keep.")]
 LegacyStartupTaints = Annotated[
-    list[LegacyTaint], field_meta("Taints that somebody removes once the node is set up.")
+    list[LegacyTaint], field_meta("Taints that are removed once the node is set up.")
 ]
 NodeClassName = Annotated[
     str,

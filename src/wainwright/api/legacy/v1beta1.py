@@ -265,7 +265,7 @@ class BetaNodeClaimStatus(WireStruct, frozen=True, kw_only=True):
     nodeName: Annotated[str | None, field_meta("The node that joined.")] = None
     providerID: Annotated[str | None, field_meta("The instance, as the cloud names it.")] = None
     imageID: Annotated[str | None, field_meta("The image it booted from.")] = None
-    capacity: Annotated[QuantityMap | None, field_meta("What the machine has.")] = None
+    capacity: Annotated[QuantityMap | None, field_meta("Its capacity.")] = None
     allocatable: Annotated[QuantityMap | None, field_meta("What pods may use of it.")] = None
     conditions: LegacyConditions | None = None
 

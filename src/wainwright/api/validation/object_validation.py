@@ -245,7 +245,7 @@ def _check_reservation_ids(item: JsonObject, path: FieldPath) -> Iterator[FieldE
         named = offering.get("reservationID") or labels.get(RESERVATION_ID)
         if labels.get(CAPACITY_TYPE) == "reserved" and not named:
             place = (*path, "offerings", index, "reservationID")
-            yield invalid_value(place, named, "the name of the reservation that it is a slot of")
+            yield invalid_value(place, named, "the name of the reservation that it belongs to")
 
 
 def _check_duplicates(values: list[str], path: FieldPath) -> Iterator[FieldError]:

@@ -235,9 +235,7 @@ PERMISSION_DENIED: Final = ErrorMeaning(
     error=RequestRejectedError, remedy="give the controller's role the permission for this call"
 )
 TRANSIENT: Final = ErrorMeaning(error=TemporarilyUnavailableError)
-PERMANENT: Final = ErrorMeaning(
-    error=RequestRejectedError, remedy="what AWS says against it must be mended first"
-)
+PERMANENT: Final = ErrorMeaning(error=RequestRejectedError, remedy="correct what AWS rejects first")
 PROFILE_PROPAGATING: Final = ErrorMeaning(
     error=TemporarilyUnavailableError, remedy="EC2 takes a minute to hear of a new instance profile"
 )

@@ -111,7 +111,7 @@ class Ec2:
         return list(response.get("AvailabilityZones") or ())
 
     async def describe_spot_price_history(self, since: Any) -> list[Row]:
-        """Prices since then (a datetime); since now means the prices in force."""
+        """Prices since then (a datetime); since now means the prices in effect."""
         params = {
             "ProductDescriptions": ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"],
             "StartTime": since,

@@ -151,10 +151,19 @@ class AccountOfferingsProvider:
             return previous.with_prices(prices)
         return AccountOfferings(self._region, region_types, prices)
 
-    async def refresh(self) -> float:
+    @property
+    def next_due(self) -> float:
+        return min(self._due.values())
+
+    @property
+    def next_attempt(self) -> float:
+        """When something that has just failed is to be tried again."""
+        return min(self.next_due, self._clock.now() + RETRY_INTERVAL)
+
+    async def refresh(self) -> bool:
         """Fetches the parts that are due; raises nothing, errors go to `failures`.
 
-        Returns when the next part is due.
+        Returns whether anything is other than before.
         """
         now = self._clock.now()
         fetchers: Mapping[str, Callable[[], Awaitable[bool]]] = {
@@ -163,8 +172,15 @@ class AccountOfferingsProvider:
             SPOT_PRICES: self._fetch_spot,
         }
         due = [part for part, due_at in self._due.items() if due_at <= now]
+        before = self._known()
         await asyncio.gather(*(self._refresh(part, fetchers[part]) for part in due))
-        return min(self._due.values())
+        is_changed = self._known() != before
+        if is_changed:
+            self._is_current = False  # else catalogs that are cached by it stay as they are
+        return is_changed
+
+    def _known(self) -> tuple[object, ...]:
+        return self._region_types, self._on_demand, self._spot
 
     async def _refresh(self, part: str, fetch: Callable[[], Awaitable[bool]]) -> None:
         try:
@@ -178,7 +194,6 @@ class AccountOfferingsProvider:
             self.failures[part] = why
         else:
             self.failures.pop(part, None)
-            self._is_current = False
 
     async def _fetch_types(self) -> bool:
         types, offered, zones = await asyncio.gather(

@@ -31,10 +31,10 @@ from wainwright.aws.launch.offering_selection import (
 )
 from wainwright.aws.launchtemplate.template_configs import (
     LaunchInstanceType,
+    LaunchInstanceTypes,
     LaunchSpec,
     SubnetOffering,
     TemplateSplit,
-    launch_instance_types,
     split_by_template,
 )
 from wainwright.aws.launchtemplate.template_data import SharedTemplateSettings, TargetReservation
@@ -303,6 +303,7 @@ class LaunchContextProvider:
         self._cached: dict[str, _CachedCatalogs] = {}
         self._dry_runs: dict[str, tuple[tuple[Any, ...], LaunchContext]] = {}
         self._compilers: dict[str, IndexCompiler] = {}
+        self._launch_types: dict[str, LaunchInstanceTypes] = {}
         self._offered: dict[str, tuple[_OfferedTypesKey, OfferedTypes]] = {}
         """By NodePool: every claim of it is compared with the same."""
 
@@ -313,6 +314,8 @@ class LaunchContextProvider:
         self._cached = {name: cached for name, cached in self._cached.items() if name in names}
         self._dry_runs = {name: made for name, made in self._dry_runs.items() if name in names}
         self._compilers = {name: each for name, each in self._compilers.items() if name in names}
+        for gone in self._launch_types.keys() - names:
+            del self._launch_types[gone]
 
     def get(
         self, node_class: EC2NodeClass, resolved: ResolvedNodeClass, pool: str
@@ -397,13 +400,12 @@ class LaunchContextProvider:
         self, catalog: NodeClassCatalog, scope: CatalogScope, resolved: ResolvedNodeClass
     ) -> LaunchContext:
         account_offerings = self._catalog_deps.offerings_provider.account_offerings()
+        types = self._launch_types.setdefault(resolved.name, LaunchInstanceTypes())
         return LaunchContext(
             node_class=scope.node_class,
             resolved=resolved,
             catalog=catalog,
-            instance_types=launch_instance_types(
-                catalog, account_offerings.region_types.instance_types
-            ),
+            instance_types=types.of(catalog, account_offerings.region_types.instance_types),
             selector=LaunchSelector(catalog),
         )
 

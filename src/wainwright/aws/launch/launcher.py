@@ -268,7 +268,7 @@ class FleetLaunch:
         try:
             instance = await self._deps.recovery.find(recorded_claim)
         except AwsError as error:
-            return to_cloud_error(error, f"looking for the machine of {claim.name}")
+            return to_cloud_error(error, f"looking for the instance of {claim.name}")
         except WainError as error:
             return error
         self._deps.reservation_holds.resolve_unclear(
@@ -360,5 +360,6 @@ class Launcher:
 
 
 def _reservation_full_error(request: LaunchRequest) -> InsufficientCapacityError:
-    message = f"{request.claim.name}: the reservations that it may use are taken by other launches"
+    name = request.claim.name
+    message = f"{name}: the capacity reservations that it may use are taken by other launches"
     return InsufficientCapacityError(message, reason=RESERVATION_CAPACITY_EXCEEDED)

@@ -236,7 +236,9 @@ def _truncate_types(claim: NodeClaim, candidates: LaunchOptions) -> tuple[Instan
         else None
     )
     if not types:
-        message = f"{claim.name}: what is left to buy does not keep the minValues of its pool"
+        message = (
+            f"{claim.name}: what is left to launch does not meet the minValues of its NodePool"
+        )
         raise InsufficientCapacityError(
             message, "lower minValues, or allow more types", reason="MinValues"
         )
@@ -314,7 +316,7 @@ def _spot_notes(capacity_type: str, types: tuple[InstanceType, ...]) -> tuple[st
         return ()
     return (
         f"EC2 is left a choice of {len(types)} for the instance type: with fewer than "
-        f"{MIN_SPOT_TYPES} spot capacity is often not to be had, and soon taken back",
+        f"{MIN_SPOT_TYPES} spot capacity is often unavailable, and soon interrupted",
     )
 
 
@@ -323,9 +325,9 @@ def _no_capacity_error(
 ) -> InsufficientCapacityError:
     """Names the first condition that no offering meets: labels, resources, capacity."""
     if not index.compatible_types(claim.requirements):
-        why = "no instance type of its class has the labels that it asks for"
+        why = "no instance type of its class has the labels that it requires"
     elif not allowed.types:
-        why = "no instance type with the labels that it asks for has room for its pods"
+        why = "no instance type with the labels that it requires has room for its pods"
     else:
-        why = "every offering that it may buy is out of stock or, if reserved, in use"
+        why = "every offering that it may use has no capacity or, if reserved, is in use"
     return InsufficientCapacityError(f"{claim.name}: {why}", reason="NothingLeft")

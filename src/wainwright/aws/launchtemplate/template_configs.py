@@ -62,7 +62,7 @@ class LaunchInstanceType(msgspec.Struct, frozen=True, kw_only=True):
     requirements: Requirements
     """Its labels, which select the image."""
     max_pods: int
-    """The max-pods in force, as used in plans."""
+    """The max-pods in effect, as used in plans."""
     class_max_pods: int
     """Its max-pods without an InstanceType object."""
     eni_limited_max_pods: int
@@ -111,18 +111,49 @@ def _format_amount(resource: str, amount: int) -> str:
     return str(Quantity(amount * NANO, QuantityFormat.BINARY))
 
 
-def launch_instance_types(
-    catalog: NodeClassCatalog, infos: Mapping[str, InstanceTypeInfo]
-) -> dict[str, LaunchInstanceType]:
-    """Every instance type of a class's catalog, by name."""
-    settings = catalog.settings or DEFAULT_CLASS_SETTINGS
-    return {
-        each.name: launch_instance_type(
-            infos[each.name], catalog.resources[each.name], each.requirements, settings
-        )
-        for each in catalog.types
-        if each.name in infos
-    }
+class LaunchInstanceTypes:
+    """The instance types of a class's catalogs, each made once: most catalogs differ from the one
+    before in prices, counts and availability alone, and there are a thousand types.
+    """
+
+    def __init__(self) -> None:
+        self._settings: NodeClassSettings | None = None
+        self._made: dict[str, tuple[tuple[Any, ...], LaunchInstanceType]] = {}
+
+    def of(
+        self, catalog: NodeClassCatalog, infos: Mapping[str, InstanceTypeInfo]
+    ) -> dict[str, LaunchInstanceType]:
+        """Every type of the catalog, by name."""
+        settings = catalog.settings or DEFAULT_CLASS_SETTINGS
+        if settings != self._settings:
+            self._settings, self._made = settings, {}
+        return {
+            each.name: self._type(
+                infos[each.name], catalog.resources[each.name], each.requirements, settings
+            )
+            for each in catalog.types
+            if each.name in infos
+        }
+
+    def _type(
+        self,
+        info: InstanceTypeInfo,
+        resources: NodeResources,
+        requirements: Requirements,
+        settings: NodeClassSettings,
+    ) -> LaunchInstanceType:
+        known = self._made.get(info.name)
+        if known is not None:
+            (known_info, known_resources, known_requirements), made = known
+            if (
+                known_info is info
+                and known_resources is resources
+                and known_requirements is requirements
+            ):
+                return made
+        made = launch_instance_type(info, resources, requirements, settings)
+        self._made[info.name] = (info, resources, requirements), made
+        return made
 
 
 class SubnetOffering(msgspec.Struct, frozen=True, kw_only=True):

@@ -146,6 +146,7 @@ class NodeClassResolver:
                 self._clock.now(),
             ),
             requeue_after=min(part.requeue_after for part in [*parts, validated]),
+            outdated=any(part.outdated for part in [*parts, validated]),
         )
 
     async def _resolve_part(
@@ -162,8 +163,9 @@ class NodeClassResolver:
             part = await find(node_class)
         except AwsError as error:
             last_spec, last = self._last.get(key, (b"", None))
-            known = last if last_spec == spec and is_transient(error) else None
-            return known or ResolvedPart(
+            if last is not None and last_spec == spec and is_transient(error):
+                return msgspec.structs.replace(last, outdated=True)
+            return ResolvedPart(
                 value=empty(),
                 condition=_lookup_failed(condition_type, error),
                 requeue_after=ERROR_REQUEUE_SECONDS,
@@ -244,12 +246,20 @@ class _ResolvedEntry(msgspec.Struct, frozen=True, kw_only=True):
     node_class: EC2NodeClass
     resolved: ResolvedNodeClass
     until: float
+    revision: int | None
+    """Of the account then; None where nobody knows."""
 
 
 class NodeClassRegistry:
     def __init__(
-        self, launch_contexts: LaunchContextProvider, resolver: NodeClassResolver, clock: Clock
+        self,
+        launch_contexts: LaunchContextProvider,
+        resolver: NodeClassResolver,
+        clock: Clock,
+        account_revision: Callable[[], int] | None = None,
     ) -> None:
+        """`account_revision`: another number after each change in the account."""
+        self._account_revision = account_revision
         self._launch_contexts = launch_contexts
         self._resolver = resolver
         self._clock = clock
@@ -309,20 +319,29 @@ class NodeClassRegistry:
         return {entry.resolved.profile for entry in self._resolved.values()}
 
     async def resolve(self, name: str) -> ResolvedNodeClass:
-        node_class = self.declared(name)
+        node_class, revision = self.declared(name), self._revision()
         resolved = await self._resolver.resolve(node_class)
-        until = self._clock.now() + resolved.requeue_after
-        self._resolved[name] = _ResolvedEntry(node_class=node_class, resolved=resolved, until=until)
+        self._resolved[name] = _ResolvedEntry(
+            node_class=node_class,
+            resolved=resolved,
+            until=self._clock.now() + resolved.requeue_after,
+            revision=None if resolved.outdated else revision,
+        )
         return resolved
+
+    def _revision(self) -> int | None:
+        return None if self._account_revision is None else self._account_revision()
+
+    def _is_current(self, entry: _ResolvedEntry, declared: EC2NodeClass) -> bool:
+        if not _same_spec(entry.node_class, declared):
+            return False
+        is_unchanged = entry.revision is not None and entry.revision == self._revision()
+        return entry.until > self._clock.now() or (is_unchanged and entry.resolved.is_ready)
 
     async def current(self, name: str) -> tuple[EC2NodeClass, ResolvedNodeClass]:
         """The last resolution, unless the class has changed or it has expired."""
         entry, declared = self._resolved.get(name), self.declared(name)
-        if (
-            entry is None
-            or entry.until <= self._clock.now()
-            or not _same_spec(entry.node_class, declared)
-        ):
+        if entry is None or not self._is_current(entry, declared):
             return declared, await self.resolve(name)
         return declared, entry.resolved
 

@@ -58,6 +58,8 @@ class ResolvedPart(msgspec.Struct, Generic[Value], frozen=True, kw_only=True):
     condition: ConditionState
     requeue_after: float
     """Seconds after which it may have changed."""
+    outdated: bool = False
+    """Whether it is an earlier result, because AWS could not be asked."""
 
 
 def condition_true(condition_type: str, message: str = "") -> ConditionState:
@@ -183,6 +185,8 @@ class ResolvedNodeClass(msgspec.Struct, frozen=True, kw_only=True):
     conditions: tuple[Condition, ...] = ()
     requeue_after: float = 60.0
     """Seconds after which it is to be resolved again."""
+    outdated: bool = False
+    """Whether a part of it is an earlier result, because AWS could not be asked."""
 
     @property
     def is_ready(self) -> bool:

@@ -210,7 +210,7 @@ class BootstrapOptions(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     max_pods: int | None = None
     """Of the class; None leaves it to `max_pods_by_type`, or else to the image."""
     max_pods_by_type: Mapping[str, int] = {}
-    """The max-pods in force by instance type."""
+    """The max-pods in effect by instance type."""
     kube_reserved_by_type: Mapping[str, str] = {}
     """Values of --kube-reserved, for the types whose image would compute another value."""
 

@@ -81,7 +81,7 @@ class DerivationRule(Enum):
     KUBE_CPU = "6 % of the first core, 1 % of the second, 0.5 % of two more, 0.25 % of the others"
     KUBE_MEMORY_INTERFACES = "255Mi + 11Mi × {pods} pods that the network interfaces allow"
     KUBE_MEMORY_DECLARED = "255Mi + 11Mi × {pods} pods of the type's InstanceType object"
-    KUBE_MEMORY_PODS = "255Mi + 11Mi × {pods} pods in force"
+    KUBE_MEMORY_PODS = "255Mi + 11Mi × {pods} pods in effect"
     KUBE_MEMORY_GKE = "by the share of memory that GKE keeps, of {memory}, rounded up to Mi"
     KUBE_STORAGE = "1Gi on every node"
     KUBE_RESERVED = "kubeReserved of the class"

@@ -245,10 +245,14 @@ def _offerings_of(
         names = [zone for zone, _, _ in zone_labels]
         spot = spot_prices(info, region=region, zones=names, on_demand=usd)
     offerings = []
+    is_list_price = list_price is not None and list_price.basis is PriceFactorBasis.BASE
     for zone, on_demand, on_spot in zone_labels:
-        offerings.append(LayeredOffering(requirements=on_demand, price=usd))
+        offerings.append(
+            LayeredOffering(requirements=on_demand, price=usd, modelled=not is_list_price)
+        )
         if info.spot:
-            offerings.append(LayeredOffering(requirements=on_spot, price=spot.get(zone)))
+            price = spot.get(zone)
+            offerings.append(LayeredOffering(requirements=on_spot, price=price, modelled=True))
     return tuple(offerings)
 
 

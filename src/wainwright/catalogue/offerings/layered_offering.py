@@ -51,6 +51,8 @@ class LayeredOffering(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     reservation_id: str | None = None
     steps: tuple[PriceStep, ...] = ()
     """The changes of the price since the bottom layer, if any."""
+    modelled: bool = False
+    """Whether the bottom layer's price is an estimate."""
 
     @property
     def base_price(self) -> float | None:
@@ -64,6 +66,12 @@ class LayeredOffering(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def capacity_type(self) -> str | None:
         return _single_value(self.requirements, CAPACITY_TYPE)
+
+    @property
+    def is_modelled(self) -> bool:
+        """Whether the price is an estimate; an overlay that changes it by a share leaves it one."""
+        stated = (PriceLayer.CLOUD, PriceLayer.INSTANCE_TYPE, PriceLayer.RESERVATION)
+        return self.modelled and not any(step.layer in stated for step in self.steps)
 
     @property
     def is_reserved(self) -> bool:
@@ -115,6 +123,7 @@ def to_offerings(offerings: Iterable[LayeredOffering]) -> tuple[Offering, ...]:
             price=offering.price,
             available=offering.available,
             reservation_id=offering.reservation_id,
+            modelled=offering.is_modelled,
         )
         for offering in offerings
         if offering.price is not None

@@ -77,17 +77,6 @@ class ParsedOverlay(msgspec.Struct, frozen=True, kw_only=True):
             layer=PriceLayer.OVERLAY, source=self.name, before=offering.price, after=after, how=how
         )
 
-    def outweighed_step(self, offering: LayeredOffering, winner: "ParsedOverlay") -> PriceStep:
-        """A step without a change, which shows that this overlay matches but has a lower weight."""
-        how = f"weight {self.weight}: outweighed by {winner.name}"
-        return PriceStep(
-            layer=PriceLayer.OVERLAY,
-            source=self.name,
-            before=offering.price,
-            after=offering.price,
-            how=how,
-        )
-
 
 def parse_overlay(item: NodeOverlay) -> ParsedOverlay:
     spec = item.spec
@@ -122,8 +111,61 @@ def adjust_price(price: float, adjustment: str) -> float:
     return max(0.0, float(after))
 
 
+MAX_OUTWEIGHED = 10
+"""Overlays without effect that the history of a price names; of others only the number is said."""
 OverlayTargets: TypeAlias = Mapping[str, tuple[int, ...]]
 """By type, the positions of the offerings that match; empty where a type has no offerings."""
+
+
+class OfferingLayout(msgspec.Struct, frozen=True):
+    """The labels of a type's offerings, by their position.
+
+    Without the reserved ones, which never match: their price only makes them preferred, and is not
+    what is paid.
+    """
+
+    labels: tuple[tuple[int, Requirements], ...]
+    has_offerings: bool
+
+    def matching_positions(
+        self, wanted: Sequence[tuple[str, ValueSet]], unmet: Sequence[str]
+    ) -> tuple[int, ...] | None:
+        """The positions of the offerings that match; None where the type does not match.
+
+        `unmet` are the labels of which the type itself has no wanted value. Labels of an offering
+        take precedence over those of its type.
+        """
+        if not self.has_offerings:
+            return None if unmet else ()
+        return (
+            tuple(
+                position
+                for position, labels in self.labels
+                if all(key in labels for key in unmet)
+                and all(
+                    labels[key].allowed.is_compatible_with(allowed)
+                    for key, allowed in wanted
+                    if key in labels
+                )
+            )
+            or None
+        )
+
+
+def _layout(
+    offerings: tuple[LayeredOffering, ...], known: dict[object, OfferingLayout]
+) -> OfferingLayout:
+    """By identity: the offerings of a catalogue share the objects of their labels."""
+    key = tuple([(id(each.requirements), each.is_reserved) for each in offerings])
+    layout = known.get(key)
+    if layout is None:
+        labels = tuple(
+            (position, each.requirements)
+            for position, each in enumerate(offerings)
+            if not each.is_reserved
+        )
+        layout = known[key] = OfferingLayout(labels, has_offerings=bool(offerings))
+    return layout
 
 
 class OverlayTargetIndex:
@@ -134,6 +176,12 @@ class OverlayTargetIndex:
     ) -> None:
         self.type_requirements = type_requirements
         self.offerings = offerings
+        layouts: dict[object, OfferingLayout] = {}
+        self.layouts = {name: _layout(each, layouts) for name, each in offerings.items()}
+        """The labels of each type's offerings; most types have the same zones and capacity types,
+        so that they share a few layouts."""
+        self.targets: dict[Requirements, OverlayTargets] = {}
+        """What was found for the requirements of overlays, of which many are the same."""
         self.offering_keys = _label_keys(
             offering.requirements for each in offerings.values() for offering in each
         )
@@ -166,16 +214,9 @@ class OverlayMatch(msgspec.Struct, frozen=True, kw_only=True):
 
 def match_overlay(overlay: ParsedOverlay, index: OverlayTargetIndex) -> OverlayMatch:
     requirements, keys = overlay.requirements, index.keys
-    wanted = [(key, each.allowed) for key, each in requirements.items() if key in keys]
-    # Labels that no offering has rule out most types before any of their offerings is looked at.
-    by_type = [(key, allowed) for key, allowed in wanted if key not in index.offering_keys]
-    targets = {}
-    for name, offerings in index.offerings.items():
-        labels = index.type_requirements[name]
-        if all(_is_compatible(allowed, labels, key) for key, allowed in by_type):
-            positions = _matching_positions(wanted, labels, offerings)
-            if positions is not None:
-                targets[name] = positions
+    targets = index.targets.get(requirements)
+    if targets is None:
+        targets = index.targets[requirements] = _find_targets(requirements, index)
     return OverlayMatch(
         overlay=overlay,
         targets=targets,
@@ -183,27 +224,26 @@ def match_overlay(overlay: ParsedOverlay, index: OverlayTargetIndex) -> OverlayM
     )
 
 
-def _matching_positions(
-    wanted: Sequence[tuple[str, ValueSet]],
-    type_labels: Requirements,
-    offerings: tuple[LayeredOffering, ...],
-) -> tuple[int, ...] | None:
-    """The positions of one type's offerings that match; None where the type does not match.
-
-    Labels of an offering take precedence over those of its type. A reserved offering never matches:
-    its price only makes it preferred, and is not what is paid.
-    """
-    unmet = [
-        (key, allowed) for key, allowed in wanted if not _is_compatible(allowed, type_labels, key)
-    ]
-    if not offerings:
-        return None if unmet else ()
-    matching = tuple(
-        position
-        for position, offering in enumerate(offerings)
-        if not offering.is_reserved and _is_offering_compatible(offering, wanted, unmet)
-    )
-    return matching or None
+def _find_targets(requirements: Requirements, index: OverlayTargetIndex) -> OverlayTargets:
+    wanted = [(key, each.allowed) for key, each in requirements.items() if key in index.keys]
+    # Labels that no offering has rule out most types before any of their offerings is looked at.
+    by_type = [(key, allowed) for key, allowed in wanted if key not in index.offering_keys]
+    by_offering = [(key, allowed) for key, allowed in wanted if key in index.offering_keys]
+    known: dict[tuple[int, tuple[str, ...]], tuple[int, ...] | None] = {}
+    targets = {}
+    for name, layout in index.layouts.items():
+        labels = index.type_requirements[name]
+        if all(_is_compatible(allowed, labels, key) for key, allowed in by_type):
+            unmet = tuple(
+                key for key, allowed in by_offering if not _is_compatible(allowed, labels, key)
+            )
+            question = (id(layout), unmet)
+            if question not in known:
+                known[question] = layout.matching_positions(by_offering, unmet)
+            positions = known[question]
+            if positions is not None:
+                targets[name] = positions
+    return targets
 
 
 def _is_compatible(allowed: ValueSet, requirements: Requirements, key: str) -> bool:
@@ -212,19 +252,6 @@ def _is_compatible(allowed: ValueSet, requirements: Requirements, key: str) -> b
         allowed.admits_absence
         if requirement is None
         else requirement.allowed.is_compatible_with(allowed)
-    )
-
-
-def _is_offering_compatible(
-    offering: LayeredOffering,
-    wanted: Sequence[tuple[str, ValueSet]],
-    unmet: Sequence[tuple[str, ValueSet]],
-) -> bool:
-    labels = offering.requirements
-    if any(key not in labels for key, _ in unmet):
-        return False
-    return all(
-        labels[key].allowed.is_compatible_with(allowed) for key, allowed in wanted if key in labels
     )
 
 
@@ -293,16 +320,12 @@ def apply_overlay_prices(
     offerings: LayeredOfferings, overlay_matches: Sequence[OverlayMatch]
 ) -> LayeredOfferings:
     """The offerings at the prices of overlays; of several `overlay_matches` the first wins."""
-    pricing = [each for each in overlay_matches if each.overlay.sets_price]
-    by_position: dict[str, dict[int, list[ParsedOverlay]]] = {}
-    for each in pricing:
-        for name, positions in each.targets.items():
-            overlays = by_position.setdefault(name, {})
-            for position in positions:
-                overlays.setdefault(position, []).append(each.overlay)
+    by_position = _overlays_by_position(
+        [each for each in overlay_matches if each.overlay.sets_price]
+    )
     changed = {
         name: tuple(
-            _apply_overlays(offering, overlays.get(position, ()))
+            _apply_overlays(offering, overlays[position]) if position in overlays else offering
             for position, offering in enumerate(offerings[name])
         )
         for name, overlays in by_position.items()
@@ -310,16 +333,79 @@ def apply_overlay_prices(
     return {**offerings, **changed} if changed else offerings
 
 
-def _apply_overlays(
-    offering: LayeredOffering, overlays: Sequence[ParsedOverlay]
-) -> LayeredOffering:
-    if not overlays:
-        return offering
-    step = overlays[0].price_step(offering)
-    after = offering if step is None else offering.with_step(step)
-    for other in overlays[1:]:
-        after = after.with_step(other.outweighed_step(after, overlays[0]))
-    return after
+class _RankedOverlays(msgspec.Struct):
+    """The overlays that price an offering: the first of them, and how many there are."""
+
+    first: list[ParsedOverlay]
+    count: int
+
+
+_Matched: TypeAlias = tuple[tuple[int, ...], list[OverlayMatch]]
+"""Positions of a type's offerings, and the overlays that match them."""
+
+
+def _overlays_by_position(
+    overlay_matches: Sequence[OverlayMatch],
+) -> dict[str, dict[int, _RankedOverlays]]:
+    """By type and position. Overlays with the same requirements match the same, and most types are
+    matched alike: each of that is looked at once, however many there are.
+    """
+    shared: dict[int, list[OverlayMatch]] = {}
+    for each in overlay_matches:
+        shared.setdefault(id(each.targets), []).append(each)
+    matched: dict[str, list[_Matched]] = {}
+    for matches in shared.values():
+        for name, positions in matches[0].targets.items():
+            matched.setdefault(name, []).append((positions, matches))
+    ranks = {id(each.overlay): rank for rank, each in enumerate(overlay_matches)}
+    known: dict[object, dict[int, _RankedOverlays]] = {}
+    by_type = {}
+    for name, found in matched.items():
+        key = tuple([(id(positions), id(matches)) for positions, matches in found])
+        if key not in known:
+            known[key] = _rank(found, ranks)
+        by_type[name] = known[key]
+    return by_type
+
+
+def _rank(found: Sequence[_Matched], ranks: Mapping[int, int]) -> dict[int, _RankedOverlays]:
+    by_position: dict[int, list[list[OverlayMatch]]] = {}
+    for positions, matches in found:
+        for position in positions:
+            by_position.setdefault(position, []).append(matches)
+    ranked = {}
+    for position, groups in by_position.items():
+        first = [each.overlay for matches in groups for each in matches[: MAX_OUTWEIGHED + 1]]
+        first.sort(key=lambda overlay: ranks[id(overlay)])
+        ranked[position] = _RankedOverlays(first[: MAX_OUTWEIGHED + 1], sum(map(len, groups)))
+    return ranked
+
+
+def _apply_overlays(offering: LayeredOffering, overlays: _RankedOverlays) -> LayeredOffering:
+    winner, *others = overlays.first
+    step = winner.price_step(offering)
+    price = offering.price if step is None else step.after
+    steps = () if step is None else (step,)
+    named = tuple((each.name, each.weight) for each in others)
+    outweighed = _outweighed_steps(winner.name, named, price, overlays.count)
+    return msgspec.structs.replace(
+        offering, price=price, steps=(*offering.steps, *steps, *outweighed)
+    )
+
+
+@lru_cache(maxsize=4096)  # zones share prices
+def _outweighed_steps(
+    winner: str, others: tuple[tuple[str, int], ...], price: float | None, count: int
+) -> tuple[PriceStep, ...]:
+    """Steps without a change, which show that these overlays match but have a lower weight."""
+    said = [(name, f"weight {weight}: outweighed by {winner}") for name, weight in others]
+    more = count - 1 - len(others)
+    if more:
+        said.append((f"and {more:,} more", f"outweighed by {winner}"))
+    return tuple(
+        PriceStep(layer=PriceLayer.OVERLAY, source=name, before=price, after=price, how=how)
+        for name, how in said
+    )
 
 
 def overlay_capacity(
@@ -520,7 +606,7 @@ def _declared_offering_warnings(
 ) -> Iterator[ObjectDiagnostic]:
     path, name = ("spec", "offerings", index), item.metadata.name
     if not offerings:
-        message = "no price is known for this offering, so that nothing can be bought through it"
+        message = "no price is known for this offering, so that nothing is launched through it"
         yield object_warning("InstanceType", name, path, message, f"give it {PRICE_LABEL}")
     if any(offering.capacity_type == RESERVED for offering in offerings):
         message = "a reserved offering without a capacity reservation behind it has no end"

@@ -19,13 +19,25 @@ from wainwright.controllers.cluster_cache import metadata_of
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.live_state import is_ours
 from wainwright.controllers.nodeclaim.claim_deletion import delete_claim
-from wainwright.controllers.runtime import WHOLE_CLUSTER, Again, Key, Poll, Result, WorkQueue
+from wainwright.controllers.runtime import (
+    INSTANCES,
+    WHOLE_CLUSTER,
+    Again,
+    Key,
+    Poll,
+    Result,
+    WorkQueue,
+    existence_of,
+)
 from wainwright.errors import CloudProviderError, ObjectNotFoundError
 from wainwright.model.labels import CAPACITY_TYPE, RESERVATION_TYPE, RESERVED
 
 LOG: Final = logging.getLogger(__name__)
 
 PERIOD: Final = 60.0  # seconds between two looks
+DEPENDS_ON: Final = dict.fromkeys(
+    (INSTANCES, existence_of("NodeClaim"), existence_of("Node"), "Node"), 2 * PERIOD
+)
 RETRY: Final = 10.0
 """Seconds until EC2 is called again after it has failed."""
 CAPACITY_BLOCK: Final = "capacity-block"
@@ -52,7 +64,7 @@ class CapacityReservationLabels:
     async def reconcile(self, _: Key) -> Result:
         reserved = [*self._reserved()]
         if not reserved:
-            return Poll(PERIOD)
+            return Poll(PERIOD, depends_on=DEPENDS_ON)
         try:
             changes = await self._cloud.reservation_label_changes(reserved)
         except CloudProviderError as error:
@@ -60,7 +72,7 @@ class CapacityReservationLabels:
             return Again(RETRY)
         for change in changes:
             await self._relabel(change)
-        return Poll(PERIOD)
+        return Poll(PERIOD, depends_on=DEPENDS_ON)
 
     def _reserved(self) -> Iterator[ReservedNode]:
         for claim in self._claims.get(RESERVED):
@@ -100,7 +112,7 @@ class CapacityBlockExpiration:
             if is_ours(claim.spec.nodeClassRef) and not claim.metadata.deletionTimestamp
         ]
         if not claims:
-            return Poll(PERIOD)
+            return Poll(PERIOD, depends_on=DEPENDS_ON)
         nodes = [_reserved_node(claim) for claim in claims]
         ending = frozenset(await self._cloud.nodes_to_drain(nodes))
         for claim in claims:

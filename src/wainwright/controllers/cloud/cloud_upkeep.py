@@ -15,14 +15,28 @@ from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.live_state import is_ours
 from wainwright.controllers.nodeclaim.claim_deletion import delete_claim
 from wainwright.controllers.nodeclaim.node_registration import is_ready
-from wainwright.controllers.runtime import WHOLE_CLUSTER, Again, Key, Poll, Result, WorkQueue
+from wainwright.controllers.runtime import (
+    ACCOUNT,
+    INSTANCES,
+    WHOLE_CLUSTER,
+    Again,
+    Key,
+    Poll,
+    Result,
+    WorkQueue,
+    existence_of,
+)
 from wainwright.errors import InstanceNotFoundError
 from wainwright.model.labels import NODEPOOL
 from wainwright.model.node_claim import Instance
 from wainwright.translate.nodeclaims import translate_node_claim
 
-REFRESH_PERIOD: Final = 60.0  # seconds
+REFRESH_DEPENDS_ON: Final = {ACCOUNT: 0.0}
 GARBAGE_PERIOD: Final = 120.0
+GARBAGE_DEPENDS_ON: Final = dict.fromkeys(
+    (INSTANCES, existence_of("NodeClaim"), existence_of("Node"), "Node"), 2 * GARBAGE_PERIOD
+)
+"""Young instances are left for later."""
 GARBAGE_WORKERS: Final = 20
 """Objects that are deleted at the same time."""
 ENDING_STATES: Final = ("shutting-down", "terminated")
@@ -38,17 +52,18 @@ class CloudRefresh:
 
     def __init__(self, context: ControllerContext) -> None:
         self._context, self._cloud = context, context.cloud
-        self._due: float | None = None
 
     def watch(self, queue: WorkQueue) -> None:
         queue.add(WHOLE_CLUSTER)
 
     async def reconcile(self, _: Key) -> Result:
-        due = await self._cloud.refresh()
-        if due != self._due:
-            self._due = due
-            self._context.learnt()  # prices may be others now
-        return Poll(REFRESH_PERIOD, due=due)
+        refreshed = await self._cloud.refresh()
+        if refreshed.is_changed:
+            self._context.learnt()
+        left = max(refreshed.due - self._context.clock.now(), SYNC_POLL)
+        if not refreshed.is_complete:
+            return Again(left)
+        return Poll(left, depends_on=REFRESH_DEPENDS_ON)
 
 
 class GarbageCollection:
@@ -74,7 +89,7 @@ class GarbageCollection:
         await self._for_each(self._delete_lost, await self._lost_claims(claims))
         unclaimed = [*filter(self._is_unclaimed, self._cache.all(Node))]
         await self._for_each(self._delete_if_gone, unclaimed)
-        return Poll(GARBAGE_PERIOD, memory=2 * GARBAGE_PERIOD)  # young instances are left for later
+        return Poll(GARBAGE_PERIOD, depends_on=GARBAGE_DEPENDS_ON)
 
     async def _for_each(
         self, action: Callable[[Subject], Awaitable[None]], subjects: Iterable[Subject]

@@ -16,6 +16,8 @@ from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.live_state import is_ours
 from wainwright.controllers.nodeclaim.claim_deletion import delete_claim, delete_claim_forcefully
 from wainwright.controllers.runtime import (
+    ACCOUNT,
+    INSTANCES,
     WHOLE_CLUSTER,
     Again,
     Backoff,
@@ -31,6 +33,7 @@ from wainwright.model.node_claim import Interruption, InterruptionKind
 LOG: Final = logging.getLogger(__name__)
 
 STATUS_PERIOD: Final = 60.0  # seconds between two looks at status checks
+STATUS_DEPENDS_ON: Final = dict.fromkeys((INSTANCES, ACCOUNT), 0.0)
 STATUS_RETRY: Final = 10.0
 RETRY_WAITS: Final = (0.5, 1.0, 2.0)
 """Seconds between attempts; after the last one the queue delivers the message again."""
@@ -177,4 +180,4 @@ class InstanceStatusChecks:
             LOG.warning("status checks of instances are not known: %s", error)
             return Again(STATUS_RETRY)
         await asyncio.gather(*map(self._handler.handle, unhealthy))
-        return Poll(STATUS_PERIOD, due=self._cloud.next_unhealthy)
+        return Poll(STATUS_PERIOD, self._cloud.next_unhealthy, STATUS_DEPENDS_ON)

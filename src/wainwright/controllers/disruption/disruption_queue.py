@@ -21,6 +21,10 @@ from wainwright.controllers import conditions as condition
 from wainwright.controllers.cluster_cache import Change
 from wainwright.controllers.conditions import ConditionSet, is_initialized
 from wainwright.controllers.context import ControllerContext
+from wainwright.controllers.disruption.consolidation_backoff import (
+    ConsolidationBackoff,
+    undone_annotation,
+)
 from wainwright.controllers.nodeclaim.claim_creation import ClaimCreator
 from wainwright.controllers.nodeclaim.claim_deletion import (
     TERMINATION_TIMESTAMP_ANNOTATION,
@@ -30,6 +34,7 @@ from wainwright.controllers.nodeclaim.claim_deletion import (
 )
 from wainwright.controllers.runtime import DONE, Again, Key, Result, WorkQueue
 from wainwright.core.disruption.budgets import DisruptionReason
+from wainwright.core.disruption.candidates import undone_consolidations
 from wainwright.core.disruption.commands import Command
 from wainwright.errors import KubernetesError, ObjectNotFoundError
 from wainwright.messages.formatting import format_count, format_hourly
@@ -66,8 +71,10 @@ class CommandInFlight(msgspec.Struct, kw_only=True):
 class DisruptionQueue:
     name = "disruption.queue"
 
-    def __init__(self, context: ControllerContext, creator: ClaimCreator) -> None:
-        self._context, self._creator = context, creator
+    def __init__(
+        self, context: ControllerContext, creator: ClaimCreator, backoff: ConsolidationBackoff
+    ) -> None:
+        self._context, self._creator, self._backoff = context, creator, backoff
         self._cache, self._state = context.cache, context.state
         self._commands: dict[Key, CommandInFlight] = {}
         self._by_replacement: dict[str, Key] = {}
@@ -189,6 +196,9 @@ class DisruptionQueue:
         reason = command.reason.lower()
         replaced = ",".join(claim_name(each.node) for each in command.candidates)
         annotations = {REPLACES_ANNOTATION: replaced}
+        if command.reason is DisruptionReason.UNDERUTILIZED:
+            undone = max(undone_consolidations(each.node) for each in command.candidates)
+            annotations |= undone_annotation(undone)  # otherwise it would begin anew
         if any(each.is_static for each in command.candidates):
             yield from self._static_creations(command, reason, annotations)
             return
@@ -240,6 +250,7 @@ class DisruptionQueue:
             replacements=flight.replacements,
             savings_per_hour=command.saving,
         )
+        self._backoff.removing(command, flight.candidates)
         for name in flight.candidates:
             claim = self._cache.get(NodeClaim, name)
             if claim is not None and not claim.metadata.deletionTimestamp:

@@ -40,7 +40,12 @@ BLOCKED_CODES: Final = frozenset(
     )
 )
 UNCONSOLIDATABLE_CODES: Final = frozenset(
-    [BlockerCode.POLICY.text, BlockerCode.UNKNOWN_PRICE.text, *(each.value for each in Outcome)]
+    [
+        *(each.value for each in Outcome),
+        BlockerCode.POLICY.text,
+        BlockerCode.UNKNOWN_PRICE.text,
+        BlockerCode.CONSOLIDATION_BACKOFF.text,
+    ]
 )
 UNHEALTHY_TEXTS: Final = {
     RepairBlock.DO_NOT_REPAIR: "the node has the annotation karpenter.sh/do-not-repair",

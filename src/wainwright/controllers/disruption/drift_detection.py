@@ -21,7 +21,17 @@ from wainwright.controllers.conditions import ConditionSet
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.live_state import is_ours
 from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
-from wainwright.controllers.runtime import AFTER_CONFLICT, DONE, Key, Poll, Result, WorkQueue
+from wainwright.controllers.runtime import (
+    ACCOUNT,
+    AFTER_CONFLICT,
+    CATALOG,
+    DONE,
+    INSTANCES,
+    Key,
+    Poll,
+    Result,
+    WorkQueue,
+)
 from wainwright.core.disruption.drift import DRIFTED_CONDITION, MIN_AGE_OF_MISSING_TYPE, find_drift
 from wainwright.errors import CloudProviderError, ConflictError, InstanceNotFoundError
 from wainwright.messages.disruption import describe_requirement_drift
@@ -33,6 +43,8 @@ from wainwright.translate.nodeclaims import translate_node_claim
 from wainwright.translate.pools import translate_pool
 
 PERIOD: Final = 1800.0  # seconds
+DEPENDS_ON: Final = {INSTANCES: PERIOD, ACCOUNT: PERIOD, CATALOG: 0.0}
+"""Beside the objects that it watches. Classes tell of new images."""
 
 
 class DriftDetection:
@@ -92,7 +104,7 @@ class DriftDetection:
                 await self._cache.patch_status(claim, patch)
         except ConflictError:
             return AFTER_CONFLICT
-        return Poll(PERIOD, self._ripe_at(claim), memory=PERIOD)
+        return Poll(PERIOD, self._ripe_at(claim), depends_on=DEPENDS_ON)
 
     async def _find(self, claim: NodeClaim) -> tuple[str, str] | None:
         """Reason and message."""

@@ -95,7 +95,7 @@ def _tier(pod: Pod) -> tuple[bool, bool]:
 
 
 def is_protected(pod: Pod, now: float) -> bool:
-    """Whether do-not-disrupt is in force: always, or for a duration from the pod's start."""
+    """Whether do-not-disrupt is in effect: always, or for a duration from the pod's start."""
     until = _protected_until(pod)
     return until is not None and now < until
 

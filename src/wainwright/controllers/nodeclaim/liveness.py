@@ -62,7 +62,7 @@ def _likely_reason(
             "failed volume or key permissions: see its state reason), or by others"
         )
     if instance.state in ("stopping", "stopped"):
-        return f"{_place(claim, name)} was stopped before it joined; somebody or EC2 stopped it"
+        return f"{_place(claim, name)} was stopped before it joined, by a user or by EC2"
     subnet = f" in {instance.subnet_id}" if instance.subnet_id else ""
     return f"{_place(claim, name)}{subnet} is {instance.state}, but its node never joined; {CHECKS}"
 

@@ -14,11 +14,23 @@ from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.live_state import is_ours
 from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
 from wainwright.controllers.nodepool.nodepool_hash import take_over_claims
-from wainwright.controllers.runtime import AFTER_CONFLICT, DONE, Again, Key, Poll, Result, WorkQueue
+from wainwright.controllers.runtime import (
+    ACCOUNT,
+    AFTER_CONFLICT,
+    DONE,
+    IMAGES,
+    INSTANCES,
+    Again,
+    Key,
+    Poll,
+    Result,
+    WorkQueue,
+)
 from wainwright.errors import ConflictError
 
-MAX_MEMORY: Final = 24 * 3600.0
-"""Seconds: parameters that name images are remembered longest."""
+DEPENDS_ON: Final = {INSTANCES: 120.0, ACCOUNT: 3600.0, IMAGES: 24 * 3600.0}
+"""Free addresses and reservations are remembered for a minute, parameters that name images for a
+day, all else for half an hour at most."""
 NODE_CLASS_FINALIZER: Final = "karpenter.k8s.aws/termination"
 WAITING_REPEAT: Final = 600.0
 """Seconds after which people are told again what a deleted class waits for. Each claim that goes
@@ -74,12 +86,10 @@ class NodeClassStatus:
         if before != state.status:
             removed: dict[str, Any] = dict.fromkeys(before.keys() - state.status.keys())
             await self._cache.patch_status(node_class, {**removed, **state.status})
-        # What makes a class ready again may be no change in the cluster.
-        return (
-            Poll(state.requeue_after, memory=MAX_MEMORY)
-            if state.ready
-            else Again(state.requeue_after)
-        )
+        if not state.ready:
+            return Again(state.requeue_after)  # what makes it ready may be no change in the cluster
+        again = self._context.clock.now() + state.requeue_after if state.outdated else None
+        return Poll(state.requeue_after, again, DEPENDS_ON)
 
     async def _annotate(self, node_class: EC2NodeClass, current: Mapping[str, str]) -> EC2NodeClass:
         known = node_class.metadata.annotations or {}

@@ -1,6 +1,6 @@
-"""NodeOverlay and InstanceType: whether they are in force, and if not, why.
+"""NodeOverlay and InstanceType: whether they are in effect, and if not, why.
 
-They are in force with the next plan. Their status is worked out when they, or what they may apply
+They are in effect with the next plan. Their status is worked out when they, or what they may apply
 to, change; prices and instance types of the cloud change without anybody telling.
 """
 

@@ -23,6 +23,10 @@ from wainwright.cloud import NodePoolCatalog
 from wainwright.controllers.cluster_cache import Change, ChangeHandler, metadata_of
 from wainwright.controllers.conditions import is_initialized
 from wainwright.controllers.context import ControllerContext
+from wainwright.controllers.disruption.consolidation_backoff import (
+    ConsolidationBackoff,
+    undone_annotation,
+)
 from wainwright.controllers.nodeclaim.claim_creation import ClaimCreator
 from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
 from wainwright.controllers.provisioning.launch_backoff import LaunchBackoff
@@ -59,6 +63,10 @@ SYNC_POLL: Final = 1.0
 UNPLACED_POLL: Final = 10.0
 """Seconds after which pods without a place are planned again."""
 FAILED_SCHEDULING_REPEAT: Final = 300.0
+MOST_REPORTED: Final = 200
+"""Pods that get an event in one round."""
+START_SECONDS: Final = 30.0
+"""For which pods wait for the first class that is resolved: no pod gets an event about it."""
 
 
 class PodBatchWindow:
@@ -118,7 +126,8 @@ class ReportedPods:
     def select_due(self, groups: Iterable[UnschedulableGroup], now: float) -> frozenset[str]:
         """The pods that get an event now: another kind of cause, or the last one was long ago.
 
-        Pods that are no longer unschedulable are forgotten.
+        Pods that are no longer unschedulable are forgotten. Of thousands only the first get one in
+        each round: every event is a request, and the next plan waits for it.
         """
         causes = {pod: _kind_of_cause(group) for group in groups for pod in group.pods}
         kept = {
@@ -126,7 +135,7 @@ class ReportedPods:
             for pod, (since, kind) in self._reported.items()
             if causes.get(pod) == kind and now - since < FAILED_SCHEDULING_REPEAT
         }
-        due = causes.keys() - kept.keys()
+        due = sorted(causes.keys() - kept.keys())[:MOST_REPORTED]
         self._reported = kept | {pod: (now, causes[pod]) for pod in due}
         return frozenset(due)
 
@@ -141,15 +150,21 @@ class Provisioner:
     name = "provisioner"
 
     def __init__(
-        self, context: ControllerContext, declared: DeclaredObjectsTracker, creator: ClaimCreator
+        self,
+        context: ControllerContext,
+        declared: DeclaredObjectsTracker,
+        creator: ClaimCreator,
+        consolidation_backoff: ConsolidationBackoff,
     ) -> None:
         self._context, self._declared, self._creator = context, declared, creator
+        self._consolidation_backoff = consolidation_backoff
         self._cache, self._state = context.cache, context.state
         settings = context.settings
         self._window = PodBatchWindow(settings.batch_idle, settings.batch_max)
         self._backoff = LaunchBackoff(context.cache)
         self._nominations = PodNominations(context.cache)
         self._planned: ProvisioningInput | None = None
+        self._started = context.clock.now()
         self._reported = ReportedPods()
 
     def watch(self, queue: WorkQueue) -> None:
@@ -179,6 +194,8 @@ class Provisioner:
     async def _provision(self) -> Result:
         given = await self._input()
         self._context.metrics.set(SCHEDULER_QUEUE, len(given.snapshot.pods))
+        if self._is_starting(given):
+            return Again(SYNC_POLL)
         if not given.has_pods:
             self._planned = None
             self._context.metrics.set(SCHEDULER_UNSCHEDULABLE, 0)
@@ -195,6 +212,11 @@ class Provisioner:
         if solved.plan.unplaced:
             return self._wait_for_change()
         return self._wait_for_binding(given.snapshot)
+
+    def _is_starting(self, given: "ProvisioningInput") -> bool:
+        """Whether no class of a NodePool has been resolved since the process was started."""
+        age = self._context.clock.now() - self._started
+        return age < START_SECONDS and not given.catalogs and bool(self._cache.all(NodePool))
 
     async def _input(self) -> "ProvisioningInput":
         catalogs = await self._declared.catalogs()
@@ -235,9 +257,9 @@ class Provisioner:
         self, solved: SolvedPlan, catalogs: Mapping[str, NodePoolCatalog]
     ) -> dict[str, NodeClaim]:
         """By name in the plan; claims that the API server refuses are planned again later."""
-        planned, create = solved.plan.claims, self._creator.create
+        planned = solved.plan.claims
         results = await asyncio.gather(
-            *(create(claim, catalogs[claim.pool], reason="provisioned") for claim in planned),
+            *(self._create_claim(claim, catalogs[claim.pool]) for claim in planned),
             return_exceptions=True,
         )
         created = {}
@@ -245,7 +267,7 @@ class Provisioner:
             if isinstance(result, NodeClaim):
                 created[claim.name] = result
                 LOG.info("%s: %s", result.metadata.name, describe_claim(claim))
-                self._backoff.launched(result, filter(None, map(self._pod, claim.pods)))
+                self._backoff.launched(result, self._pods_of(claim))
             elif isinstance(result, KubernetesError):
                 LOG.error("NodeClaim for %s was not created: %s", claim.pool, result)
             else:
@@ -254,7 +276,21 @@ class Provisioner:
             raise KubernetesError(f"{len(planned) - len(created)} NodeClaims were not created")
         return created
 
+    async def _create_claim(self, claim: PlannedNodeClaim, catalog: NodePoolCatalog) -> NodeClaim:
+        pods, backoff = self._pods_of(claim), self._consolidation_backoff
+        undone = backoff.launching(claim.launch.price, pods)
+        annotations = undone_annotation(undone)
+        created = await self._creator.create(
+            claim, catalog, reason="provisioned", annotations=annotations
+        )
+        if undone:
+            await backoff.launched(created, undone, pods)
+        return created
+
     # Pods
+
+    def _pods_of(self, claim: PlannedNodeClaim) -> list[Pod]:
+        return [*filter(None, map(self._pod, claim.pods))]
 
     async def _nominate(self, solved: SolvedPlan, created: Mapping[str, NodeClaim]) -> None:
         seconds = self._context.settings.nomination_seconds
@@ -274,7 +310,7 @@ class Provisioner:
         """From now on the pods are counted on the claims that they were planned onto."""
         for planned in solved.plan.claims:
             name = created[planned.name].metadata.name
-            self._nominations.add(name, filter(None, map(self._pod, planned.pods)))
+            self._nominations.add(name, self._pods_of(planned))
         coming = {
             node.name: node.claim.name
             for node in solved.snapshot.nodes

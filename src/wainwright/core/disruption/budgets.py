@@ -28,7 +28,7 @@ class BudgetStatus(msgspec.Struct, frozen=True, kw_only=True):
     allowed: int
     """How many more nodes may be disrupted now."""
     budget: DisruptionBudget | None = None
-    """The budget that is the strictest; None where none is in force."""
+    """The budget that is the strictest; None where none is in effect."""
     invalid: str = ""
     """Why a budget cannot be read: then nothing is allowed."""
 
@@ -53,12 +53,12 @@ def evaluate_budgets(
         if allowed is not None and applies and (status.budget is None or allowed < status.allowed):
             status = BudgetStatus(allowed=allowed, budget=budget)
     if status.budget is None:
-        return status  # without a budget in force those that are down already do not count
+        return status  # without a budget in effect those that are down already do not count
     return msgspec.structs.replace(status, allowed=max(0, status.allowed - disrupted))
 
 
 def is_active(budget: DisruptionBudget, now: float) -> bool:
-    """Whether the budget is in force; InvalidScheduleError if its schedule is none."""
+    """Whether the budget is in effect; InvalidScheduleError if its schedule is none."""
     if budget.schedule is None or budget.duration is None:
         return True
     began = parse_schedule(budget.schedule).next_after(now - budget.duration)
@@ -66,7 +66,7 @@ def is_active(budget: DisruptionBudget, now: float) -> bool:
 
 
 def next_change(budget: DisruptionBudget, now: float) -> float | None:
-    """When it begins or ceases to be in force; None if never, or if it cannot be read."""
+    """When it begins or ceases to be in effect; None if never, or if it cannot be read."""
     if budget.schedule is None or budget.duration is None:
         return None
     try:
@@ -108,7 +108,7 @@ def _is_unready(node: Node) -> bool:
 
 
 def _allowed_by(budget: DisruptionBudget, total: int, now: float) -> int | None:
-    """The number of nodes, those disrupted already included; None where it is not in force.
+    """The number of nodes, those disrupted already included; None where it is not in effect.
 
     The number is read first, so that a wrong one is noticed also outside the schedule.
     """
@@ -155,7 +155,7 @@ class BudgetCounter:
         ]
 
     def until(self, pool: Pool, reason: DisruptionReason) -> float | None:
-        """When the budget that allows nothing begins or ceases to be in force; None if never."""
+        """When the budget that allows nothing begins or ceases to be in effect; None if never."""
         status = evaluate_budgets(pool, self._members[pool.name], reason, self._now)
         return None if status.budget is None else next_change(status.budget, self._now)
 

@@ -193,7 +193,7 @@ class RemovalEvaluator:
         *,
         without_reservations: bool = False,
     ) -> Command | Outcome:
-        # Of a single node it matters for its verdict whether pods would have no place at all.
+        # Of a single node it matters for its verdict whether pods would be unschedulable at all.
         by_one = method is Method.MULTI_NODE and not self._options.allow_split
         solution = self._simulate(
             candidates,

@@ -17,7 +17,7 @@ import msgspec
 from wainwright.core.disruption.disruption_cost import disruption_cost
 from wainwright.core.disruption.drift import Drift, OfferedTypes, find_drift
 from wainwright.core.disruption.eviction import PodDisruptionBudgets
-from wainwright.model.disruption import PodDisruptionBudget
+from wainwright.model.disruption import NodeClaimState, PodDisruptionBudget
 from wainwright.model.instance_type import Offering
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVATION_ID, RESERVED, ZONE
@@ -29,6 +29,13 @@ COST_PRECISION: Final = 0.01
 """The share of a node's lifetime for which the cost of its disruption is taken to be the same."""
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 WHEN_EMPTY: Final = "WhenEmpty"
+UNDONE_CONSOLIDATIONS: Final = "wainwright.dev/undone-consolidations"
+"""On the NodeClaim of a node that was launched because consolidation had removed one that was
+needed: how many times in a row that happened.
+"""
+FIRST_BACKOFF: Final = 3600.0
+"""Seconds for which such a node is not consolidated; twice as many each further time."""
+MAX_DOUBLINGS: Final = 10
 REBOOTING: Final = "Rebooting"
 """A condition of NodeClaims; only honoured where others set it."""
 
@@ -54,6 +61,8 @@ class BlockerCode(IntEnum):
     PAUSED = 15
     BREAKER = 16
     """Too many nodes were removed within a short time."""
+    CONSOLIDATION_BACKOFF = 17
+    """Consolidation removed a node in its place before, and it had to be launched again."""
 
     @property
     def text(self) -> str:
@@ -89,9 +98,17 @@ POD_CODES: Final = frozenset({BlockerCode.DO_NOT_DISRUPT_POD, BlockerCode.PDB})
 """Blockers that concern single pods: a termination grace period overrides them for drift."""
 
 CONSOLIDATION_CODES: Final = frozenset(
-    {BlockerCode.CONSOLIDATE_AFTER, BlockerCode.POLICY, BlockerCode.UNKNOWN_PRICE}
+    {
+        BlockerCode.CONSOLIDATE_AFTER,
+        BlockerCode.POLICY,
+        BlockerCode.UNKNOWN_PRICE,
+        BlockerCode.CONSOLIDATION_BACKOFF,
+    }
 )
 """Blockers that concern consolidation only; drift goes its own way."""
+
+NOT_OF_EMPTINESS: Final = frozenset({BlockerCode.UNKNOWN_PRICE, BlockerCode.CONSOLIDATION_BACKOFF})
+"""Blockers that do not keep a node that is empty."""
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +118,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     pool: Pool | None
     """None where the NodePool is not in the input."""
     offering: Offering | None
-    """What it is paid by; None where the catalogue in force has no such offering."""
+    """What it is paid by; None where the catalogue in effect has no such offering."""
     cost: float
     """Of its disruption."""
     pods: tuple[Pod, ...]
@@ -144,8 +161,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         return self.price / self.cost
 
     def blockers_of_emptiness(self) -> tuple[Blocker, ...]:
-        """What an empty node costs need not be known: it costs something."""
-        return tuple(each for each in self.blockers if each.code is not BlockerCode.UNKNOWN_PRICE)
+        """What an empty node costs need not be known: it costs something, and nobody is evicted."""
+        return tuple(each for each in self.blockers if each.code not in NOT_OF_EMPTINESS)
 
     def blockers_of_drift(self) -> tuple[Blocker, ...]:
         """Pods do not block where the claim bounds the time that draining may take."""
@@ -203,7 +220,6 @@ class _CandidateFinder:
         self._context = context
         self._pools = {pool.name: pool for pool in snapshot.pools}
         self._budgets = EvictionAllowance(snapshot)
-        self._offerings: dict[tuple[str, str], tuple[Offering, ...]] = {}
 
     def candidate(self, node: Node) -> Candidate:
         pool = self._pools.get(node.pool or "")
@@ -246,13 +262,8 @@ class _CandidateFinder:
         name = node.labels.get(INSTANCE_TYPE, "")
         if index is None or not name:
             return None
-        key = (node.pool or "", name)
-        offerings = self._offerings.get(key)
-        if offerings is None:
-            # Once per type: thousands of nodes are of a few types.
-            found = next((each for each in index.types if each.name == name), None)
-            offerings = self._offerings[key] = found.offerings if found is not None else ()
-        return find_offering(node, offerings)
+        found = index.find(name)
+        return None if found is None else find_offering(node, found.offerings)
 
     def _blockers(
         self, node: Node, pool: Pool | None, offering: Offering | None, drift: Drift | None
@@ -317,7 +328,7 @@ def find_offering(node: Node, offerings: Iterable[Offering]) -> Offering | None:
 
 
 def is_protected(pod: Pod, now: float | None) -> tuple[bool, float | None]:
-    """Whether its do-not-disrupt annotation is in force, and until when; None means for ever.
+    """Whether its do-not-disrupt annotation is in effect, and until when; None means for ever.
 
     A duration counts from the pod's start; one that has not started is protected.
     """
@@ -470,6 +481,14 @@ def _consolidation_blockers(node: Node, pool: Pool, now: float | None) -> Iterat
         yield Blocker(code=BlockerCode.POLICY, kind=BlockerKind.POLICY, name=pool.name)
     if disruption.consolidate_after is None:
         return
+    again = None if node.claim is None else consolidated_again_at(node.claim)
+    if again is not None and now is not None and again > now:
+        yield Blocker(
+            code=BlockerCode.CONSOLIDATION_BACKOFF,
+            kind=BlockerKind.ANNOTATION,
+            name=UNDONE_CONSOLIDATIONS,
+            until=again,
+        )
     is_waiting, until = _is_settling(node, disruption.consolidate_after, now)
     if is_waiting:
         yield Blocker(
@@ -478,6 +497,24 @@ def _consolidation_blockers(node: Node, pool: Pool, now: float | None) -> Iterat
             name=pool.name,
             until=until,
         )
+
+
+def undone_consolidations(node: Node) -> int:
+    """How often, in a row, consolidation removed a node in its place that was needed."""
+    return 0 if node.claim is None else _undone(node.claim)
+
+
+def _undone(claim: NodeClaimState) -> int:
+    stated = claim.annotations.get(UNDONE_CONSOLIDATIONS, "")
+    return int(stated) if stated.isdecimal() else 0
+
+
+def consolidated_again_at(claim: NodeClaimState) -> float | None:
+    """Until when the node is not consolidated because the last time was undone."""
+    undone = _undone(claim)
+    if not undone or claim.created is None:
+        return None
+    return claim.created + FIRST_BACKOFF * 2.0 ** min(undone - 1, MAX_DOUBLINGS)
 
 
 def _is_settling(

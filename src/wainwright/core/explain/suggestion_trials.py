@@ -91,6 +91,11 @@ class TrialResult:
             for (name, capacity_type, idle), count in sorted(counts.items())
         )
 
+    def has_modelled_prices(self) -> bool:
+        """Whether the price of any new node is an estimate."""
+        choices = (draft.launch_choice for draft in self._drafts)
+        return any(each is not None and each.offering.modelled for each in choices)
+
     def reserved_launches(self, reservation: str) -> int:
         """How many new nodes use an instance of the capacity reservation."""
         choices = (draft.launch_choice for draft in self._drafts)
@@ -347,6 +352,7 @@ def _suggestion_from_trial(
         changes=changes,
         price_change=trial.cost - before.cost,
         at_most=not trial.is_final,
+        modelled_price=trial.has_modelled_prices(),
         launches=trial.launches(served),
         serves=len(served),
         of=len(pods),

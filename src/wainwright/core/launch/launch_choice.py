@@ -79,7 +79,7 @@ def choose_offering(options: LaunchOptions, available_count: Callable[[str], int
     if options.held:
         best = index.find_cheapest(_reserved_types(options), options.held)
         assert best is not None, "held reservations have an offering"
-        return _most_available_reservation(options, LaunchChoice(*best), available_count)
+        return LaunchChoice(*index.most_available(best[0], options.held, available_count))
     types, spot = _without_exotic_types(options), options.spot
     best = index.find_cheapest(types, options.offering_groups)
     assert best is not None, "a claim is left at least one offering"
@@ -91,21 +91,11 @@ def choose_offering(options: LaunchOptions, available_count: Callable[[str], int
 
 def options_of_claim(claim: PlannedNodeClaim, index: InstanceTypeIndex) -> LaunchOptions:
     """What a planned NodeClaim could be launched as, from its pool's catalogue at planning."""
-    names, held_ids = set(claim.choices.instance_types), set(claim.choices.reservation_ids)
-    admitted = index.compatible_groups(claim.requirements)
-    reserved = index.reserved_groups
-    # As digits: setting one bit of a number after the other copies it each time.
-    digits = ["1" if each.reservation_id in held_ids else "0" for each in index.offering_groups]
-    held = int("".join(reversed(digits)) or "0", 2)
+    admitted, reserved = index.compatible_groups(claim.requirements), index.reserved_groups
+    held = index.groups_of_reservations(set(claim.choices.reservation_ids))
     return LaunchOptions(
         index=index,
-        types=_bit_set(
-            [
-                type_number
-                for type_number, instance_type in enumerate(index.types)
-                if instance_type.name in names
-            ]
-        ),
+        types=index.types_named(set(claim.choices.instance_types)),
         offering_groups=admitted ^ (admitted & reserved),
         held=admitted & held,
         requirements=claim.requirements,
@@ -227,24 +217,6 @@ def _reserved_types(options: LaunchOptions) -> BitSet:
     return _without_exotic_types(
         msgspec.structs.replace(options, types=types, offering_groups=options.held, min_values=())
     )
-
-
-def _most_available_reservation(
-    options: LaunchOptions, best: LaunchChoice, available_count: Callable[[str], int]
-) -> LaunchChoice:
-    """Of equal reservations the one with the most available instances."""
-    equal = options.index.cheapest_offerings(best.type_number, options.held)
-    if len(equal) == 1:
-        return best
-    orders = [_reservation_order(each[2], available_count) for each in equal]
-    return LaunchChoice(*equal[orders.index(min(orders))])
-
-
-def _reservation_order(
-    offering: Offering, available_count: Callable[[str], int]
-) -> tuple[str, int, str]:
-    name = offering.reservation_id or ""
-    return offering.zone or "", -available_count(name), name
 
 
 def _bit_set(numbers: "list[int] | set[int]") -> BitSet:

@@ -8,7 +8,8 @@ merely held by other drafts makes the pod wait: it neither takes another offerin
 nor goes on to NodePools of lower weight.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from heapq import heapify, heappop, heappush
 from itertools import groupby
 from typing import TypeAlias
 
@@ -194,8 +195,7 @@ def fitting_types(template: NodeClaimTemplate, pod_reqs: PodRequirements) -> Bit
         if types:
             tables = template.allocatable_tables
             types = resource_fit.admits_types(types, tables, pod_reqs.amounts, [0] * len(tables))
-        # A copy, as the empty mapping is shared by all requirements.
-        pod_reqs.types_by_pool = {**pod_reqs.types_by_pool, template.number: types}
+        pod_reqs.types_by_pool[template.number] = types
     return types
 
 
@@ -218,6 +218,22 @@ class NewNodeCandidate:
         self.pod_reqs = pod_reqs
 
 
+class _PriceRanking:
+    """The NodePools of one weight that would open an unreserved node for such pods, by price.
+
+    Kept while reservations stay as they are: only the NodePools whose limits were charged since are
+    evaluated again, so that a thousand NodePools are not compared for every node.
+    """
+
+    __slots__ = ("entries", "options_version", "seen_charges")
+
+    def __init__(self, options_version: int, seen_charges: int) -> None:
+        self.entries: list[tuple[float, int, int]] = []
+        """A heap of price, template number, and the version of the limits that it is valid for."""
+        self.options_version = options_version
+        self.seen_charges = seen_charges
+
+
 class NodePoolSelector:
     """Selects the pool for a new node, in order of weight."""
 
@@ -232,6 +248,10 @@ class NodePoolSelector:
         ]
         self._evaluator = evaluator
         self.reservation_manager: ReservationManager = evaluator.reservation_manager
+        self._rankings: dict[tuple[PodRequirements, int], _PriceRanking] = {}
+        """By requirements and weight; only where many NodePools have the weight."""
+        self._charges: list[int] = []
+        """The numbers of the templates whose limits were charged, in this order."""
 
     def fork(
         self, templates: Sequence[NodeClaimTemplate], reservation_manager: ReservationManager
@@ -242,7 +262,16 @@ class NodePoolSelector:
             return NodePoolSelector(templates, evaluator)
         clone = shallow_copy(self)
         clone._evaluator, clone.reservation_manager = evaluator, reservation_manager
+        clone._rankings, clone._charges = {}, []
         return clone
+
+    def limits_charged(self, template: NodeClaimTemplate) -> None:
+        """A draft was counted against the limits of this NodePool."""
+        self._charges.append(template.number)
+
+    def all_limits_charged(self) -> None:
+        """A draft was counted against limits that all NodePools share."""
+        self._rankings.clear()
 
     def reserved_weight(self, level: RelaxationLevel) -> int:
         """The highest weight of a pool with reserved capacity for these pods now or later; else -1.
@@ -361,14 +390,56 @@ class NodePoolSelector:
     def _unreserved(
         self, pod_reqs: PodRequirements, templates: Sequence[NodeClaimTemplate]
     ) -> NewNodeCandidate | None:
-        best: NewNodeCandidate | None = None
         if len(templates) > MANY_POOLS:
-            templates = self._compatible(pod_reqs, templates)
+            return self._cheapest_of_many(pod_reqs, templates)
+        best: NewNodeCandidate | None = None
         for template in templates:
             option = self._evaluate(template, pod_reqs)
             if option.kind is OptionKind.UNRESERVED:
                 best = self._cheaper(best, option, template, pod_reqs)
         return best
+
+    def _cheapest_of_many(
+        self, pod_reqs: PodRequirements, tier: Sequence[NodeClaimTemplate]
+    ) -> NewNodeCandidate | None:
+        entries = self._ranking(pod_reqs, tier).entries
+        while entries:
+            _, number, limits_version = entries[0]
+            template = self._by_number[number]
+            if template.limits.version == limits_version:
+                return NewNodeCandidate(self._evaluate(template, pod_reqs), template, pod_reqs)
+            heappop(entries)
+        return None
+
+    def _ranking(
+        self, pod_reqs: PodRequirements, tier: Sequence[NodeClaimTemplate]
+    ) -> _PriceRanking:
+        """The ranking of these pods, up to date."""
+        key, version = (pod_reqs, tier[0].pool.weight), self.reservation_manager.options_version
+        ranking = self._rankings.get(key)
+        if ranking is None or ranking.options_version != version:
+            ranking = self._rankings[key] = _PriceRanking(version, len(self._charges))
+            ranking.entries = self._prices(pod_reqs, self._compatible(pod_reqs, tier))
+            heapify(ranking.entries)
+        elif ranking.seen_charges < len(self._charges):
+            charged = {self._by_number[each] for each in self._charges[ranking.seen_charges :]}
+            ranking.seen_charges = len(self._charges)
+            of_weight = [each for each in charged if each.pool.weight == key[1]]
+            for entry in self._prices(pod_reqs, of_weight):
+                heappush(ranking.entries, entry)
+        return ranking
+
+    def _prices(
+        self, pod_reqs: PodRequirements, templates: Iterable[NodeClaimTemplate]
+    ) -> list[tuple[float, int, int]]:
+        """Entries of a ranking: those of the templates that would open an unreserved node."""
+        found = []
+        for template in templates:
+            option = self._evaluate(template, pod_reqs)
+            if option.kind is OptionKind.UNRESERVED:
+                price = self._evaluator.price(template, option)
+                found.append((price, template.number, template.limits.version))
+        return found
 
     def _compatible(
         self, pod_reqs: PodRequirements, tier: Sequence[NodeClaimTemplate]
@@ -402,11 +473,7 @@ class NodePoolSelector:
         if known is not None and known[0] == version and known[1] == limits_version:
             return known[2]
         option = self._evaluator.evaluate(template, pod_reqs)
-        # A copy, as the empty mapping is shared by all requirements.
-        pod_reqs.options_by_pool = {
-            **pod_reqs.options_by_pool,
-            template.number: (version, limits_version, option),
-        }
+        pod_reqs.options_by_pool[template.number] = (version, limits_version, option)
         return option
 
 

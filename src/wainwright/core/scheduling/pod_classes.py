@@ -7,10 +7,10 @@ NodePools and nodes are cached on these objects because the pods of one class re
 checks thousands of times.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from operator import itemgetter
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -107,7 +107,6 @@ INCOMPATIBLE: Final = NewNodeOption(OptionKind.INCOMPATIBLE)
 
 
 # Shared by all: most requirements never fill their caches, and a dict for each costs memory.
-EMPTY: Final[Mapping[int, Any]] = {}
 NO_GROUPS: Final[tuple[AnyGroup, ...]] = ()
 
 Amounts: TypeAlias = tuple[tuple[int, int], ...]
@@ -187,9 +186,9 @@ class PodRequirements:
         self.too_full_drafts: Sequence[tuple[list[BitSet], int]] = ()
         """Where the capacity index has the drafts that are too full."""
         self.too_full_nodes: Sequence[tuple[list[BitSet], int]] = ()
-        self.types_by_pool: Mapping[int, BitSet] = EMPTY
+        self.types_by_pool: dict[int, BitSet] = {}
         """By template number: the types with the labels and enough allocatable resources."""
-        self.options_by_pool: Mapping[int, tuple[int, int, NewNodeOption]] = EMPTY
+        self.options_by_pool: dict[int, tuple[int, int, NewNodeOption]] = {}
         """By template number: the last new-node option, and the versions of reservations and of the
         pool's limits that it is valid for."""
 

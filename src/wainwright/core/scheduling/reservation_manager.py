@@ -9,7 +9,7 @@ count those yet.
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 from wainwright.model.bitset import MAX_CACHED_RESULTS, BitSet, iter_bits, union
@@ -88,10 +88,11 @@ class ReservationManager:
 
     def __init__(self, counts: Mapping[str, int], numbers: Mapping[str, int]) -> None:
         self.numbers = numbers
-        self._counts = {numbers[name]: count for name, count in counts.items()}
-        self._unheld_counts = BitPlaneCounters(self._counts)
+        self._counts = dict(counts)
+        by_number = {numbers[name]: count for name, count in counts.items()}
+        self._unheld_counts = BitPlaneCounters(by_number)
         self.available: ReservationSet = union(
-            1 << number for number, count in self._counts.items() if count > 0
+            1 << number for number, count in by_number.items() if count > 0
         )
         """Reservations with instances that no launch has taken."""
         self.unheld: ReservationSet = self.available
@@ -118,7 +119,7 @@ class ReservationManager:
     def return_instances(self, name: str, count: int) -> None:
         """In-flight NodeClaims that were to use this many instances will not be launched."""
         number = self.numbers[name]
-        self._counts[number] += count
+        self._counts[name] += count
         self.available |= 1 << number
         for _ in range(count):
             self._unheld_counts.add(1 << number)
@@ -128,13 +129,17 @@ class ReservationManager:
     def withdraw_all(self) -> None:
         """No instance of any reservation is to be used."""
         self._counts = dict.fromkeys(self._counts, 0)
-        self._unheld_counts = BitPlaneCounters(self._counts)
+        self._unheld_counts = BitPlaneCounters({})
         self.available = self.unheld = 0
         self.begin_round()
 
-    def available_count(self, name: str) -> int:
-        """Instances that no launch has taken, held or not."""
-        return self._counts[self.numbers[name]]
+    @property
+    def available_count(self) -> Callable[[str], int]:
+        """Instances of a reservation that no launch has taken, held or not.
+
+        The dictionary's own method, as thousands of reservations are compared for a launch.
+        """
+        return self._counts.__getitem__
 
     def hold(self, ids: ReservationSet) -> None:
         self._unheld_counts.subtract(ids)
@@ -148,8 +153,8 @@ class ReservationManager:
         """A launch takes one of the instances held for it; the others are released."""
         number = self.numbers[name]
         self._unheld_counts.add(held ^ (held & 1 << number))
-        self._counts[number] -= 1
-        if not self._counts[number]:
+        self._counts[name] -= 1
+        if not self._counts[name]:
             self.available ^= 1 << number
         self._options_changed()
         self._update_unheld()

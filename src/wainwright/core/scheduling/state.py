@@ -122,6 +122,7 @@ class SchedulingState:
         # evaluated once a round.
         if draft.template.limits.charge(draft.types, reserved=bool(draft.held)):
             draft.template.limits.version = self.reservation_manager.version
+            self.pool_selector.limits_charged(draft.template)
             if self._cluster_limits is not None:
                 self._update_all_limits()
 
@@ -136,6 +137,7 @@ class SchedulingState:
 
     def _update_all_limits(self) -> None:
         """The limits of the cluster are shared: a draft of one pool leaves less to all."""
+        self.pool_selector.all_limits_charged()
         for template in self.templates:
             template.limits.update_allowed()
             template.limits.version = self.reservation_manager.version

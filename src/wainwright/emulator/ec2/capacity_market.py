@@ -152,7 +152,7 @@ class SpotPriceModel:
     def history(
         self, offering: OfferingKey, start: float, end: float
     ) -> Iterator[tuple[float, float]]:
-        """Changes as (time, factor), the latest first, back to the one in force at `start`."""
+        """Changes as (time, factor), the latest first, back to the one in effect at `start`."""
         log_drifts = list(islice(self._log_drifts(offering), self._step(offering, end) + 1))
         for step in range(len(log_drifts) - 1, -1, -1):
             since = self._since(offering, step)
@@ -161,7 +161,7 @@ class SpotPriceModel:
                 return
 
     def since(self, offering: OfferingKey, now: float) -> float:
-        """Since when the price at `now` has been in force."""
+        """Since when the price at `now` has been in effect."""
         return self._since(offering, self._step(offering, now))
 
     def _step(self, offering: OfferingKey, now: float) -> int:
@@ -336,7 +336,7 @@ class CapacityMarket:
         return {"SpotPriceHistory": [self._row(*row) for row in page], **token}
 
     def _rows(self, params: Params) -> Iterator[SpotPriceRow]:
-        """Prices in force between start and end, type by type, the latest first."""
+        """Prices in effect between start and end, type by type, the latest first."""
         now = self._context.now()
         end = min(to_epoch_seconds(params.get("EndTime") or now, "endTime"), now)
         start = min(to_epoch_seconds(params.get("StartTime") or now, "startTime"), end)

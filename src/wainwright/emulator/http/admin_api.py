@@ -1,7 +1,7 @@
 """The admin API, under its own path: the account, its request log, and changes.
 
 GET  /_wain/account   names and ids, and how to configure a client
-GET  /_wain/state     instances, reservations, and the rules in force
+GET  /_wain/state     instances, reservations, and the rules in effect
 GET  /_wain/log       the latest requests; ?count=N for fewer
 POST /_wain/change    a patch, in the fields of the Cloud kind and a few more (see `account_patch`)
 """
@@ -112,7 +112,7 @@ def client_environment(endpoint: str, region: str) -> dict[str, str]:
 
 
 def account_summary(emulated_account: EmulatedAwsAccount) -> dict[str, Any]:
-    """Counts of resources, and the rules in force under the field names of a patch."""
+    """Counts of resources, and the rules in effect under the field names of a patch."""
     emulated_account.context.run_due_events()
     services = emulated_account.services
     instances = services.instances.state.instances.values()

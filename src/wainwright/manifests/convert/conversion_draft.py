@@ -149,7 +149,7 @@ def _without_stale_annotations(
         if key in annotations:
             draft.lost(
                 ("metadata", "annotations", key),
-                f"{key} describes the old object and is left out; it is written anew",
+                f"{key} describes the old object and is left out; it is written again",
             )
     return {key: text for key, text in annotations.items() if key not in STALE_ANNOTATIONS}
 

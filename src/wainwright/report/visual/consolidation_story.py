@@ -43,7 +43,7 @@ def consolidation_story(given: PlanInput, preview: DisruptionPreview, document: 
         pools=pool_infos(given.snapshot.pools),
         history=steps.history,
         events=_events(document["commands"]),
-        verdicts=[*_verdicts(preview, document, steps)],
+        verdicts=[*verdict_records(preview, document, steps)],
         notes=[*_notes(document["commands"], steps)],
         totals=[*_totals(document)],
         warnings=[*answer_notes(document), *document["warnings"]],
@@ -110,7 +110,7 @@ def _describe(command: Document) -> str:
     return f"{command['reason']}: {nodes} {verb}, {moves} moved, {money}"
 
 
-def _verdicts(
+def verdict_records(
     preview: DisruptionPreview, document: Document, steps: PreviewHistory
 ) -> Iterator[VerdictRecord]:
     for outcome, node in zip(preview.outcomes, document["nodes"], strict=True):

@@ -47,7 +47,7 @@ def plan_story(given: PlanInput, plan: ExplainedPlan, document: Document) -> Sto
         end=PLANNED,
         pools=pool_infos(given.snapshot.pools),
         history=preview.history,
-        pending=[*_pending(document, preview)],
+        pending=[*pending_explanations(document, preview)],
         notes=[*_notes(given, plan, numbers)],
         totals=[*_totals(document)],
         warnings=list(document["warnings"]),
@@ -70,7 +70,9 @@ def _totals(document: Document) -> Iterator[tuple[str, str]]:
         yield f"reservation {use['id']}", use["unusable"] or format_reservation_use(use)
 
 
-def _pending(document: Document, preview: PreviewHistory) -> Iterator[PendingExplanation]:
+def pending_explanations(
+    document: Document, preview: PreviewHistory
+) -> Iterator[PendingExplanation]:
     for row in unschedulable_rows(document["unschedulable"]):
         yield PendingExplanation(
             pods=[preview.pod_numbers[pod] for pod in row.pods],

@@ -210,8 +210,7 @@ def _why_launched(launch: LaunchEntry, pods: int, command: DisruptEntry | None) 
         old = ", ".join(command.candidates)
         return [f"launched by {pool} in place of {old}: {command.reason}, {command.method}"]
     if pods:
-        had = "had" if pods != 1 else "has"
-        return [f"launched by {pool} for {format_count(pods, 'pending pod')} that {had} no place"]
+        return [f"launched by {pool} for {format_count(pods, 'pending pod')}"]
     return [f"launched by {pool}"]
 
 

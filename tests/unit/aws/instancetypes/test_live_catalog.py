@@ -82,10 +82,24 @@ def test_the_catalog_is_refreshed_every_twelve_hours() -> None:
         assert live.account_offerings() is first
         assert bench.count("DescribeSpotPriceHistory") == 1
         await bench.clock.sleep(1)
-        await live.refresh()
-        assert live.account_offerings() is not first
+        assert not await live.refresh()
+        assert live.account_offerings() is first  # so that catalogs made of it stay
         assert bench.count("DescribeInstanceTypeOfferings") == 2
         assert bench.count("DescribeSpotPriceHistory") == 2
+
+    run(test)
+
+
+def test_prices_that_have_changed_make_another_catalog() -> None:
+    async def test(bench: ResolverBench, live: AccountOfferingsProvider) -> None:
+        await live.refresh()
+        first = live.account_offerings()
+        price = {"instanceType": "m5.large", "capacityType": "on-demand", "price": 9.0}
+        bench.cloud.change({"prices": [price]})
+        await bench.clock.sleep(12 * HOUR)
+        assert await live.refresh()
+        assert live.account_offerings() is not first
+        assert live.account_offerings().on_demand_price("m5.large") == 9.0
 
     run(test)
 

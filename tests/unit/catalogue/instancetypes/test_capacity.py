@@ -103,6 +103,11 @@ def test_declared_overhead_is_subtracted_from_declared_memory() -> None:
     assert found.allocatable()[MEMORY] == without.allocatable()[MEMORY] - 200 * MIB
 
 
+def test_an_overhead_larger_than_the_memory_leaves_none() -> None:
+    found = resources_of("c5.large", ResourceOverride(overhead={MEMORY: 1000 * GIB}))
+    assert found.capacity[MEMORY].amount == 0
+
+
 def test_other_declared_overhead_is_subtracted() -> None:
     found = resources_of("c5.large", ResourceOverride(overhead={CPU: 100, EPHEMERAL_STORAGE: GIB}))
     assert found.allocatable()[CPU] == 2000 - 70 - 100

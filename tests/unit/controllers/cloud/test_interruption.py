@@ -18,6 +18,7 @@ from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.karpenter.shared_fields import NodeClassRef
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.api.wire import ObjectMeta
+from wainwright.controllers.runtime import ACCOUNT, Subject
 from wainwright.errors import RequestForbiddenError
 from wainwright.metrics import (
     INTERRUPTION_MESSAGES_DELETED,
@@ -374,16 +375,14 @@ class Changes:
     """The feed of a simulation, with changes as the test says."""
 
     def __init__(self) -> None:
-        self.revision = 0
-        self._callbacks: list[Callable[[], None]] = []
+        self._callbacks: list[Callable[[Subject], None]] = []
 
-    def on_change(self, callback: Callable[[], None]) -> None:
+    def on_change(self, callback: Callable[[Subject], None]) -> None:
         self._callbacks.append(callback)
 
     def happen(self) -> None:
-        self.revision += 1
         for callback in self._callbacks:
-            callback()
+            callback(ACCOUNT)
 
 
 def test_anc_7_checks_that_fail_for_long_are_found_where_nothing_else_changes() -> None:

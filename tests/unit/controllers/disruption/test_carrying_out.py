@@ -365,6 +365,17 @@ def test_q5_a_process_that_is_killed_at_any_moment_leaves_no_taint(after: float)
     run_cluster(story, instanceTypes=["m5.large"])
 
 
+def test_q5_a_reason_without_a_taint_is_taken_back_too() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await started(cluster, "web-0")
+        claim = (await cluster.claim()).metadata.name
+        await cluster.set_condition(claim, "DisruptionReason")
+        await cluster.wait(30)
+        assert "DisruptionReason" not in conditions(await cluster.claim())
+
+    run_cluster(story, instanceTypes=TYPES)
+
+
 def test_a_look_for_savings_never_delays_provisioning() -> None:
     """While a command waits for its validation and its replacement, pods get nodes as quickly as
     in a cluster in which there is nothing to disrupt."""

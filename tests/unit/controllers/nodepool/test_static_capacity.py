@@ -1,11 +1,12 @@
 """Static NodePools keep their number of nodes (rows S1 to S7, STC-1 to STC-3)."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 import msgspec
 import pytest
+from tests.support.claim_stories import failing
 from tests.support.controlled_cluster import (
     ControlledCluster,
     node_pool,
@@ -361,6 +362,23 @@ def test_s7_releasing_more_than_was_taken_leaves_none() -> None:
     assert reservations.reserve("web", 7, 5) == 5
     reservations.release("unknown", 1)
     assert reservations.reserve("unknown", 2, None) == 2
+
+
+def test_s7_a_claim_that_could_not_be_deleted_is_deleted_later() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        def is_deletion(verb: str, kind: str, _: Mapping[str, Any]) -> bool:
+            return (verb, kind) == ("delete", "NodeClaim")
+
+        error = KubernetesError("not now")
+        cluster.port = failing(cluster, error, times=3, where=is_deletion)
+        await cluster.set_up(static_pool(3))
+        cluster.start()
+        await cluster.wait(SETTLED)
+        await scale(cluster, 1)
+        await cluster.wait(SETTLED)
+        assert len(await alive(cluster)) == 1
+
+    run_static(story)
 
 
 def test_stc_1_a_static_pool_has_no_weight_no_other_limit_and_stays_static() -> None:

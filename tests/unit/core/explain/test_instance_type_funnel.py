@@ -38,12 +38,32 @@ def failed(daemonset: Resources, *types: InstanceType, pod: Pod = TINY) -> Unsch
 
 
 DAEMONSET_REASONS: list[tuple[Resources, tuple[InstanceType, ...], str]] = [
-    ({"cpu": 3000}, (SMALL,), "daemonsets alone need 3 cpu, and small has 2"),
-    ({"cpu": 5000}, (SMALL, LARGE), "daemonsets alone need 5 cpu, and large has 4"),
-    ({"cpu": 5000, "memory": 64 * GIB}, (LARGE,), "need 64Gi memory, and large has 16Gi"),
-    ({"example.com/chip": 1}, (SMALL,), "need 1 example.com/chip, and small has 0"),
-    ({"cpu": 1000}, (SPENT,), "daemonsets alone need 1 cpu, and spent has 0"),
-    ({}, (STARVED,), "starved keeps no cpu for pods"),
+    (
+        {"cpu": 3000},
+        (SMALL,),
+        "need 3 cpu on a node; the nearest instance type that it allows, small, has 2",
+    ),
+    (
+        {"cpu": 5000},
+        (SMALL, LARGE),
+        "need 5 cpu on a node; the nearest instance type that it allows, large, has 4",
+    ),
+    (
+        {"cpu": 5000, "memory": 64 * GIB},
+        (LARGE,),
+        "need 64Gi memory on a node; the nearest instance type that it allows, large, has 16Gi",
+    ),
+    (
+        {"example.com/chip": 1},
+        (SMALL,),
+        "need 1 example.com/chip on a node; the nearest instance type that it allows, small, has 0",
+    ),
+    (
+        {"cpu": 1000},
+        (SPENT,),
+        "need 1 cpu on a node; the nearest instance type that it allows, spent, has 0",
+    ),
+    ({}, (STARVED,), "starved leaves no cpu for pods"),
 ]
 
 
@@ -69,7 +89,8 @@ def test_where_some_type_holds_its_daemonsets_the_pod_is_too_large() -> None:
     pod = Pod(namespace="shop", name="a", requests={"cpu": 3000, "memory": GIB})
     reason = failed({"cpu": 3000}, SMALL, LARGE, pod=pod).pools[0].reason
     assert unschedulable.describe_pool_reason(reason) == (
-        "needs 3 cpu, the largest left offers 1 (large, after 3 for daemonsets)"
+        "the pod needs 3 cpu; the largest instance type that it allows, large, "
+        "has 1 after 3 for DaemonSets"
     )
 
 
@@ -82,8 +103,12 @@ AMOUNTS = st.dictionaries(st.sampled_from(RESOURCES[:-1]), st.integers(0, 40), m
     rooms=st.lists(AMOUNTS, min_size=1, max_size=12),
     requests=st.dictionaries(st.sampled_from(RESOURCES), st.integers(1, 100), min_size=1),
 )
-def test_the_nearest_miss_lacks_least(rooms: list[Resources], requests: Resources) -> None:
-    """Compared with all types one by one: the worst multiple of what a type has, then the next."""
+def test_the_nearest_miss_is_of_a_resource_that_is_really_short(
+    rooms: list[Resources], requests: Resources
+) -> None:
+    """A resource of which no type has enough, with the most there is; if each is there on some
+    type, the type that lacks least: the worst multiple of what it has, then the next.
+    """
     types = [
         instance_type(name=f"t{number:02}", capacity={**room, "pods": 9})
         for number, room in enumerate(rooms)
@@ -95,11 +120,18 @@ def test_the_nearest_miss_lacks_least(rooms: list[Resources], requests: Resource
 
     best = min(map(lacking, rooms))
     assume(best)
+    most = {name: max(room.get(name, 0) for room in rooms) for name in requests}
+    short = {name for name in requests if requests[name] > most[name]}
     pod = Pod(namespace="shop", name="a", requests=requests)
     miss = failed({}, *types, pod=pod).pools[0].nearest_miss
     assert miss is not None
     assert miss.instance_type is not None
-    assert lacking(rooms[int(miss.instance_type[1:])]) == best
+    room = rooms[int(miss.instance_type[1:])]
+    if short:
+        assert miss.what in short
+        assert miss.best == most[miss.what] == room.get(miss.what, 0)
+    else:
+        assert lacking(room) == best
 
 
 INDEX = InstanceTypeIndex(

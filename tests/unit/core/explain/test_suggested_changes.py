@@ -77,20 +77,29 @@ def plan_with_changes(
 
 def test_a_limit_is_raised_for_one_more_node() -> None:
     text, _, _ = only(planned(FULL, pods(1500, 1500)))
-    assert text == "raise the limit of pool web to 4 instead of 2 cpu"
+    assert (
+        text
+        == "raise the limits of NodePool web to 4 cpu (now 2): +$1.000/h for 1 m5.large (on-demand)"
+    )
 
 
 def test_a_limit_is_raised_for_all_pods_with_the_same_verdict() -> None:
     waiting = pods(1500, 1500, 1500, 1500)
     text, advice, keys = only(planned(FULL, waiting))
-    assert text == "raise the limit of pool web to 8 instead of 2 cpu"
+    assert (
+        text
+        == "raise the limits of NodePool web to 8 cpu (now 2): +$3.000/h for 3 m5.large (on-demand)"
+    )
     assert plan_with_changes(advice, FULL, waiting, keys).unplaced == ()
 
 
 def test_a_limit_is_raised_for_pods_of_different_sizes() -> None:
     waiting = pods(1900, 1800, 1700)
     text, advice, keys = only(planned(FULL, waiting))
-    assert text == "raise the limit of pool web to 6 instead of 2 cpu"
+    assert (
+        text
+        == "raise the limits of NodePool web to 6 cpu (now 2): +$2.000/h for 2 m5.large (on-demand)"
+    )
     assert len(keys) == 2
     assert plan_with_changes(advice, FULL, waiting, keys).unplaced == ()
 
@@ -101,8 +110,9 @@ def test_a_suggestion_that_serves_only_some_pods_says_how_many() -> None:
     waiting = pods(1500, 1500, 1500, wanted=label_requirement(ZONE, "In", "zone-b"))
     found = explained_plan(Snapshot(pods=waiting, pools=(WEB,)), catalogs)
     text, advice, _ = only(found)
-    assert (
-        text == "do not select topology.kubernetes.io/zone (serves 2 of the 3 pods that fail alike)"
+    assert text == (
+        "remove the pod's requirement on topology.kubernetes.io/zone: +$0/h for "
+        "2 m5.large (reserved); schedules 2 of the 3 pods"
     )
     assert (advice.serves, advice.of) == (2, 3)
 
@@ -112,7 +122,8 @@ def test_several_limits_are_raised_at_once() -> None:
     waiting = pods(1500, 1500)
     text, advice, keys = only(planned(full, waiting))
     assert text == (
-        "raise the limit of pool web to 4 instead of 2 cpu and 16Gi instead of 8Gi memory"
+        "raise the limits of NodePool web to 4 cpu (now 2) and 16Gi memory (now "
+        "8Gi): +$1.000/h for 1 m5.large (on-demand)"
     )
     assert plan_with_changes(advice, full, waiting, keys).unplaced == ()
 
@@ -121,14 +132,20 @@ def test_several_tolerations_are_suggested_at_once() -> None:
     tainted = replace(WEB, taints=(Taint(key="gpu", value="yes"), Taint(key="team", value="a")))
     waiting = pods(1500)
     text, advice, keys = only(planned(tainted, waiting))
-    assert text == "let the pod tolerate gpu=yes:NoSchedule and team=a:NoSchedule"
+    assert text == (
+        "let the pod tolerate gpu=yes:NoSchedule and team=a:NoSchedule: +$1.000/h "
+        "for 1 m5.large (on-demand)"
+    )
     assert plan_with_changes(advice, tainted, waiting, keys).unplaced == ()
 
 
 def test_several_requests_are_lowered_at_once() -> None:
     waiting = pods(3000, memory=20 * GIB)
     text, advice, keys = only(planned(WEB, waiting))
-    assert text == "ask for 8Gi instead of 20Gi memory and 2 instead of 3 cpu"
+    assert (
+        text
+        == "request 8Gi memory (now 20Gi) and 2 cpu (now 3): +$1.000/h for 1 m5.large (on-demand)"
+    )
     assert plan_with_changes(advice, WEB, waiting, keys).unplaced == ()
 
 
@@ -137,7 +154,8 @@ def test_changes_of_pod_and_pool_are_suggested_together() -> None:
     waiting = pods(1500)
     text, advice, keys = only(planned(tainted, waiting))
     assert text == (
-        "let the pod tolerate gpu:NoSchedule, and raise the limit of pool web to 4 instead of 2 cpu"
+        "let the pod tolerate gpu:NoSchedule, and raise the limits of NodePool "
+        "web to 4 cpu (now 2): +$1.000/h for 1 m5.large (on-demand)"
     )
     assert plan_with_changes(advice, tainted, waiting, keys).unplaced == ()
 
@@ -145,7 +163,10 @@ def test_changes_of_pod_and_pool_are_suggested_together() -> None:
 def test_pods_of_different_sizes_with_the_same_verdict_get_a_common_maximum() -> None:
     waiting = pods(3000, 3100, 3200, wanted=label_requirement("team", "In", "a"))
     text, advice, keys = only(planned(WEB, waiting))
-    assert text == "do not select team, and ask for no more than 2 cpu"
+    assert text == (
+        "remove the pod's requirement on team, and request no more than 2 cpu: "
+        "+$3.000/h for 3 m5.large (on-demand)"
+    )
     assert (advice.serves, advice.of) == (3, 3)
     assert plan_with_changes(advice, WEB, waiting, keys).unplaced == ()
 
@@ -154,7 +175,7 @@ def test_a_lower_request_is_suggested_without_the_runtime_overhead() -> None:
     [pod] = pods(2300)
     waiting = [replace(pod, overhead={"cpu": 500})]
     text, advice, keys = only(planned(WEB, waiting))
-    assert text == "ask for 1500m instead of 1800m cpu"
+    assert text == "request 1500m cpu (now 1800m): +$1.000/h for 1 m5.large (on-demand)"
     assert plan_with_changes(advice, WEB, waiting, keys).unplaced == ()
 
 
@@ -194,15 +215,30 @@ def test_the_limit_is_raised_for_all_pods_if_others_would_use_it_up(
 def test_a_misspelt_value_of_a_pod_is_corrected() -> None:
     waiting = pods(1500, wanted=label_requirement(CAPACITY_TYPE, "In", "ondemand"))
     text, advice, keys = only(planned(WEB, waiting))
-    assert text == "select karpenter.sh/capacity-type on-demand in place of ondemand"
+    assert text == (
+        "select karpenter.sh/capacity-type on-demand instead of ondemand: "
+        "+$1.000/h for 1 m5.large (on-demand)"
+    )
     assert plan_with_changes(advice, WEB, waiting, keys).unplaced == ()
 
 
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        ("zone-c", "in pool web do not require topology.kubernetes.io/zone"),
-        ("zonea", "in pool web require topology.kubernetes.io/zone zone-a in place of zonea"),
+        (
+            "zone-c",
+            (
+                "allow topology.kubernetes.io/zone zone-a in NodePool web: +$1.000/h for "
+                "1 m5.large (on-demand)"
+            ),
+        ),
+        (
+            "zonea",
+            (
+                "require topology.kubernetes.io/zone zone-a instead of zonea in NodePool "
+                "web: +$1.000/h for 1 m5.large (on-demand)"
+            ),
+        ),
     ],
 )
 def test_a_pool_requirement_that_nothing_matches_is_corrected_or_dropped(
@@ -218,6 +254,10 @@ def test_a_pool_requirement_that_nothing_matches_is_corrected_or_dropped(
 def test_with_very_many_verdicts_the_last_suggestions_are_tried_for_the_pod_alone() -> None:
     waiting = pods(*range(3000, 3200))
     text = groups_by_suggestion(planned(WEB, waiting))
-    alone = [each for each in text if each.endswith("(tried for this pod alone)")]
+    alone = [
+        each
+        for each in text
+        if each.endswith("(checked for this pod alone; its price was not computed)")
+    ]
     assert len(text) == 200
     assert 0 < len(alone) < 200

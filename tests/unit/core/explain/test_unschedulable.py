@@ -71,13 +71,16 @@ def test_a_pod_that_is_too_large_has_the_largest_type_as_nearest_miss() -> None:
     found = failed(pod(memory=20 * GIB), POOL)
     [verdict] = found.pools
     assert unschedulable.describe_pool_reason(verdict.reason) == (
-        "needs 20Gi memory, the largest left offers 16Gi (m5.xlarge)"
+        "the pod needs 20Gi memory; the largest instance type that it allows, m5.xlarge, has 16Gi"
     )
     assert verdict.nearest_miss is not None
     assert (verdict.nearest_miss.needed, verdict.nearest_miss.best) == (20 * GIB, 16 * GIB)
     assert verdict.funnel.requirements == 2
     assert verdict.funnel.resources == 0
-    assert suggestion_text(found) == "ask for 16Gi instead of 20Gi memory"
+    assert (
+        suggestion_text(found)
+        == "request 16Gi memory (now 20Gi): +$2.000/h for 1 m5.xlarge (on-demand)"
+    )
 
 
 def test_the_nearest_type_is_the_one_with_the_smallest_shortage_of_its_scarcest_resource() -> None:
@@ -85,7 +88,7 @@ def test_the_nearest_type_is_the_one_with_the_smallest_shortage_of_its_scarcest_
     reason = found.pools[0].reason
     assert (
         unschedulable.describe_pool_reason(reason)
-        == "needs 5 cpu, the largest left offers 4 (m5.xlarge)"
+        == "the pod needs 5 cpu; the largest instance type that it allows, m5.xlarge, has 4"
     )
 
 
@@ -93,7 +96,7 @@ def test_an_untolerated_taint_is_named_and_a_toleration_suggested() -> None:
     tainted = msgspec.structs.replace(POOL, taints=(Taint(key="gpu", value="yes"),))
     found = failed(pod(), tainted)
     assert unschedulable.describe_pool_reason(found.pools[0].reason) == (
-        "the pod does not tolerate the taint gpu=yes:NoSchedule"
+        "the pod does not tolerate its taint gpu=yes:NoSchedule"
     )
     assert isinstance(fix(found), AddToleration)
 
@@ -102,24 +105,28 @@ def test_a_misspelt_label_key_is_corrected() -> None:
     found = failed(pod(label_requirement("zone", "In", "zone-a")), POOL)
     text = unschedulable.describe_pool_reason(found.pools[0].reason)
     assert text.endswith("did you mean topology.kubernetes.io/zone?")
-    assert suggestion_text(found) == "select topology.kubernetes.io/zone in place of zone"
+    assert suggestion_text(found) == (
+        "select topology.kubernetes.io/zone instead of zone: +$1.000/h for 1 m5.large (on-demand)"
+    )
 
 
 def test_an_unknown_instance_type_is_named_by_its_label() -> None:
     found = failed(pod(label_requirement(INSTANCE_TYPE, "In", "p5.large")), POOL)
     assert unschedulable.describe_pool_reason(found.pools[0].reason) == (
-        "no instance type has node.kubernetes.io/instance-type In [p5.large]"
+        "no instance type in the catalogue has node.kubernetes.io/instance-type p5.large"
     )
 
 
 def test_a_capacity_type_without_offerings_is_named_by_its_label() -> None:
     found = failed(pod(label_requirement(CAPACITY_TYPE, "In", "spot")), POOL)
     assert unschedulable.describe_pool_reason(found.pools[0].reason) == (
-        "the pod needs karpenter.sh/capacity-type In [spot], and only In [on-demand] is on offer, "
-        "such as m5.large"
+        "the pod needs karpenter.sh/capacity-type spot; m5.large is offered only with on-demand"
     )
     assert found.pools[0].funnel.resources == 2
-    assert suggestion_text(found) == "do not select karpenter.sh/capacity-type"
+    assert suggestion_text(found) == (
+        "remove the pod's requirement on karpenter.sh/capacity-type: +$1.000/h for 1 m5.large "
+        "(on-demand)"
+    )
 
 
 def test_unsatisfied_min_values_are_reported_with_both_counts() -> None:
@@ -128,7 +135,7 @@ def test_unsatisfied_min_values_are_reported_with_both_counts() -> None:
     )
     found = failed(pod(), diverse)
     assert unschedulable.describe_pool_reason(found.pools[0].reason) == (
-        "minValues asks for 3 values of node.kubernetes.io/instance-type, and 2 are left"
+        "minValues requires 3 values of node.kubernetes.io/instance-type; only 2 are left"
     )
     assert isinstance(fix(found), LowerMinValues)
 
@@ -146,7 +153,7 @@ def test_an_exceeded_limit_is_reported_with_usage_and_the_addition() -> None:
     limited = msgspec.structs.replace(POOL, limits={"cpu": 3000}, in_use={"cpu": 2000})
     found = failed(pod(), limited)
     assert unschedulable.describe_pool_reason(found.pools[0].reason) == (
-        "the limit of 3 cpu is reached: 2 in use, and m5.large would add 2"
+        "its limit of 3 cpu is reached: 2 in use, and one more m5.large adds 2"
     )
     assert fix(found) == RaiseLimit(resource="cpu", now=3000, to=4000, pool="web")
 
@@ -156,7 +163,7 @@ def test_an_unusable_pool_is_reported_with_its_reason() -> None:
     found = failed(pod(), static)
     assert (
         unschedulable.describe_pool_reason(found.pools[0].reason)
-        == "it launches nothing: its capacity is static"
+        == "it launches no nodes: its capacity is static"
     )
 
 
@@ -164,7 +171,7 @@ def test_without_node_pools_there_is_one_reason_and_no_pool_verdict() -> None:
     found = failed(pod())
     assert (
         unschedulable.describe_pod_reason(found.reason)
-        == "there is no pool that could launch a node"
+        == "there is no NodePool that could launch a node"
     )
     assert found.pools == ()
 
@@ -173,7 +180,7 @@ def test_an_unsupported_feature_is_named() -> None:
     claiming = msgspec.structs.replace(pod(), unsupported=(UnsupportedFeature.RESOURCE_CLAIMS,))
     found = failed(claiming, POOL)
     assert unschedulable.describe_pod_reason(found.reason) == (
-        "it uses resource claims, which the planner does not place yet"
+        "it uses resource claims, which the planner does not support"
     )
 
 
@@ -181,12 +188,12 @@ def test_contradictory_requirements_are_reported_with_and_without_keys() -> None
     nowhere = msgspec.structs.replace(pod(), alternatives=(), contradictory=("zone",))
     assert (
         unschedulable.describe_pod_reason(failed(nowhere, POOL).reason)
-        == "it asks of zone what no node can have"
+        == "its requirements on zone contradict each other, so that no node can meet them"
     )
     empty = msgspec.structs.replace(nowhere, contradictory=())
     assert (
         unschedulable.describe_pod_reason(failed(empty, POOL).reason)
-        == "it asks what no node can have"
+        == "its requirements contradict each other, so that no node can meet them"
     )
 
 
@@ -224,8 +231,9 @@ def test_the_alternative_that_passed_most_checks_is_explained() -> None:
         label_requirement(INSTANCE_TYPE, "In", "m5.large"),
     )
     found = failed(pod(*alternatives, memory=9 * GIB), POOL)
-    assert "the largest left offers 8Gi (m5.large)" in unschedulable.describe_pool_reason(
-        found.pools[0].reason
+    assert (
+        "the largest instance type that it allows, m5.large, has 8Gi"
+        in unschedulable.describe_pool_reason(found.pools[0].reason)
     )
 
 

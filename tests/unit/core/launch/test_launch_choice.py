@@ -203,6 +203,19 @@ def test_a_launch_request_has_one_capacity_type_and_costs_no_more_than_on_demand
     assert [each.name for each in listed] == ["a.large"]
 
 
+def test_spot_types_that_cost_more_are_listed_where_min_values_need_them() -> None:
+    types = (
+        type_named("a.large", spot_at(0.1), offering(price=0.3)),
+        type_named("b.large", spot_at(0.4)),
+        type_named("c.large", offering(price=0.3)),
+    )
+    listed = truncate_types(
+        launch_candidates(options(*types, min_values=((INSTANCE_TYPE, 2),))), 60
+    )
+    assert listed is not None
+    assert [each.name for each in listed] == ["a.large", "b.large"]
+
+
 def test_a_reserved_launch_lists_only_reserved_types() -> None:
     launch_options = options(
         type_named("a.large", reserved("cr-1")), type_named("b.large", offering(price=0.1))

@@ -248,7 +248,7 @@ def test_a_cloud_is_accepted_as_a_patch(running_emulator: EmulatorServer, tmp_pa
 
 
 WRONG: dict[str, tuple[list[str], str]] = {
-    "nothing": ([], "nothing is to be changed"),
+    "nothing": ([], "there is nothing to change"),
     "no field": (["--stock", "c5.large"], "--stock: 'c5.large' is no field with a value"),
     "no number": (
         ["--stock", "instanceType=c5.large,free=few"],

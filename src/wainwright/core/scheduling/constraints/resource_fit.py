@@ -215,7 +215,7 @@ class TypeResources(msgspec.Struct, frozen=True):
         short = [name for name in requests if requests[name] > self._most(name, types)]
         if short:
             name = max(short, key=lambda each: _multiple(requests[each], self._most(each, types)))
-            type_number = self._largest_type(name, types)
+            type_number = self._largest_type(name, requests, types)
             others = [each for each in short if each != name]
             other_shortages = [
                 ResourceShortage(resource=each, needed=requests[each], best=self._most(each, types))
@@ -237,14 +237,17 @@ class TypeResources(msgspec.Struct, frozen=True):
     def _most(self, resource: str, types: BitSet) -> int:
         return max(0, largest_amount(self.allocatable.amounts(resource), types))
 
-    def _largest_type(self, resource: str, types: BitSet) -> int:
-        """The cheapest of the types that have most of the resource."""
+    def _largest_type(self, resource: str, requests: Resources, types: BitSet) -> int:
+        """Of the types that have most of the resource the one that lacks least of the others."""
         most = self._most(resource, types)
         having = types & self.allocatable.fitting({resource: most}) if most else types
-        return next(iter_bits(having))
+        return self._least_lacking(requests, having)[1]
 
     def _least_lacking(self, requests: Resources, types: BitSet) -> tuple[str, int]:
-        closest = _closest_types(types, requests, self.allocatable)
+        offered = {name: requests[name] for name in requests if self._most(name, types)}
+        closest = types & self.allocatable.fitting(offered) or _closest_types(
+            types, offered, self.allocatable
+        )
         _, [name, *_], type_number = min(
             self._shortages(requests, type_number) for type_number in iter_bits(closest)
         )

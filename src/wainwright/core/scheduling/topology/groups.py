@@ -252,6 +252,24 @@ class HostGroup(TopologyGroup):
 AnyGroup: TypeAlias = LabelGroup | HostGroup
 
 
+class DividedGroups:
+    """Groups that count the same pod: by label those that count every node, and the others."""
+
+    __slots__ = ("all", "by_label", "others")
+
+    def __init__(self, groups: tuple[AnyGroup, ...]) -> None:
+        self.all = groups
+        self.by_label: dict[str, list[LabelGroup]] = {}
+        others: list[AnyGroup] = []
+        for group in groups:
+            counts_every_node = group.filter is None or group.filter.is_trivial
+            if isinstance(group, LabelGroup) and counts_every_node:
+                self.by_label.setdefault(group.key, []).append(group)
+            else:
+                others.append(group)
+        self.others = tuple(others)
+
+
 def counts_by_domain(group: LabelGroup) -> Mapping[str, int]:
     """Every domain with its pod count; for explanations."""
     return {value: group.counts.get(value, 0) for value in group.domains} | group.counts

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import TypeAlias
+from operator import attrgetter
+from typing import Final, TypeAlias
 
 from wainwright.core.scheduling.topology.groups import (
     AnyGroup,
@@ -24,6 +25,7 @@ from wainwright.model.pod import (
 from wainwright.model.requirements import Requirements, parse_requirement
 from wainwright.model.taints import Toleration
 
+BY_NUMBER: Final = attrgetter("number")
 PodIdentity: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
 """Namespace and labels: all that selectors depend on."""
 
@@ -197,7 +199,7 @@ class TopologyRegistry:
     def _find_matching(self, pod: Pod) -> MatchingGroups:
         groups = [each for each in self._candidates(pod) if each.selects(pod.namespace, pod.labels)]
         groups += self._without_label.selecting(pod)
-        groups.sort(key=lambda each: each.number)
+        groups.sort(key=BY_NUMBER)
         key = tuple(map(id, groups))
         matching = self._matching_groups.get(key)
         if matching is None:

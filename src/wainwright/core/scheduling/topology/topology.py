@@ -23,6 +23,7 @@ from wainwright.core.scheduling.topology.domains import (
 )
 from wainwright.core.scheduling.topology.groups import (
     AnyGroup,
+    DividedGroups,
     HostGroup,
     LabelGroup,
     NodeFilter,
@@ -35,6 +36,7 @@ from wainwright.model.pod import ANY_NODE_TERMS, Pod
 from wainwright.model.reasons import TopologyReason
 from wainwright.model.snapshot import Node
 
+MANY_GROUPS = 8
 DecideDomain = Callable[[Draft, LabelGroup], "str | NoValue | None"]
 """Makes a draft decide on the group's label; UNDECIDED if that must wait for the end of the round.
 """
@@ -67,6 +69,8 @@ class Topology:
         self._forked_groups: dict[int, AnyGroup] | None = None
         """Of a fork: its own copies of the groups that it has changed, by their number."""
         self._forked_constraints: dict[int, TopologyConstraints] = {}
+        self._divided_groups: dict[int, DividedGroups] = {}
+        """By the identity of the groups that count a pod, where there are many."""
         self._ended_rounds = 0
         self._groups_by_node: list[tuple[AnyGroup, ...]] = []
         """For forks: the groups that count the pods of each node, once for each pod."""
@@ -237,9 +241,34 @@ class Topology:
             group.version += 1
 
     def count_on_draft(self, pod_class: PodClass, draft: Draft) -> None:
-        for each in pod_class.counted_by:
-            own = each if self._forked_groups is None else self._own_group(each)
-            self._count_on_draft(own, draft)
+        groups = pod_class.counted_by
+        if self._forked_groups is not None:
+            groups = tuple(map(self._own_group, groups))
+        elif len(groups) > MANY_GROUPS:
+            groups = self._count_together(groups, draft)
+        for each in groups:
+            self._count_on_draft(each, draft)
+
+    def _count_together(self, groups: tuple[AnyGroup, ...], draft: Draft) -> tuple[AnyGroup, ...]:
+        """Counts in the groups that count every node, by label; returns the other groups.
+
+        The draft's value is the same for all of one label: where thousands of selectors select
+        every pod, this saves looking it up for each.
+        """
+        divided = self._divided_groups.get(id(groups))
+        if divided is None:
+            divided = self._divided_groups[id(groups)] = DividedGroups(groups)
+        for key, same in divided.by_label.items():
+            value = self.domains.value(draft, key)
+            if isinstance(value, str):
+                for group in same:
+                    counts = group.counts
+                    counts[value] = counts.get(value, 0) + 1
+                    group.version += 1
+            elif value is NoValue.UNDECIDED:
+                for group in same:
+                    group.add_undecided(draft.number)
+        return divided.others
 
     def count_on_node(self, pod_class: PodClass, number: int) -> None:
         for each in pod_class.counted_by:

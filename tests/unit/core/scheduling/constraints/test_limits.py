@@ -58,6 +58,19 @@ def test_a_limit_on_a_resource_that_no_type_has_excludes_none() -> None:
     )
 
 
+def test_a_node_without_a_resource_leaves_its_limit_as_it_is() -> None:
+    with_gpu = instance_type(
+        name="g4dn.xlarge", capacity={"cpu": 4000, "nvidia.com/gpu": 1}, offerings=(offering(),)
+    )
+    index = InstanceTypeIndex([*INDEX.types, with_gpu])
+    [gpu] = [1 << number for number, each in enumerate(index.types) if each is with_gpu]
+    limits = PoolLimits(Pool(name="p", limits={"nvidia.com/gpu": 1}), index)
+    limits.charge(index.all_types & ~gpu)
+    assert limits.remaining == {"nvidia.com/gpu": 1}
+    limits.charge(gpu)
+    assert limits.allowed == index.all_types & ~gpu
+
+
 def test_a_copy_of_limits_is_independent() -> None:
     limits = PoolLimits(Pool(name="p", limits={"cpu": 8000}), INDEX)
     clone = limits.copy()

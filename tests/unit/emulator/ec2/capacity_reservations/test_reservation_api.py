@@ -460,6 +460,50 @@ def test_a_reservation_takes_capacity_and_releases_it_when_it_ends() -> None:
     account.launch(count=2)
 
 
+def test_a_reservation_that_shrinks_gives_capacity_back_to_the_market() -> None:
+    account = LaunchAccount(
+        settings=EmulatorSettings(capacity_rules=(capacity_rule(3, "m5.large", A),))
+    )
+    reservation_id = create_reservation(account, InstanceCount=3, InstanceMatchCriteria="targeted")
+    modify_reservation(account, reservation_id, InstanceCount=1)
+    account.launch(count=2)
+    assert launch_error_codes(account.fleet(account.config(("m5.large", A)))) == {
+        "InsufficientInstanceCapacity"
+    }
+
+
+def test_a_cancelled_reservation_does_not_end_once_more_when_its_time_is_over() -> None:
+    account = LaunchAccount(
+        settings=EmulatorSettings(capacity_rules=(capacity_rule(2, "m5.large", A),))
+    )
+    reservation_id = create_reservation(account, InstanceCount=2, EndDate=NOW + DAY)
+    account.call("CancelCapacityReservation", CapacityReservationId=reservation_id)
+    account.wait(2 * DAY.total_seconds())
+    assert account.reserved(reservation_id)["State"] == "cancelled"
+    account.launch(count=2)
+    assert launch_error_codes(account.fleet(account.config(("m5.large", A)))) == {
+        "InsufficientInstanceCapacity"
+    }
+
+
+def test_instances_of_an_ended_reservation_are_not_counted_in_it() -> None:
+    account = LaunchAccount()
+    reservation_id = create_reservation(account)
+    account.launch()
+    account.call("CancelCapacityReservation", CapacityReservationId=reservation_id)
+    kept = account.cloud.services.reservations.state.reservations[reservation_id]
+    assert kept.used == 0
+
+
+def test_a_named_reservation_takes_no_instance_of_another_zone() -> None:
+    account = LaunchAccount()
+    reservation_id = create_reservation(account, InstanceMatchCriteria="targeted")
+    name = account.template_with_target("elsewhere", reservation_id)
+    response = account.fleet(account.config(("m5.large", B), template=name))
+    assert launch_error_codes(response) == {"ReservationCapacityExceeded"}
+    assert account.free(reservation_id) == 2
+
+
 def patch_reservation(account: LaunchAccount, **more: Any) -> None:
     entry = {"id": ONE, "instanceType": "m5.large", "availabilityZone": A, "total": 2, **more}
     account.cloud.change({"capacityReservations": [entry]})
@@ -480,6 +524,14 @@ def test_reservations_of_the_cloud_can_change_at_runtime() -> None:
     patch_reservation(account, endTime=iso_timestamp(EPOCH + 60))
     account.wait(61)
     assert account.reserved(ONE)["State"] == "expired"
+
+
+def test_instances_beyond_the_new_total_of_a_reservation_are_no_longer_counted_in_it() -> None:
+    account = LaunchAccount(cloud_reservation(1, total=3))
+    first, *_ = launch_into(account, ONE, 3)
+    patch_reservation(account, total=2)
+    account.call("TerminateInstances", InstanceIds=[first])
+    assert account.free(ONE) == 1
 
 
 def test_reservations_can_be_added_at_runtime() -> None:

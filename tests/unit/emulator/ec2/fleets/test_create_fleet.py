@@ -261,6 +261,21 @@ def test_weights_count_towards_the_target(account: LaunchAccount) -> None:
     assert launched_capacity_pools(response) == [("m5.large", A, 3)]
 
 
+def test_weights_count_over_all_pools_that_a_fleet_is_launched_from() -> None:
+    account = with_capacity(capacity_rule(1, "m5.large"))
+    config = account.config(
+        account.override("m5.large", A, WeightedCapacity=4.0, Priority=0.0),
+        account.override("c5.large", A, WeightedCapacity=2.0, Priority=1.0),
+    )
+    response = account.fleet(
+        config,
+        count=8,
+        capacity_type="on-demand",
+        OnDemandOptions={"AllocationStrategy": "prioritized"},
+    )
+    assert sorted(launched_capacity_pools(response)) == [("c5.large", A, 2), ("m5.large", A, 1)]
+
+
 FLEET_POOLS = st.lists(
     st.tuples(st.sampled_from(["m5.large", "c5.large", "p5.48xlarge"]), st.sampled_from([A, B, C])),
     min_size=1,

@@ -1,0 +1,253 @@
+"""The chart, rendered by helm, and installed by it on a real API server."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.support.audited_requests import rights_of
+from tests.support.control_plane import ControlPlane
+from tests.support.helm import (
+    CHART,
+    KUBE_VERSION,
+    NAMESPACE,
+    RELEASE,
+    render,
+    rendered,
+    run_helm,
+    set_flags,
+)
+
+from wainwright.operator.settings import OperatorSettings, read_settings
+from wainwright.sim.scenario import FEATURE_GATES
+
+ROOT = CHART.parents[1]
+MONITORED = ("serviceMonitor.enabled=true", "prometheusRule.enabled=true", "dashboard.enabled=true")
+
+
+def container(*values: str) -> dict[str, Any]:
+    deployment = rendered("Deployment", *values)[0]
+    found: dict[str, Any] = deployment["spec"]["template"]["spec"]["containers"][0]
+    return found
+
+
+def environment(*values: str) -> dict[str, str]:
+    return {each["name"]: each["value"] for each in container(*values)["env"]}
+
+
+def test_the_defaults_of_the_values_are_those_of_the_program() -> None:
+    found = read_settings({}, environment())
+    wanted = OperatorSettings(cluster_name="shop", leader_election_namespace=NAMESPACE)
+    assert found == wanted
+
+
+def test_every_setting_of_the_program_is_a_value() -> None:
+    wanted = {field.upper() for field in OperatorSettings.__struct_fields__}
+    assert set(environment()) == wanted
+
+
+def test_every_feature_gate_is_a_value() -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    gates = values["settings"]["featureGates"]
+    assert {f"{name[0].upper()}{name[1:]}": on for name, on in gates.items()} == FEATURE_GATES
+
+
+@pytest.mark.parametrize(
+    ("value", "field", "expected"),
+    [
+        ("settings.batchMaxDuration=1m30s", "batch_max_duration", 90.0),
+        ("settings.breakerShare=30%", "breaker_share", 0.3),
+        ("settings.kubeClientBurst=1000000", "kube_client_burst", 1_000_000),
+        ("settings.kubeClientQPS=1000000", "kube_client_qps", 1e6),
+        ("settings.interruptionQueue=shop", "interruption_queue", "shop"),
+        ("settings.isolatedVPC=true", "isolated_vpc", True),
+        ("controller.metrics.port=9090", "metrics_port", 9090),
+        ("logLevel=debug", "log_level", "debug"),
+    ],
+)
+def test_a_value_reaches_the_program(value: str, field: str, expected: object) -> None:
+    assert getattr(read_settings({}, environment(value)), field) == expected
+
+
+def test_a_feature_gate_reaches_the_program() -> None:
+    gates = read_settings({}, environment("settings.featureGates.staticCapacity=true"))
+    assert gates.feature_gates == {**FEATURE_GATES, "StaticCapacity": True}
+
+
+def test_the_region_is_stated_where_a_value_says_it() -> None:
+    assert environment("awsRegion=us-west-2")["AWS_REGION"] == "us-west-2"
+    assert "AWS_REGION" not in environment()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([], "settings.clusterName is the name of the cluster: set it"),
+        (["settings.clusterNam=shop"], "clusterNam"),
+        (["settings.clusterName=shop", "settings.batchMaxDuration=soon"], "batchMaxDuration"),
+        (["settings.clusterName=shop", "provider=gcp"], "provider"),
+        (["settings.clusterName=shop", "settings.featureGates.drift=true"], "drift"),
+        (["settings.clusterName=shop", "serviceAccount.create=false"], "serviceAccount.name"),
+    ],
+)
+def test_values_that_make_no_sense_are_refused(values: list[str], message: str) -> None:
+    ended = run_helm("template", RELEASE, str(CHART), *KUBE_VERSION, *set_flags(values))
+    assert ended.returncode != 0
+    assert message in ended.stderr
+
+
+def test_helm_finds_no_fault_in_the_chart() -> None:
+    flags = set_flags(["settings.clusterName=shop", *MONITORED])
+    ended = run_helm("lint", "--strict", str(CHART), *KUBE_VERSION, *flags)
+    assert ended.returncode == 0, ended.stdout
+
+
+def test_the_chart_has_the_version_of_the_program() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert chart["version"] == chart["appVersion"]
+    assert f'version = "{chart["appVersion"]}"' in project
+
+
+def test_two_replicas_stand_by_for_each_other() -> None:
+    deployment = rendered("Deployment")[0]
+    assert deployment["spec"]["replicas"] == 2
+    assert environment()["DISABLE_LEADER_ELECTION"] == "false"
+    budget = rendered("PodDisruptionBudget")[0]
+    assert budget["spec"]["maxUnavailable"] == 1
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    for selecting in (budget["spec"]["selector"], deployment["spec"]["selector"]):
+        assert selecting["matchLabels"].items() <= labels.items()
+    assert rendered("Service")[0]["spec"]["selector"].items() <= labels.items()
+    assert rendered("NetworkPolicy")[0]["spec"]["podSelector"]["matchLabels"].items() <= (
+        labels.items()
+    )
+
+
+def test_it_does_not_run_on_the_nodes_that_it_manages() -> None:
+    affinity = rendered("Deployment")[0]["spec"]["template"]["spec"]["affinity"]
+    required = affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert required["nodeSelectorTerms"] == [
+        {"matchExpressions": [{"key": "karpenter.sh/nodepool", "operator": "DoesNotExist"}]}
+    ]
+
+
+def test_values_cannot_take_security_away() -> None:
+    pod = rendered("Deployment", "podSecurityContext.runAsNonRoot=false")[0]
+    assert pod["spec"]["template"]["spec"]["securityContext"]["runAsNonRoot"] is True
+
+
+def test_a_digest_goes_before_the_tag() -> None:
+    digest = f"sha256:{'0' * 64}"
+    values = ("controller.image.repository=shop/wain", f"controller.image.digest={digest}")
+    assert container(*values)["image"] == f"shop/wain@{digest}"
+    assert container("controller.image.tag=1.2.3")["image"] == "wainwright:1.2.3"
+
+
+def test_the_service_account_takes_the_role_of_irsa() -> None:
+    value = r"serviceAccount.annotations.eks\.amazonaws\.com/role-arn=arn:aws:iam::1:role/wain"
+    assert rendered("ServiceAccount", value)[0]["metadata"]["annotations"] == {
+        "eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/wain"
+    }
+
+
+def test_a_dry_run_may_only_read() -> None:
+    assert "--dry-run" in container("dryRun=true")["args"]
+    rights = rights_of(render("dryRun=true", "provider=emulator"))
+    assert {each.verb for each in rights} == {"list", "watch"}
+
+
+def test_rights_for_a_gate_are_given_with_the_gate() -> None:
+    gated = ("settings.featureGates.podDeletionCostManagement=true",)
+    more = set(rights_of(render(*gated))) - set(rights_of(render()))
+    assert {(each.resource, each.verb) for each in more} == {("pods", "patch")}
+
+
+def test_every_rule_says_what_it_is_for() -> None:
+    for name in ("clusterrole.yaml", "role.yaml"):
+        lines = (CHART / "templates" / name).read_text(encoding="utf-8").splitlines()
+        lines = [each for each in lines if not each.strip().startswith("{{-")]
+        starts = [number for number, each in enumerate(lines) if "- apiGroups:" in each]
+        for start in starts:
+            above = lines[start - 1].strip()
+            # Rules for one purpose follow each other under one comment.
+            assert above.startswith(("#", "verbs:")), lines[start]
+
+
+def test_alerts_link_to_their_runbook() -> None:
+    rules = rendered("PrometheusRule", *MONITORED)[0]["spec"]["groups"][0]["rules"]
+    pages = {f"docs/runbooks/{path.name}" for path in (ROOT / "docs" / "runbooks").glob("*.md")}
+    assert {each["annotations"]["runbook_url"] for each in rules} == pages
+    assert all({"alert", "expr", "for", "labels", "annotations"} == set(each) for each in rules)
+
+
+def test_the_dashboard_is_the_file() -> None:
+    data = rendered("ConfigMap", *MONITORED)[0]["data"]["wainwright.json"]
+    file = CHART / "dashboards" / "wainwright.json"
+    assert json.loads(data) == json.loads(file.read_text(encoding="utf-8"))
+
+
+# On a real API server
+
+
+@pytest.fixture(scope="module")
+def installed(api: ControlPlane) -> Iterator[ControlPlane]:
+    """The CRDs are there already, as they are with Karpenter: helm leaves them as they are."""
+    ended = helm(api, "install", "--create-namespace")
+    assert ended.returncode == 0, ended.stderr
+    assert "manages the nodes of shop, with AWS" in ended.stdout
+    yield api
+    assert helm(api, "uninstall").returncode == 0
+
+
+def helm(plane: ControlPlane, verb: str, *flags: str) -> Any:
+    values = () if verb == "uninstall" else (str(CHART), *set_flags(["settings.clusterName=shop"]))
+    there = ("--kubeconfig", str(plane.kubeconfig), "--namespace", NAMESPACE)
+    return run_helm(verb, RELEASE, *values, *there, *flags)
+
+
+def test_the_api_server_takes_every_object(installed: ControlPlane) -> None:
+    paths = {
+        "Deployment": f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments",
+        "PodDisruptionBudget": f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets",
+        "NetworkPolicy": f"/apis/networking.k8s.io/v1/namespaces/{NAMESPACE}/networkpolicies",
+        "Service": f"/api/v1/namespaces/{NAMESPACE}/services",
+        "ServiceAccount": f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts",
+        "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+        "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+        "Role": f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/roles",
+        "RoleBinding": f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/rolebindings",
+    }
+    for each in render():
+        path = f"{paths[each['kind']]}/{each['metadata']['name']}"
+        assert installed.request("GET", path).status == 200, path
+
+
+def test_an_upgrade_changes_what_the_values_change(installed: ControlPlane) -> None:
+    ended = helm(installed, "upgrade", "--set", "logLevel=debug", "--reset-values")
+    assert ended.returncode == 0, ended.stderr
+    path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{RELEASE}"
+    deployed = installed.request("GET", path).json()
+    env = deployed["spec"]["template"]["spec"]["containers"][0]["env"]
+    assert {"name": "LOG_LEVEL", "value": "debug"} in env
+
+
+def test_the_pod_is_restricted(control_plane: ControlPlane, tmp_path: Path) -> None:
+    """What Pod Security calls restricted is enforced by the API server itself."""
+    namespace = tmp_path.name.replace("_", "-")[:40]
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    post(control_plane, "/api/v1/namespaces", {"metadata": {"name": namespace, "labels": labels}})
+    template = rendered("Deployment", "priorityClassName=")[0]["spec"]["template"]
+    pod = {"metadata": {"name": "wain"}, "spec": template["spec"]}
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    assert post(control_plane, path, pod) == 201
+    open_pod = json.loads(json.dumps(pod))
+    open_pod["metadata"]["name"] = "open"
+    del open_pod["spec"]["containers"][0]["securityContext"]
+    assert post(control_plane, path, open_pod) == 403
+
+
+def post(plane: ControlPlane, path: str, manifest: dict[str, Any]) -> int:
+    return plane.request("POST", path, body=json.dumps(manifest).encode()).status

@@ -1,0 +1,154 @@
+"""Alerts and the dashboard: their expressions are PromQL, of metrics that `wain run` exports, with
+labels that these have; every alert has a runbook.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import promql_parser
+import pytest
+import yaml
+
+from wainwright import metrics
+from wainwright.controllers.condition_metrics import METRICS
+from wainwright.metrics import Metric, MetricKind
+
+ROOT = Path(__file__).parents[3]
+CHART = ROOT / "deploy" / "chart"
+RUNBOOKS = ROOT / "docs" / "runbooks"
+ALERTS: list[dict[str, str]] = yaml.safe_load((CHART / "alerts.yaml").read_text("utf-8"))["alerts"]
+DASHBOARD = json.loads((CHART / "dashboards" / "wainwright.json").read_text("utf-8"))
+ADDED_BY_PROMETHEUS = frozenset({"pod", "instance", "job", "namespace", "endpoint"})
+
+
+def panels() -> list[dict[str, Any]]:
+    return [each for each in DASHBOARD["panels"] if each["type"] != "row"]
+
+
+def dashboard_expressions() -> list[str]:
+    queries = [target["expr"] for panel in panels() for target in panel["targets"]]
+    return [each.replace("$__rate_interval", "5m") for each in queries]
+
+
+EXPRESSIONS = [each["expr"] for each in ALERTS] + dashboard_expressions()
+
+
+def exported() -> dict[str, tuple[str, ...]]:
+    """The series that the process exports, with their labels."""
+    declared = [each for each in vars(metrics).values() if isinstance(each, Metric)]
+    declared += [
+        getattr(kind, field) for kind in METRICS.values() for field in kind.__struct_fields__
+    ]
+    return {name: labels for each in declared for name, labels in series(each)}
+
+
+def series(metric: Metric) -> Iterator[tuple[str, tuple[str, ...]]]:
+    if metric.kind is not MetricKind.HISTOGRAM:
+        yield metric.name, metric.labels
+        return
+    yield f"{metric.name}_bucket", (*metric.labels, "le")
+    yield f"{metric.name}_sum", metric.labels
+    yield f"{metric.name}_count", metric.labels
+
+
+def selectors(expression: str) -> list[promql_parser.VectorSelector]:
+    found: list[promql_parser.VectorSelector] = []
+
+    def visit(node: promql_parser.Expr) -> None:
+        if isinstance(node, promql_parser.MatrixSelector):
+            found.append(node.vector_selector)
+        elif isinstance(node, promql_parser.VectorSelector):
+            found.append(node)
+
+    promql_parser.walk(promql_parser.parse(expression), visit, lambda _: None)
+    return found
+
+
+def grouping_labels(expression: str) -> set[str]:
+    lists = re.findall(r"\b(?:by|without) \(([a-z_, ]*)\)", expression)
+    return {label for each in lists for label in each.replace(" ", "").split(",")}
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_an_expression_is_about_metrics_that_are_exported(expression: str) -> None:
+    known = exported()
+    used = selectors(expression)
+    assert used
+    for each in used:
+        assert each.name in known, each.name
+        matched = {matcher.name for matcher in each.matchers.matchers}
+        assert matched <= {*known[each.name], *ADDED_BY_PROMETHEUS}, each.name
+    labels = {label for each in used for label in known[str(each.name)]}
+    assert grouping_labels(expression) <= labels | ADDED_BY_PROMETHEUS
+
+
+def test_every_declared_metric_is_written_somewhere() -> None:
+    sources = [path.read_text("utf-8") for path in (ROOT / "src").rglob("*.py")]
+    for name, metric in vars(metrics).items():
+        if isinstance(metric, Metric):
+            assert sum(bool(re.search(rf"\b{name}\b", text)) for text in sources) > 1, name
+
+
+def test_the_variable_of_the_dashboard_is_a_label_of_its_metric() -> None:
+    queries = [each["query"] for each in DASHBOARD["templating"]["list"] if each["type"] == "query"]
+    for query in queries:
+        name, label = re.fullmatch(r"label_values\((\w+), (\w+)\)", query).groups()  # type: ignore[union-attr]
+        assert label in exported()[name]
+
+
+def test_panels_have_numbers_of_their_own_and_lie_side_by_side() -> None:
+    numbers = [each["id"] for each in DASHBOARD["panels"]]
+    assert len(set(numbers)) == len(numbers)
+    taken: set[tuple[int, int]] = set()
+    for panel in DASHBOARD["panels"]:
+        at = panel["gridPos"]
+        cells = {
+            (at["x"] + column, at["y"] + row) for column in range(at["w"]) for row in range(at["h"])
+        }
+        assert not cells & taken, panel["title"]
+        assert at["x"] + at["w"] <= 24
+        taken |= cells
+
+
+def test_alerts_have_names_of_their_own() -> None:
+    names = [each["alert"] for each in ALERTS]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])
+def test_an_alert_can_be_acted_upon(alert: dict[str, str]) -> None:
+    assert alert["severity"] in ("critical", "warning", "info")
+    assert re.fullmatch(r"\d+[mh]", alert["for"])
+    labels = set(re.findall(r"\$labels\.(\w+)", alert["summary"]))
+    assert labels <= grouping_labels(alert["expr"]), "a label that the expression keeps"
+    page = (RUNBOOKS / f"{alert['alert']}.md").read_text("utf-8")
+    assert page.startswith(f"# {alert['alert']}\n")
+    assert " ".join(alert["expr"].split()) in " ".join(page.split()), "the page has the expression"
+    for heading in ("## What it means", "## What to look at", "## What to do"):
+        assert heading in page
+
+
+def test_every_runbook_is_of_an_alert() -> None:
+    pages = {path.stem for path in RUNBOOKS.glob("*.md")}
+    assert pages == {each["alert"] for each in ALERTS}
+
+
+def test_events_that_runbooks_name_are_written_by_the_controllers() -> None:
+    sources = " ".join(
+        path.read_text("utf-8") for path in (ROOT / "src/wainwright/controllers").rglob("*.py")
+    )
+    for page in RUNBOOKS.glob("*.md"):
+        for reason in re.findall(r"reason=(\w+)", page.read_text("utf-8")):
+            assert f'"{reason}"' in sources, (page.name, reason)
+
+
+def test_links_of_runbooks_lead_somewhere() -> None:
+    for page in RUNBOOKS.glob("*.md"):
+        for target in re.findall(r"\]\(([^)#]+)(?:#([\w-]+))?\)", page.read_text("utf-8")):
+            path, anchor = page.parent / target[0], target[1]
+            headings = re.findall(r"^#+ (.*)$", path.read_text("utf-8"), re.MULTILINE)
+            anchors = {re.sub(r"[^\w -]", "", each).lower().replace(" ", "-") for each in headings}
+            assert not anchor or anchor in anchors, (page.name, target)
