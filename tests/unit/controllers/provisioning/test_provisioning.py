@@ -361,6 +361,23 @@ def test_other_pods_get_their_nodes_while_one_waits() -> None:
     run_cluster(story)
 
 
+def test_a_pod_that_a_pool_launches_no_more_nodes_for_gets_one_of_another_pool() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(
+            node_pool(weight=10, **_only("m5.large"), **QUIET),
+            node_pool("other", **_only("m5.large"), **QUIET),
+        )
+        cluster.start()
+        await cluster.create(pending_pod("web-0"))
+        for _ in range(4):
+            await cluster.wait(60)
+            await _join_too_small(cluster)
+        labels = [claim.metadata.labels or {} for claim in await cluster.claims()]
+        assert {each["karpenter.sh/nodepool"] for each in labels} == {"web", "other"}
+
+    run_cluster(story)
+
+
 def test_a_pod_that_was_bound_is_forgotten_by_the_guard() -> None:
     async def story(cluster: ControlledCluster) -> None:
         await cluster.set_up(node_pool(**_only("m5.large"), **QUIET))
