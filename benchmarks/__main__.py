@@ -6,6 +6,7 @@ from benchmarks import (
     api_server,
     catalogue,
     cluster,
+    cluster_size,
     components,
     constrained_pods,
     disruption,
@@ -30,6 +31,7 @@ ALL = {
     "api_server": api_server.run,
     "components": components.run,
     "cluster": cluster.run,
+    "cluster_size": cluster_size.run,
 }
 
 
