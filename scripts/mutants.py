@@ -967,16 +967,16 @@ class TestChoice:
         self.seconds = recording.seconds
 
     def of(self, mutant: Mutant, without: Collection[str]) -> tuple[set[str], list[list[str]]]:
-        """All that execute it, and those of them that fit into the budget, in two lots: first those
-        of the files that are about the same subject by their names, which notice most mutants.
+        """All that execute it, and those of them that fit into the budget, in two parts: first
+        those of the files that are about the same subject by their names, which notice most.
         Collecting a file takes longer than most of its tests, so that both are of few files.
         """
         with self._lock:
             found = self._tests(mutant) - set(without)
         files = sorted({name.partition("::")[0] for name in found}, key=closeness(mutant.path))
-        lots = files[:NEAREST], files[NEAREST:MOST_FILES]
-        named = ([name for name in found if name.partition("::")[0] in lot] for lot in lots)
-        return found, [budgeted(lot, self.seconds, self._budget / 2) for lot in named if lot]
+        parts = files[:NEAREST], files[NEAREST:MOST_FILES]
+        named = ([name for name in found if name.partition("::")[0] in part] for part in parts)
+        return found, [budgeted(part, self.seconds, self._budget / 2) for part in named if part]
 
     def _tests(self, mutant: Mutant) -> set[str]:
         path = SOURCE / mutant.path
@@ -1006,9 +1006,9 @@ class MutantRunner:
         shutil.copytree(SOURCE, self._tree / PACKAGE, ignore=unneeded)
 
     def verdict(self, mutant: Mutant, without: Collection[str] = ()) -> Verdict:
-        found, lots = self._choice.of(mutant, without)
+        found, parts = self._choice.of(mutant, without)
         verdict = Verdict(mutant, SURVIVED if found else NOT_EXECUTED, 0, len(found))
-        for chosen in lots:
+        for chosen in parts:
             verdict = self._judge(replace(verdict, tests=verdict.tests + len(chosen)), chosen)
             if verdict.killed:
                 break

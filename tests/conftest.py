@@ -3,7 +3,6 @@ stay together where several processes share the work (`make test`); and how long
 """
 
 import os
-from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,12 +39,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """How long each suite took, added up over all processes."""
-    seconds: Counter[str] = Counter()
+    seconds: dict[str, float] = {}
     for reports in terminalreporter.stats.values():
         for report in reports:
             if isinstance(report, pytest.TestReport):
-                seconds[_suite(report.nodeid)] += report.duration
-    shown = ", ".join(f"{suite} {spent:.0f}" for suite, spent in seconds.most_common())
+                suite = _suite(report.nodeid)
+                seconds[suite] = seconds.get(suite, 0.0) + report.duration
+    ordered = sorted(seconds.items(), key=lambda each: -each[1])
+    shown = ", ".join(f"{suite} {spent:.0f}" for suite, spent in ordered)
     if sum(seconds.values()) > MANY_SECONDS:
         terminalreporter.write_line(f"seconds by suite: {shown}")
 

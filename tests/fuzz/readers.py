@@ -130,6 +130,8 @@ def _read_message(random: Random, _folder: Path) -> str | None:
             body = tear_text(body, random)
         case 1:
             body = random.choice((*HOSTILE_TEXTS, "[" * 100_000, "{}", "[]", "null", "1"))
+        case _:
+            pass
     return _outcome(body, lambda: parse_interruptions(body), ValueError)
 
 

@@ -22,7 +22,7 @@ from wainwright.sim.scenario import (
     EventExpectation,
     Expectation,
     NodeExpectation,
-    NodeSelector,
+    NodeMatch,
     ObjectExpectation,
     ObjectTarget,
     StateExpectation,
@@ -267,7 +267,7 @@ class ExpectationReader:
 
     # Nodes, claims, objects, events
 
-    def _node_selector(self, value: Any, path: FieldPath) -> NodeSelector:
+    def _node_selector(self, value: Any, path: FieldPath) -> NodeMatch:
         """`node` selects nodes, `nodes` counts them: whoever mixes them up is told so."""
         counts = [key for key in NODE_COUNTS if isinstance(value, dict) and key in value]
         if not counts:
@@ -275,7 +275,7 @@ class ExpectationReader:
         for key in counts:
             hint = f"node selects nodes; write nodes: {{{key}: …}} to count all of them"
             self.reader.add(unknown_field((*path, key), key, hint))
-        return NodeSelector()
+        return NodeMatch()
 
     def _node(self, value: Any, path: FieldPath, line: int) -> Expectation:
         fields = self.reader.fields(value, path, ("node", *TIMES[:2], *NODE_VALUES, "count"))
