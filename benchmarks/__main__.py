@@ -12,6 +12,7 @@ from benchmarks import (
     disruption,
     emulator,
     growth,
+    loop_lag,
     manifests,
     packing,
     planner,
@@ -30,6 +31,7 @@ ALL = {
     "growth": growth.run,
     "api_server": api_server.run,
     "components": components.run,
+    "loop_lag": loop_lag.run,
     "cluster": cluster.run,
     "cluster_size": cluster_size.run,
 }
