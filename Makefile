@@ -12,11 +12,11 @@ NEVER_IMPORTED := annotated-doc annotated-types prompt-toolkit pydantic pydantic
 export GOTOOLCHAIN = auto
 export PYTHONHASHSEED ?= random
 
-.PHONY: demo demo-plan messages cluster-demo test test-all check format bench bench-karpenter oracle oracle-disruption disruption-clusters karpenter-crds mutants faults fuzz law-worlds two-processes stability simulated-worlds chaos chaos-proof crds wheel image-steps awscli lock clean
+.PHONY: demo demo-plan messages cluster-demo test test-all check page page-types screenshots format bench bench-karpenter oracle oracle-disruption disruption-clusters karpenter-crds mutants faults fuzz law-worlds two-processes stability simulated-worlds chaos chaos-proof crds wheel image-steps awscli lock clean
 
-## demo: a sale day simulated: reservations fill up, spot takes over, EC2 takes it back, and the night after
+## demo: a sale day simulated: reservations fill up, spot takes over, EC2 takes it back, and the night after; with a page to look at
 demo: $(VENV)/.run
-	@$(BIN)/wain simulate examples/sale-day/scenario.yaml
+	@$(BIN)/wain simulate examples/sale-day/scenario.yaml --report build/sale-day.html
 
 ## demo-plan: a reservation that fills up and falls back, one pod explained, and a manifest with mistakes
 demo-plan: $(VENV)/.run
@@ -28,6 +28,7 @@ cluster-demo: $(VENV)/.dev
 
 ## test: every test that this machine can run, on all its cores: ARGS="-n 0" for one process, ARGS=--durations=20
 test: $(VENV)/.dev
+	@command -v npm >/dev/null && $(MAKE) --no-print-directory web/node_modules/.installed || true
 	$(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadgroup $(ARGS)
 
 ## test-all: the same with every interpreter of 3.11 to 3.13 that is found
@@ -51,6 +52,25 @@ check: $(VENV)/.dev
 	$(BIN)/python scripts/make_simulation_schema.py --check
 	$(BIN)/python scripts/make_reference.py --check
 	$(BIN)/python scripts/update_readme.py --check
+	$(BIN)/python scripts/build_page.py --check
+	@$(MAKE) --no-print-directory page-types
+
+## page: build the report page from web/src anew
+page: $(VENV)/.run
+	$(BIN)/python scripts/build_page.py
+
+## page-types: the types of the page's modules, checked by tsc (needs Node)
+page-types:
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory web/node_modules/.installed && cd web && npx --no-install tsc --noEmit; \
+	  else echo "the types of web/src are not checked: Node is not on this machine"; fi
+
+## screenshots: take the pictures of docs/images anew (needs Chromium)
+screenshots: $(VENV)/.dev
+	$(BIN)/python scripts/make_screenshots.py
+
+web/node_modules/.installed: web/package-lock.json
+	cd web && npm ci --silent
+	@touch $@
 
 ## messages: write the golden messages, the examples' plans and the README's outputs again; review the difference
 messages: $(VENV)/.dev

@@ -5,6 +5,7 @@ import sys
 from benchmarks import (
     api_server,
     catalogue,
+    cluster,
     components,
     constrained_pods,
     disruption,
@@ -28,6 +29,7 @@ ALL = {
     "growth": growth.run,
     "api_server": api_server.run,
     "components": components.run,
+    "cluster": cluster.run,
 }
 
 

@@ -3,11 +3,11 @@
     python scripts/mutants.py --seed 1 --per-module 1 --budget 20 --jobs 2 --packages core,aws
 
 First the tests run under coverage, which gives the tests that execute each line, and how long they
-take. The recording is kept in .mutants and used again for as long as sources and tests are the
-same. Then a sample of mutants is drawn. Each is run against tests
-that execute its line, in a copy of the package that is first on PYTHONPATH, so that processes
-started by a test import the mutant as well. Both the recording and the runs are shared among
---jobs processes; a verdict is the same with any number of them, as tests are bounded by CPU time.
+take. Then a sample of mutants is drawn. Each is run against tests that execute its line, in a copy
+of the package that is first on PYTHONPATH, so that processes started by a test import the mutant as
+well. The recording and the verdicts are kept in .mutants for as long as sources and tests are the
+same: a run that was stopped goes on. All of it is shared among --jobs processes; a verdict is the
+same with any number of them, as tests are bounded by CPU time.
 
 A mutant is killed if a test fails, if the package cannot be imported, or if a test takes many times
 as long as recorded (timeout). It survived if all chosen tests pass, or if no test executes it. As
@@ -73,6 +73,9 @@ MODULE_LINES: Final = 150
 """What counts as one module in the size of the sample, so that merging files does not change it."""
 MANY: Final = 60
 """From here on tests are chosen from every test file in turn, and not only the quickest."""
+NEAREST: Final = 4
+MOST_FILES: Final = 30
+"""From so many test files the tests of a mutant are chosen, the nearest first."""
 START_UP: Final = 30.0
 MARGIN: Final = 10.0
 SLOWER: Final = 5.0
@@ -474,7 +477,7 @@ def drawn(packages: Collection[str], seed: int, per_module: float) -> list[Mutan
     found: list[Mutant] = []
     for package in packages or files:
         found += _sample(files[package], seed, per_module)
-    return sorted(found, key=lambda mutant: (mutant.path, mutant.line))
+    return found
 
 
 def _sample(paths: list[Path], seed: int, per_module: float) -> list[Mutant]:
@@ -963,11 +966,17 @@ class TestChoice:
         self._lock = threading.Lock()
         self.seconds = recording.seconds
 
-    def of(self, mutant: Mutant, without: Collection[str]) -> tuple[set[str], list[str]]:
-        """All that execute it, and those of them that fit into the budget."""
+    def of(self, mutant: Mutant, without: Collection[str]) -> tuple[set[str], list[list[str]]]:
+        """All that execute it, and those of them that fit into the budget, in two parts: first
+        those of the files that are about the same subject by their names, which notice most.
+        Collecting a file takes longer than most of its tests, so that both are of few files.
+        """
         with self._lock:
             found = self._tests(mutant) - set(without)
-        return found, budgeted(found, self.seconds, self._budget) if found else []
+        files = sorted({name.partition("::")[0] for name in found}, key=closeness(mutant.path))
+        parts = files[:NEAREST], files[NEAREST:MOST_FILES]
+        named = ([name for name in found if name.partition("::")[0] in part] for part in parts)
+        return found, [budgeted(part, self.seconds, self._budget / 2) for part in named if part]
 
     def _tests(self, mutant: Mutant) -> set[str]:
         path = SOURCE / mutant.path
@@ -997,12 +1006,17 @@ class MutantRunner:
         shutil.copytree(SOURCE, self._tree / PACKAGE, ignore=unneeded)
 
     def verdict(self, mutant: Mutant, without: Collection[str] = ()) -> Verdict:
-        found, chosen = self._choice.of(mutant, without)
-        if not found:
-            return Verdict(mutant, NOT_EXECUTED, 0, 0)
-        with self._in_place(mutant):
+        found, parts = self._choice.of(mutant, without)
+        verdict = Verdict(mutant, SURVIVED if found else NOT_EXECUTED, 0, len(found))
+        for chosen in parts:
+            verdict = self._judge(replace(verdict, tests=verdict.tests + len(chosen)), chosen)
+            if verdict.killed:
+                break
+        return verdict
+
+    def _judge(self, verdict: Verdict, chosen: list[str]) -> Verdict:
+        with self._in_place(verdict.mutant):
             status, failures = self._run(chosen, "-x")
-        verdict = Verdict(mutant, SURVIVED, len(chosen), len(found))
         if status in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
             return verdict
         if status in TIMERS:
@@ -1043,6 +1057,16 @@ class MutantRunner:
         return status, self._failures.read_text(encoding="utf-8").splitlines()
 
 
+def closeness(path: str) -> Callable[[str], tuple[int, str]]:
+    """Ranks test files by how many words their paths share with the path of a source file."""
+    words = _words(path)
+    return lambda file: (-len(words & _words(file)), file)
+
+
+def _words(path: str) -> set[str]:
+    return set("_".join(Path(path).with_suffix("").parts).split("_"))
+
+
 def budgeted(tests: Collection[str], seconds: Mapping[str, float], budget: float) -> list[str]:
     """The quickest that fit into the budget; of many, the quickest of every file come first."""
     order = sorted(tests, key=lambda name: (seconds[name], name))
@@ -1062,7 +1086,34 @@ def budgeted(tests: Collection[str], seconds: Mapping[str, float], budget: float
     return chosen
 
 
-def run_mutants(mutants: list[Mutant], choice: TestChoice, jobs: int) -> list[Verdict]:
+class KnownVerdicts:
+    """Verdicts of earlier runs on the same sources and tests: a run that was stopped goes on, and
+    samples share what they have in common.
+    """
+
+    def __init__(self, file: Path, now: str) -> None:
+        self._file, self._now = file, now
+        self._entries: dict[str, dict[str, Any]] = {}
+        for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
+            entry = json.loads(line)
+            if entry["fingerprint"] == now:
+                self._entries[entry["key"]] = entry
+
+    def of(self, mutant: Mutant) -> Verdict | None:
+        entry = self._entries.get(mutant.key)
+        if entry is None:
+            return None
+        return Verdict(mutant, entry["status"], entry["tests"], entry["of"], entry["killer"])
+
+    def add(self, verdict: Verdict) -> None:
+        entry = {**_entry(verdict), "fingerprint": self._now}
+        with self._file.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
+
+
+def run_mutants(
+    mutants: list[Mutant], choice: TestChoice, known: KnownVerdicts, jobs: int
+) -> list[Verdict]:
     """A verdict that rests on a test which also fails without the mutant is given anew."""
     idle: queue.SimpleQueue[MutantRunner] = queue.SimpleQueue()
     for number in range(jobs):
@@ -1070,18 +1121,26 @@ def run_mutants(mutants: list[Mutant], choice: TestChoice, jobs: int) -> list[Ve
     killed: list[bool] = []
 
     def judged(mutant: Mutant) -> Verdict:
-        runner = idle.get()
-        try:
-            verdict = runner.verdict(mutant)
-        finally:
-            idle.put(runner)
+        verdict = known.of(mutant)
+        if verdict is None:
+            runner = idle.get()
+            try:
+                verdict = runner.verdict(mutant)
+            finally:
+                idle.put(runner)
+            known.add(verdict)
         killed.append(verdict.killed)
         counts = f"{len(killed)} of {len(mutants)} mutants, {sum(killed)} killed"
         progress(counts, line=len(killed) % 10 == 0)
+        if not verdict.killed:
+            progress(_described(verdict), line=True)
         return verdict
 
+    # In the order of the draw: if the run is stopped, what was judged is a sample of the sample.
+    in_order = sorted(mutants, key=lambda mutant: mutant.rank)
     with ThreadPoolExecutor(jobs) as pool:
-        verdicts = list(pool.map(judged, mutants))
+        verdicts = list(pool.map(judged, in_order))
+    verdicts.sort(key=lambda verdict: (verdict.mutant.path, verdict.mutant.line))
     runner = idle.get()
     killers = {verdict.killer for verdict in verdicts if verdict.killer}
     broken = runner.failing(sorted(killers))
@@ -1132,13 +1191,16 @@ def reported(verdicts: list[Verdict]) -> str:
     lines = [f"{'package':<12}  mutants  killed  survived      %", *map(str, rows(verdicts))]
     for verdict in verdicts:
         if not verdict.killed:
-            mutant = verdict.mutant
-            where = f"src/{PACKAGE}/{mutant.path}:{mutant.line} {mutant.function}"
-            passed = f"{verdict.status}, {verdict.tests} of {verdict.of} tests"
-            what = verdict.status if verdict.status == NOT_EXECUTED else passed
-            lines += ["", f"{where} · {mutant.operator} · {what}"]
-            lines += [f"    {mutant.before}", f"  → {mutant.after}"]
+            lines += ["", _described(verdict)]
     return "\n".join(lines)
+
+
+def _described(verdict: Verdict) -> str:
+    mutant = verdict.mutant
+    where = f"src/{PACKAGE}/{mutant.path}:{mutant.line} {mutant.function}"
+    passed = f"{verdict.status}, {verdict.tests} of {verdict.of} tests"
+    what = verdict.status if verdict.status == NOT_EXECUTED else passed
+    return f"{where} · {mutant.operator} · {what}\n    {mutant.before}\n  → {mutant.after}"
 
 
 def report(verdicts: list[Verdict], options: argparse.Namespace) -> str:
@@ -1184,7 +1246,8 @@ def main() -> None:
     if recorded.failed:
         left_out = ", ".join(recorded.failed)
         print(f"fail without a mutant, and are left out: {left_out}", file=sys.stderr)
-    verdicts = run_mutants(mutants, TestChoice(recorded, options.budget), options.jobs)
+    known = KnownVerdicts(WORK / "verdicts.jsonl", f"{fingerprint()} {options.budget}")
+    verdicts = run_mutants(mutants, TestChoice(recorded, options.budget), known, options.jobs)
     progress("")
     print(reported(verdicts))
     if options.report:

@@ -1,10 +1,10 @@
-"""Profiles of the property tests, quick by default, more thorough where nobody waits; and which
-tests stay together where several processes share the work (`make test`).
+"""Profiles of the property tests, quick by default, more thorough where nobody waits; which tests
+stay together where several processes share the work (`make test`); and how long each suite took.
 """
 
 import os
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -24,6 +24,8 @@ APART: Final = "properties"
 """Few tests that take long: each by itself, at the end, so that no process is idle meanwhile."""
 SHARED_CONTROL_PLANES: Final = "integration"
 """All on one process: the others would start control planes of their own."""
+MANY_SECONDS: Final = 60.0
+"""A run that took less needs no summary."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -33,3 +35,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if path.parts[0] != APART:
             group = path.parts[0] if path.parts[0] == SHARED_CONTROL_PLANES else str(path)
             item.add_marker(pytest.mark.xdist_group(group))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """How long each suite took, added up over all processes."""
+    seconds: dict[str, float] = {}
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                suite = _suite(report.nodeid)
+                seconds[suite] = seconds.get(suite, 0.0) + report.duration
+    ordered = sorted(seconds.items(), key=lambda each: -each[1])
+    shown = ", ".join(f"{suite} {spent:.0f}" for suite, spent in ordered)
+    if sum(seconds.values()) > MANY_SECONDS:
+        terminalreporter.write_line(f"seconds by suite: {shown}")
+
+
+def _suite(nodeid: str) -> str:
+    """tests/unit/aws/test_x.py::test_y is of unit/aws."""
+    folders = Path(nodeid.partition("::")[0]).parts[1:-1]
+    return "/".join(folders[:2])

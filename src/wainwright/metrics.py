@@ -46,6 +46,7 @@ SIZE_BUCKETS: Final = (
 LIFETIME_BUCKETS: Final = tuple(
     hours * 3600.0 for hours in (0.25, 0.5, 1, 2, 4, 8, 12, 24, 48, 72, 120, 168, 336, 720, 1440)
 )
+LAG_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 TERMINATION_BUCKETS: Final = (*DURATION_BUCKETS, 120.0, 300.0, 600.0, 1800.0, 3600.0, 86400.0)
 
 
@@ -470,6 +471,18 @@ def condition_metrics(kind: str) -> ConditionMetricsOfKind:
     )
 
 
+API_REQUESTS: Final = Metric(
+    name="client_go_request_total",
+    help="Requests to the API server, watches included, by method and HTTP status.",
+    kind=MetricKind.COUNTER,
+    labels=("method", "code"),
+)
+EVENT_LOOP_LAG: Final = Metric(
+    name="wainwright_event_loop_lag_seconds",
+    help="How late the event loop was to what was due: leases, watches and probes wait as long.",
+    kind=MetricKind.HISTOGRAM,
+    buckets=LAG_BUCKETS,
+)
 SCHEDULER_QUEUE: Final = Metric(
     name="karpenter_scheduler_queue_depth",
     help="Pods that the last plan was made for.",

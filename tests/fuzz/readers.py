@@ -125,11 +125,13 @@ def _read_message(random: Random, _folder: Path) -> str | None:
     for _ in range(random.choice((0, 1, 1, 2))):
         change_document(event, random)
     body = json.dumps(event)
-    kind = random.randrange(4)
-    if kind == 0:
-        body = tear_text(body, random)
-    elif kind == 1:
-        body = random.choice((*HOSTILE_TEXTS, "[" * 100_000, "{}", "[]", "null", "1"))
+    match random.randrange(4):
+        case 0:
+            body = tear_text(body, random)
+        case 1:
+            body = random.choice((*HOSTILE_TEXTS, "[" * 100_000, "{}", "[]", "null", "1"))
+        case _:
+            pass
     return _outcome(body, lambda: parse_interruptions(body), ValueError)
 
 

@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
 import pytest
+from tests.integration.run_manifests import NODE_CLASS, NODE_POOL
 from tests.oracle.client import Oracle
 from tests.support.control_plane import ControlPlane
 from tests.support.processes import MissingTool, skip_or_fail
+from tests.support.running_operator import TestedCluster
 
 from wainwright.api.kinds import CUSTOM_RESOURCES, custom_resource_definition
 
@@ -38,6 +40,25 @@ def api(control_plane: ControlPlane) -> ControlPlane:
     for item in CUSTOM_RESOURCES:
         control_plane.apply_crd(custom_resource_definition(item))
     return control_plane
+
+
+@pytest.fixture(scope="session")
+def operated_control_plane(pytestconfig: pytest.Config) -> Iterator[TestedCluster]:
+    """A control plane of its own: the operator acts on everything that it finds."""
+    with running(pytestconfig, scheduler=True, controller_manager=True) as plane:
+        for item in CUSTOM_RESOURCES:
+            plane.apply_crd(custom_resource_definition(item))
+        yield TestedCluster(plane)
+
+
+@pytest.fixture
+def operated(operated_control_plane: TestedCluster) -> Iterator[TestedCluster]:
+    """With a NodePool and its class, and nothing else."""
+    cluster = operated_control_plane
+    cluster.apply("EC2NodeClass", NODE_CLASS)
+    cluster.apply("NodePool", NODE_POOL)
+    yield cluster
+    cluster.clear()
 
 
 @contextmanager

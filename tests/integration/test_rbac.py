@@ -5,6 +5,7 @@ nothing, and every right is used.
 import asyncio
 import json
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from tests.integration.conftest import running
-from tests.integration.test_run import NODE_CLASS, NODE_POOL, deployment
+from tests.integration.run_manifests import NODE_CLASS, NODE_POOL, deployment
 from tests.support.audited_requests import Request, Right, requests_of, rights_of
 from tests.support.control_plane import ControlPlane
 from tests.support.helm import CHART, NAMESPACE, RELEASE, render, run_helm, set_flags
@@ -165,9 +166,7 @@ def live_a_life(cluster: TestedCluster, operator: RunningOperator) -> None:
     cluster.delete("NodePool", SHORT_LIVED)
     cluster.delete("NodeClaim", next(iter(cluster.names("NodeClaim"))))
     for right in SEEN_AT_LAST:
-        cluster.wait_for(
-            f"a request for {right}", lambda right=right: is_used(cluster.plane, right)
-        )
+        cluster.wait_for(f"a request for {right}", partial(is_used, cluster.plane, right))
 
 
 SEEN_AT_LAST = (

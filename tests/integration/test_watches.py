@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
 
+import msgspec
 import pytest
 from tests.support.control_plane import ControlPlane
 
@@ -12,6 +13,7 @@ from wainwright.api.wire import ObjectMeta
 from wainwright.clock import SystemClock
 from wainwright.controllers.cluster_cache import Change, ClusterCache
 from wainwright.errors import ResourceVersionGoneError, ServerUnavailableError
+from wainwright.kube import client as kube_client
 from wainwright.kube.client import KubeClient
 from wainwright.kube.kubeconfig import load_address
 
@@ -142,3 +144,79 @@ def _numbers(found: ConfigMap | None) -> list[str]:
     if found is None or found.metadata.name != "large" or not found.data:
         return []
     return [found.data["key"].split(" ")[0]]
+
+
+class FreezingProxy:
+    """Passes bytes on until it is frozen: then the connections that there are stay open, and
+    nothing comes through them any more. New ones work.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._frozen: list[asyncio.Event] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._writers: list[asyncio.StreamWriter] = []
+
+    def freeze(self) -> None:
+        for each in self._frozen:
+            each.set()
+        self._frozen = []
+
+    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        onward, back = await asyncio.open_connection("127.0.0.1", self._port)
+        frozen = asyncio.Event()
+        self._frozen.append(frozen)
+        self._writers += [writer, back]
+        for source, target in ((reader, back), (onward, writer)):
+            task = asyncio.create_task(self._pass_on(source, target, frozen))
+            self._tasks.add(task)
+
+    async def _pass_on(
+        self, source: asyncio.StreamReader, target: asyncio.StreamWriter, frozen: asyncio.Event
+    ) -> None:
+        with suppress(ConnectionError):
+            while data := await source.read(65_536):
+                if frozen.is_set():
+                    continue
+                target.write(data)
+                await target.drain()
+            if not frozen.is_set():
+                target.close()
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for writer in self._writers:
+            writer.transport.abort()
+        await asyncio.sleep(0)
+
+
+def test_a_connection_that_is_half_open_is_found(
+    plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With an API server of whose bookmarks nothing comes through; three seconds in place of 90."""
+    monkeypatch.setattr(kube_client, "SILENCE_SECONDS", 3.0)
+
+    async def main() -> None:
+        address = load_address(kubeconfig=str(plane.kubeconfig), environment={})
+        proxy = FreezingProxy(int(address.url.rpartition(":")[2]))
+        server = await asyncio.start_server(proxy.accept, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        through = msgspec.structs.replace(address, url=f"https://127.0.0.1:{port}")
+        async with (
+            asyncio.timeout(2 * WITHIN),
+            KubeClient.connect(address) as direct,
+            KubeClient.connect(through) as client,
+        ):
+            await direct.create(config("seen"))
+            watched = Watched(client)
+            await watched.until(lambda: "seen" in watched.names)
+            proxy.freeze()
+            await direct.create(config("meanwhile"))
+            await watched.until(lambda: "meanwhile" in watched.names)
+            await watched.stop()
+        server.close()
+        await proxy.close()
+
+    asyncio.run(main())

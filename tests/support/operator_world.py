@@ -29,7 +29,7 @@ class Process:
     def __init__(self, world: "World", options: RunOptions) -> None:
         connect = cloud_connector(SETTINGS, options, "1.33", world.clock)
         self.operator = OperatorProcess(
-            world.api, connect, SETTINGS, clock=world.clock, namespace=NAMESPACE, options=options
+            world.api, connect, SETTINGS, clock=world.clock, options=options
         )
         self.task = asyncio.create_task(self.operator.run())
 

@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Self
@@ -25,9 +26,15 @@ PATHS = {
     "NodePool": "/apis/karpenter.sh/v1/nodepools",
     "EC2NodeClass": "/apis/karpenter.k8s.aws/v1/ec2nodeclasses",
     "Deployment": "/apis/apps/v1/namespaces/default/deployments",
+    "PodDisruptionBudget": "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
     "Lease": "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases",
     "Event": "/api/v1/events",
 }
+CLEARED = (
+    *("Deployment", "PodDisruptionBudget", "NodeClaim", "Node", "NodePool", "EC2NodeClass"),
+    "Pod",
+)
+OUR_LEASE = "wainwright-leader-election"
 
 
 class TestedCluster:
@@ -52,6 +59,40 @@ class TestedCluster:
     def delete(self, kind: str, name: str) -> None:
         self.plane.request("DELETE", f"{PATHS[kind]}/{name}")
 
+    def patch(self, kind: str, name: str, patch: Mapping[str, Any]) -> None:
+        reply = self.plane.request(
+            "PATCH",
+            f"{PATHS[kind]}/{name}",
+            body=json.dumps(patch).encode(),
+            content_type="application/merge-patch+json",
+        )
+        assert reply.status == HTTPStatus.OK, reply.message
+
+    def clear(self) -> None:
+        """Nothing is left for the next test; nobody waits for controllers that do not run."""
+        self.delete("Lease", OUR_LEASE)
+        for kind in CLEARED:
+            for name in self.names(kind):
+                self.delete(kind, name)
+        for kind in CLEARED:
+            self.wait_for(f"the end of every {kind}", partial(self._is_gone, kind))
+
+    def _is_gone(self, kind: str) -> bool:
+        found = self.all(kind)
+        for each in found:
+            metadata = each["metadata"]
+            if kind == "Pod":
+                path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
+                self.plane.request("DELETE", path, query={"gracePeriodSeconds": "0"})
+            elif metadata.get("finalizers"):
+                self.plane.request(
+                    "PATCH",
+                    f"{PATHS[kind]}/{metadata['name']}",
+                    body=b'{"metadata": {"finalizers": null}}',
+                    content_type="application/merge-patch+json",
+                )
+        return not found
+
     def all(self, kind: str) -> list[dict[str, Any]]:
         reply = self.plane.request("GET", PATHS[kind])
         assert reply.status == HTTPStatus.OK, reply.message
@@ -68,10 +109,12 @@ class TestedCluster:
             if pod["metadata"].get("labels", {}).get("app") == app and _is_ready(pod)
         ]
 
-    def wait_for(self, what: str, is_so: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + WITHIN_SECONDS
+    def wait_for(
+        self, what: str, is_so: Callable[[], bool], seconds: float = WITHIN_SECONDS
+    ) -> None:
+        deadline = time.monotonic() + seconds
         while not is_so():
-            assert time.monotonic() < deadline, f"waited {WITHIN_SECONDS:.0f} s for {what}"
+            assert time.monotonic() < deadline, f"waited {seconds:.0f} s for {what}"
             time.sleep(POLL_SECONDS)
 
 
@@ -107,6 +150,14 @@ class RunningOperator:
         """Nothing is left of it, also where a test has failed."""
         if self._process.poll() is None:
             self.kill()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_ready(self) -> bool:
+        return self.get("health", "/readyz")[0] == HTTPStatus.OK
 
     def kill(self) -> None:
         self._process.kill()

@@ -22,7 +22,8 @@ import { FONT } from "./theme.js";
  * @property {number[][]} [downs]
  */
 
-const GUTTER = 214;
+const ONE_GUTTER = 214;
+const TWO_GUTTER = 300;
 const RIGHT = 14;
 const LANE = 27;
 const GAP = 5;
@@ -114,6 +115,8 @@ export class Charts {
     this.canvas = canvas;
     this.models = models;
     this.onSeek = onSeek;
+    /** Where the charts begin: values of two stories need more room. */
+    this.left = models.length > 1 ? TWO_GUTTER : ONE_GUTTER;
     this.isTime = models[0].story.unit === "seconds";
     /** The last step has a width, too. */
     this.end = Math.max(...models.map((each) => each.story.end), 1e-9) + (this.isTime ? 0 : 1);
@@ -170,7 +173,7 @@ export class Charts {
       const total = this.models.map((model) => read(model, 2));
       return /** @type {Lane} */ ({
         name: id, colour: "border", steps: total, under: used, underColour: "reserved",
-        value: (at, s) => `${valueAt(used[s], at)} of ${valueAt(total[s], at)}`,
+        value: (at, s) => (valueAt(total[s], at) ? `${valueAt(used[s], at)} of ${valueAt(total[s], at)}` : "not active"),
       });
     });
   }
@@ -192,12 +195,12 @@ export class Charts {
   }
 
   get width() {
-    return Math.max(1, this.clientWidth - GUTTER - RIGHT);
+    return Math.max(1, this.clientWidth - this.left - RIGHT);
   }
 
   /** @param {number} at */
   #x(at) {
-    return GUTTER + (at / this.end) * this.width;
+    return this.left + (at / this.end) * this.width;
   }
 
   /** @param {CanvasRenderingContext2D} ctx @param {number} ratio */
@@ -208,7 +211,7 @@ export class Charts {
     this.lanes.forEach((lane, n) => {
       const top = MARKS + n * (LANE + GAP);
       ctx.fillStyle = colours.sunken;
-      ctx.fillRect(GUTTER, top, this.width, LANE);
+      ctx.fillRect(this.left, top, this.width, LANE);
       if (lane.shape === "bars") this.#drawBars(ctx, lane, top);
       else this.#drawAreas(ctx, lane, top);
       ctx.fillStyle = colours.muted;
@@ -254,7 +257,7 @@ export class Charts {
   #trace(ctx, steps, top, highest) {
     const y = (/** @type {number} */ value) => top + LANE - 1 - (value / highest) * (LANE - 4);
     ctx.beginPath();
-    ctx.moveTo(GUTTER, y(steps.length && steps[0][0] <= 0 ? steps[0][1] : 0));
+    ctx.moveTo(this.left, y(steps.length && steps[0][0] <= 0 ? steps[0][1] : 0));
     let last = steps.length && steps[0][0] <= 0 ? steps[0][1] : 0;
     for (const [at, value] of steps) {
       const x = this.#x(at);
@@ -262,13 +265,13 @@ export class Charts {
       ctx.lineTo(x, y(value));
       last = value;
     }
-    ctx.lineTo(GUTTER + this.width, y(last));
+    ctx.lineTo(this.left + this.width, y(last));
   }
 
   /** @param {CanvasRenderingContext2D} ctx @param {number} top */
   #close(ctx, top) {
-    ctx.lineTo(GUTTER + this.width, top + LANE);
-    ctx.lineTo(GUTTER, top + LANE);
+    ctx.lineTo(this.left + this.width, top + LANE);
+    ctx.lineTo(this.left, top + LANE);
     ctx.closePath();
   }
 
@@ -283,7 +286,7 @@ export class Charts {
     ups.forEach((counts, story) => {
       const width = Math.max(1, 3 / shares);
       for (let bin = 0; bin < bins; bin += 1) {
-        const x = GUTTER + (bin / bins) * this.width + story * width;
+        const x = this.left + (bin / bins) * this.width + story * width;
         const [up, down] = [counts[bin], downs[story][bin]].map((count) => (count ? Math.max(2, (Math.sqrt(count / highest)) * (LANE / 2 - 2)) : 0));
         ctx.globalAlpha = story ? 0.5 : 1;
         ctx.fillStyle = colours.good;
@@ -294,7 +297,7 @@ export class Charts {
     });
     ctx.globalAlpha = 1;
     ctx.fillStyle = colours.border;
-    ctx.fillRect(GUTTER, middle, this.width, 1);
+    ctx.fillRect(this.left, middle, this.width, 1);
   }
 
   /** @param {number[]} moments @param {number} bins */
@@ -380,7 +383,7 @@ export class Charts {
     this.lanes.forEach((lane, n) => {
       const top = MARKS + n * (LANE + GAP);
       const values = this.models.map((_, story) => lane.value(at, story));
-      ctx.fillText(values.join(" | "), GUTTER - 10, top + LANE / 2 + 1);
+      ctx.fillText(values.join(" | "), this.left - 10, top + LANE / 2 + 1);
     });
     ctx.textAlign = "left";
     const x = this.#x(at);
@@ -395,7 +398,7 @@ export class Charts {
     const { canvas } = this;
     let isDragged = false;
     const seek = (/** @type {PointerEvent} */ event) => {
-      const share = (event.offsetX - GUTTER) / this.width;
+      const share = (event.offsetX - this.left) / this.width;
       const at = Math.min(1, Math.max(0, share)) * this.end;
       this.onSeek(this.isTime ? at : Math.floor(at));
     };

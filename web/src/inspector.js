@@ -37,7 +37,8 @@ function section(title, ...children) {
 
 /** @param {[string, Child | Child[]][]} rows */
 function facts(rows) {
-  const shown = rows.filter(([, value]) => value !== null && value !== false && value !== "");
+  const isEmpty = (/** @type {Child | Child[]} */ value) => value === null || value === false || value === "" || (value instanceof Node && !value.textContent);
+  const shown = rows.filter(([, value]) => !isEmpty(value));
   return element("dl", { class: "facts" }, shown.flatMap(([name, value]) => [
     element("dt", {}, name), element("dd", {}, ...(Array.isArray(value) ? value : [value])),
   ]));

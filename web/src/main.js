@@ -93,14 +93,21 @@ class App {
   /** Sizes and colours; to be called when the window or the preference changes. */
   prepare() {
     this.theme = readTheme();
+    this.charts?.prepare(this.theme);
+    this.#fitHeight();
     for (const picture of this.pictures ?? []) {
       picture.grouping = /** @type {import("./layout.js").Grouping} */ (byId("grouping", HTMLSelectElement).value);
       picture.colouring = /** @type {import("./picture.js").Colouring} */ (byId("colouring", HTMLSelectElement).value);
       picture.prepare(this.theme);
     }
-    this.charts?.prepare(this.theme);
     this.#showLegend();
     this.show();
+  }
+
+  /** The picture gets what header and time line leave of the window. */
+  #fitHeight() {
+    const taken = [document.querySelector("header"), byId("timeline", HTMLElement)].reduce((sum, each) => sum + (each instanceof HTMLElement ? each.offsetHeight : 0), 0);
+    document.documentElement.style.setProperty("--taken", `${taken + 32}px`);
   }
 
   #showLegend() {
@@ -169,7 +176,9 @@ class App {
     const figure = (/** @type {string} */ name, /** @type {string} */ value, /** @type {Node | null} */ more, /** @type {string} */ id) =>
       element("div", { class: "figure" }, element("dt", {}, name), element("dd", { "data-figure": id }, value, more));
     const wait = state.pending.length;
-    return element("dl", { class: "figures", "aria-label": this.report.comparison?.names[n] ?? "figures of this moment" },
+    const name = this.report.comparison?.names[n];
+    return element("dl", { class: "figures" },
+      name ? element("div", { class: "figure run" }, element("dt", {}, n ? "dashed" : "solid"), element("dd", {}, foreign(shorten(name, 34)))) : null,
       figure("nodes", formatNumber(state.nodes), null, "nodes"),
       figure("cpu", `${formatCpu(state.cpu)} / ${formatCpu(state.cpuTotal)}`, bar(state.cpu, state.cpuTotal, formatShare(state.cpu, state.cpuTotal), "cpu requested"), "cpu"),
       figure("memory", `${formatMemory(state.memory)} / ${formatMemory(state.memoryTotal)}`, bar(state.memory, state.memoryTotal, formatShare(state.memory, state.memoryTotal), "memory requested"), "memory"),

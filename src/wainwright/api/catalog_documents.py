@@ -312,7 +312,7 @@ class CatalogRequirement(WireStruct, frozen=True, kw_only=True):
     """The values that a label of the type can take."""
 
     key: Annotated[str, field_meta("The label.", min_length=1)]
-    operator: Annotated[str, field_meta("How.", enum=REQUIREMENT_OPERATORS)]
+    operator: Annotated[str, field_meta("Only this capacity type.", enum=REQUIREMENT_OPERATORS)]
     values: Annotated[list[LabelValue] | None, field_meta("Which.")] = None
 
 

@@ -44,10 +44,20 @@ CSV_HEADINGS: Final = (
     "feesPerHour",
 )
 FILTER_OPTIONS: Final = (
-    click.option("--instance-type", "types", multiple=True, metavar="GLOB", help="As 'm7*'."),
+    click.option(
+        "--instance-type",
+        "types",
+        multiple=True,
+        metavar="GLOB",
+        help="Only types that match, such as 'm7*'.",
+    ),
     click.option("--zone", "zones", multiple=True, metavar="NAME", help="Only in this zone."),
     click.option(
-        "--capacity-type", "capacity_types", multiple=True, type=CAPACITY_TYPES, help="How."
+        "--capacity-type",
+        "capacity_types",
+        multiple=True,
+        type=CAPACITY_TYPES,
+        help="Only this capacity type.",
     ),
     click.option("--arch", "architectures", multiple=True, metavar="NAME", help="amd64, arm64."),
     click.option("--min-cpu", metavar="CPU", help="At least so many vCPUs."),
@@ -56,7 +66,7 @@ FILTER_OPTIONS: Final = (
         "--sort",
         type=Choice([order.value for order in SortOrder]),
         default=SortOrder.NAME.value,
-        help="By what the list is sorted.",
+        help="The sort order.",
     ),
     click.option("--offerings", is_flag=True, help="A line for each offering in the table."),
 )
@@ -90,9 +100,9 @@ def filter_options(command: Any) -> Any:
 def catalog(**flags: Any) -> int:
     """List instance types and their offerings.
 
-    Without files: us-east-1 with a default class. VCPU and MEMORY are those of the machine as it
-    is sold; POD CPU and POD MEMORY are what is left of it for pods. Prices are USD per hour. The
-    JSON is a Catalog, which can be given back as input.
+    Without files: us-east-1 with a default class. VCPU and MEMORY are those of the
+    instance type; POD CPU and POD MEMORY are what pods can use. Prices are USD per hour. The JSON
+    is a Catalog, which can be given back as input.
     """
     filters = CatalogFilters(**flags)
     query = _listing_query(filters)

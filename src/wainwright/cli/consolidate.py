@@ -67,24 +67,24 @@ DISRUPTION_OPTIONS: Final = (
     click.option(
         "--min-saving",
         metavar="AMOUNT",
-        help="What consolidation must save at least: 0.05 ($/h) or 5% (of what its nodes cost).",
+        help="The minimum saving of a consolidation: 0.05 ($/h) or 5% (of the nodes' cost).",
     ),
     click.option(
         "--spot-to-spot-types",
         type=click.IntRange(1),
         default=SPOT_TO_SPOT_TYPES,
         show_default=True,
-        help="How many cheaper types a spot node needs to be replaced by spot.",
+        help="How many cheaper types spot-to-spot consolidation requires.",
     ),
     click.option(
-        "--allow-split", is_flag=True, help="Let several new nodes take the place of one or more."
+        "--allow-split", is_flag=True, help="Allow several new nodes to replace one or more."
     ),
     click.option(
         "--max-nodes",
         type=click.IntRange(1),
         default=MAX_NODES_PER_COMMAND,
         show_default=True,
-        help="How many nodes one command may take.",
+        help="How many nodes one command may remove.",
     ),
     click.option(
         "--look-ahead",
@@ -94,7 +94,7 @@ DISRUPTION_OPTIONS: Final = (
         help="How many nodes to look at, each once in a pass, to compare sequences of commands.",
     ),
     click.option(
-        "--ignore-budgets", is_flag=True, help="As if the budgets of NodePools allowed every node."
+        "--ignore-budgets", is_flag=True, help="Ignore the disruption budgets of NodePools."
     ),
 )
 
@@ -142,7 +142,7 @@ def disruption_options(command: Callable[..., Any]) -> Callable[..., Any]:
     help="One JSON line on standard error: seconds spent.",
 )
 def consolidate(output: str, save_input: str | None, print_timings: bool, **flags: Any) -> int:
-    """Show which nodes can go, what replaces them, what that saves, and what holds others back.
+    """Show which nodes can be removed or replaced, what that saves, and what blocks the others.
 
     Exit code 0 when there is nothing to do, 3 when there is something, 2 for bad input.
     """

@@ -84,7 +84,7 @@ def explain_pod(name: str, output: str, every: bool, **flags: Any) -> int:
 @disruption_options
 @click.option("-o", "--output", type=Choice(["text", "json"]), default="text")
 def explain_node(name: str, output: str, **flags: Any) -> int:
-    """Show whether a node can go, where its pods would go or why not, and what would free it.
+    """Show whether a node can be removed, where its pods would go, and what blocks it.
 
     NAME is that of the node or of its NodeClaim. Exit code 0 when the node can be removed or
     replaced, 1 when it stays, 2 for bad input.

@@ -39,12 +39,16 @@ class Choice(click.Choice[str]):
 
 
 OPTIONS: Final = {
-    "cloud": click.option("--cloud", metavar="FILE", help="The Cloud, in place of the input's."),
+    "cloud": click.option(
+        "--cloud", metavar="FILE", help="The Cloud to use instead of the input's."
+    ),
     "catalog": click.option(
-        "--catalog", metavar="FILE", help="The Catalog, in place of the input's."
+        "--catalog", metavar="FILE", help="The Catalog to use instead of the input's."
     ),
     "region": click.option(
-        "--region", metavar="NAME", help="Where no Cloud states one: us-west-2, …"
+        "--region",
+        metavar="NAME",
+        help="The AWS region, such as us-west-2, where no Cloud names one.",
     ),
     "nodepool": click.option(
         "--nodepool", metavar="NAME", help="Only what this NodePool may launch."
@@ -53,14 +57,14 @@ OPTIONS: Final = {
         "--nodeclass", metavar="NAME", help="The class, where the input has several."
     ),
     "now": click.option(
-        "--now", metavar="TIME", help="As if it were this time: 2026-01-31T08:00:00Z."
+        "--now", metavar="TIME", help="Decide as of this time, such as 2026-01-31T08:00:00Z."
     ),
     "gates": click.option(
         "--feature-gate",
         "gates",
         multiple=True,
         metavar="NAME=true|false",
-        help="Switch a feature on or off; may be repeated.",
+        help="Turn a feature gate on or off; may be repeated.",
     ),
     "vm_memory_overhead_percent": click.option(
         "--vm-memory-overhead-percent",
@@ -70,69 +74,72 @@ OPTIONS: Final = {
         help="The share of memory that the hypervisor takes.",
     ),
     "reserved_enis": click.option(
-        "--reserved-enis", type=click.IntRange(0), default=0, help="Interfaces kept from pods."
+        "--reserved-enis",
+        type=click.IntRange(0),
+        default=0,
+        help="Network interfaces (ENIs) that are not available to pods.",
     ),
     "prefix_delegation": click.option(
-        "--prefix-delegation", is_flag=True, help="Reckon with prefixes in place of addresses."
+        "--prefix-delegation", is_flag=True, help="Compute max pods with prefix delegation."
     ),
     "min_values_policy": click.option(
         "--min-values-policy",
         type=Choice(["Strict", "BestEffort"]),
         default="Strict",
         show_default=True,
-        help="What happens where a pool cannot keep its minValues.",
+        help="What happens when minValues of a NodePool cannot be met.",
     ),
     "preference_policy": click.option(
         "--preference-policy",
         type=Choice(["Respect", "Ignore"]),
         default="Respect",
         show_default=True,
-        help="Whether preferences of pods count until they cannot be met, or not at all.",
+        help="Whether preferences of pods are respected until they cannot be met, or ignored.",
     ),
     "packing": click.option(
         "--packing",
         type=Choice(["first-fit", "cost"]),
         default="first-fit",
         show_default=True,
-        help="How pods are put together: as they come, or for the lowest price.",
+        help="How pods are packed onto nodes: first-fit, or for the lowest price.",
     ),
     "scheduler_config": click.option(
         "--scheduler-config",
         metavar="FILE",
-        help="Where the cluster's scheduler has default constraints: its configuration.",
+        help="A KubeSchedulerConfiguration with default topology spread constraints.",
     ),
     "built_in_pools": click.option(
         "--built-in-pool",
         "built_in_pools",
         type=Choice(["general-purpose", "system"]),
         multiple=True,
-        help="A NodePool that EKS Auto Mode brings along; may be repeated.",
+        help="Include a built-in NodePool of EKS Auto Mode; may be repeated.",
     ),
     "cluster_limits": click.option(
         "--cluster-limit",
         "cluster_limits",
         multiple=True,
         metavar="NAME=AMOUNT",
-        help="What all nodes together may have: cpu, memory, nodes, pricePerHour; may be repeated.",
+        help="A limit on all nodes together: cpu, memory, nodes, pricePerHour; may be repeated.",
     ),
     "replicas": click.option(
         "--replicas",
         type=Choice(["stated", "max"]),
         default="stated",
         show_default=True,
-        help="Of workloads that are scaled: those stated, else where scaling begins; or the most.",
+        help="Replicas of autoscaled workloads: as stated (or the minimum), or the maximum.",
     ),
     "pod_limit": click.option(
         "--pod-limit",
         type=click.IntRange(1),
         default=POD_LIMIT,
         show_default=True,
-        help="Input with more pods than this is refused: a number of replicas may be mistyped.",
+        help="Reject input with more pods than this, as a replica count may be mistyped.",
     ),
     "strict_weights": click.option(
         "--strict-weights",
         is_flag=True,
-        help="No pod joins a node while a pool of higher weight could open one for it.",
+        help="A pod joins no planned node while a NodePool of higher weight could launch one.",
     ),
 }
 OVERHEAD_OPTIONS: Final = ("vm_memory_overhead_percent", "reserved_enis", "prefix_delegation")
@@ -172,7 +179,7 @@ READING_OPTIONS: Final = (
         help="Have helm, kustomize or kubectl render charts and kustomizations in folders.",
     ),
     click.option("--verbose", is_flag=True, help="List the files that were skipped in folders."),
-    click.option("-q", "--quiet", is_flag=True, help="No notes that do not change the answer."),
+    click.option("-q", "--quiet", is_flag=True, help="Omit notes that do not affect the result."),
 )
 FilesCommand = TypeVar("FilesCommand", bound=Callable[..., Any])
 
@@ -194,10 +201,22 @@ def file_arguments(command: FilesCommand) -> FilesCommand:
 
 CLUSTER_OPTIONS: Final = (
     click.option(
-        "--from-cluster", is_flag=True, help="Read the cluster that kubectl speaks to; only read."
+        "--from-cluster",
+        is_flag=True,
+        help="Read the cluster of the current kubeconfig context; nothing is written.",
     ),
-    click.option("--context", metavar="NAME", default="", help="Of the kubeconfig; its current."),
-    click.option("--kubeconfig", metavar="FILE", default="", help="In place of KUBECONFIG's."),
+    click.option(
+        "--context",
+        metavar="NAME",
+        default="",
+        help="The kubeconfig context; default: the current one.",
+    ),
+    click.option(
+        "--kubeconfig",
+        metavar="FILE",
+        default="",
+        help="The kubeconfig file; default: $KUBECONFIG.",
+    ),
 )
 
 

@@ -125,7 +125,7 @@ OUTPUTS: Final = Choice(["table", "json", "yaml", "markdown", "nodeclaims", "htm
 @cluster_options
 @add_options(PLAN_OPTIONS)
 @click.option("-o", "--output", type=OUTPUTS, default="table", help="How to print the plan.")
-@click.option("--diff", is_flag=True, help="Two folders, OLD and NEW: what changes.")
+@click.option("--diff", is_flag=True, help="Compare two inputs, OLD and NEW.")
 @click.option("--all", "every", is_flag=True, help=ALL_HELP)
 @click.option(
     "--save-input",

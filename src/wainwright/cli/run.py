@@ -64,7 +64,9 @@ def setting_flags(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--kubeconfig", default="", metavar="FILE", help="Or KUBECONFIG.")
 @click.option("--context", default="", metavar="NAME", help="Of the kubeconfig.")
 @click.option("--cloud", metavar="FILE", help="The Cloud of the emulated EC2.")
-@click.option("--catalog", metavar="FILE", help="What the emulated EC2 sells: types and prices.")
+@click.option(
+    "--catalog", metavar="FILE", help="The instance types and prices of the emulated EC2."
+)
 @add_options(("cluster_limits",))
 @click.option(
     "--emulator-boot",
@@ -111,7 +113,7 @@ def setting_flags(command: Callable[..., Any]) -> Callable[..., Any]:
 def run(**given: Any) -> int:
     """Launch and remove nodes of the cluster as its pods need them, until stopped.
 
-    Speaks to the cluster of the kubeconfig, or to the one around it where it runs in a pod.
+    Connects to the cluster of the kubeconfig, or to its own cluster when it runs in a pod.
     Settings have the names and environment variables that Karpenter has. With --provider emulator
     no cloud is needed: instances are emulated in this process, and become Nodes of the cluster.
     """

@@ -79,7 +79,7 @@ class SimulateArguments(msgspec.Struct, frozen=True, kw_only=True):
     metavar="PATH=VALUE",
     help="Change a value of the scenario (spec.…) or of a manifest (Kind/name:spec.…).",
 )
-@click.option("--seed", type=int, metavar="N", help="In place of the scenario's.")
+@click.option("--seed", type=int, metavar="N", help="The seed to use instead of the scenario's.")
 @click.option("--until", metavar="TIME", help="Stop at this time since the start, as 6h.")
 @click.option(
     "--compare",
@@ -96,13 +96,13 @@ class SimulateArguments(msgspec.Struct, frozen=True, kw_only=True):
     help="Run the scenario with each of these values, and put cost, evictions and waiting into "
     "one table. Repeated: with every combination.",
 )
-@click.option("--csv", "csv_folder", metavar="FOLDER", help="Write everything as CSV files, too.")
+@click.option("--csv", "csv_folder", metavar="FOLDER", help="Also write everything as CSV files.")
 @click.option(
     "--shell-state",
     metavar="FILE",
     help="Write the cluster as it is at the end as manifests that other commands read.",
 )
-@click.option("--report", metavar="FILE", help="Write a page to look at, too: one HTML file.")
+@click.option("--report", metavar="FILE", help="Also write a report as one HTML file.")
 @click.option("--full", is_flag=True, help="Every point of the series, however many.")
 @click.option("-o", "--output", type=OUTPUTS, default="table", help="How to print it.")
 @click.option(
@@ -110,10 +110,10 @@ class SimulateArguments(msgspec.Struct, frozen=True, kw_only=True):
     is_flag=True,
     help="Have helm, kustomize or kubectl render charts and kustomizations in folders.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="No notes that do not change the answer.")
+@click.option("-q", "--quiet", is_flag=True, help="Omit notes that do not affect the result.")
 @add_options(("pod_limit",))
 def simulate(check: bool, **flags: Any) -> int:
-    """Run the control loop on virtual time, and say what became of pods, nodes and money.
+    """Run the controllers on virtual time, and show what became of pods, nodes and cost.
 
     Exit code 0 when everything expected held, 1 when an expectation failed or a law was broken, 2
     for a bad scenario.

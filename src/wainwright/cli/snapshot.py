@@ -9,8 +9,15 @@ from wainwright.kube.snapshot import snapshot_rules
 
 
 @click.command()
-@click.option("--context", metavar="NAME", default="", help="Of the kubeconfig; its current.")
-@click.option("--kubeconfig", metavar="FILE", default="", help="In place of KUBECONFIG's.")
+@click.option(
+    "--context",
+    metavar="NAME",
+    default="",
+    help="The kubeconfig context; default: the current one.",
+)
+@click.option(
+    "--kubeconfig", metavar="FILE", default="", help="The kubeconfig file; default: $KUBECONFIG."
+)
 @click.option(
     "--redact",
     "is_redacted",

@@ -26,7 +26,7 @@ OUTPUTS = Choice(["text", "json"])
 @click.option("-o", "--output", type=OUTPUTS, default="text", help="How to print the report.")
 @click.option("--strict", is_flag=True, help="Duplicate keys and objects are errors.")
 def validate(output: str, strict: bool, **flags: Any) -> int:
-    """Check manifests offline by the very rules that the CRDs carry.
+    """Check manifests offline by the same rules as the CRDs.
 
     Exit code 0 when everything would be accepted, 2 when something would not. Unknown fields are
     refused, as kubectl does; an API server alone would drop them.

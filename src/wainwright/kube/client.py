@@ -34,6 +34,7 @@ from wainwright.kube.api_server_access import ApiServerAddress
 from wainwright.kube.connections import DEFAULT_LIMIT, Connections, RequestLimit, RequestLimiter
 from wainwright.kube.object_decoding import MetadataOnly, UnreadableObject, decode_as, decode_json
 from wainwright.kube.responses import ApiStatus, error_from_status, read_status
+from wainwright.metrics import API_REQUESTS, MetricsRegistry
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -88,7 +89,9 @@ class KubeClient:
         watch_seconds: int | None = None,
         page_size: int = PAGE_SIZE,
         limit: RequestLimit = DEFAULT_LIMIT,
+        metrics: MetricsRegistry | None = None,
     ) -> None:
+        self._metrics = metrics or MetricsRegistry()
         self._connections, self._url, self._page_size = connections, url, page_size
         self._limiter = RequestLimiter(limit)
         self._watch_seconds, self._random = watch_seconds, Random()
@@ -102,6 +105,7 @@ class KubeClient:
         watch_seconds: int | None = None,
         page_size: int = PAGE_SIZE,
         limit: RequestLimit = DEFAULT_LIMIT,
+        metrics: MetricsRegistry | None = None,
     ) -> AsyncIterator[Self]:
         """A client until the block ends."""
         connections = Connections(address)
@@ -112,6 +116,7 @@ class KubeClient:
                 watch_seconds=watch_seconds,
                 page_size=page_size,
                 limit=limit,
+                metrics=metrics,
             )
         finally:
             await connections.close()
@@ -283,6 +288,7 @@ class KubeClient:
                     allow_redirects=False,  # an API server has none, and the token is for it alone
                     **options,
                 ) as response:
+                    self._metrics.add(API_REQUESTS, method=method, code=str(response.status))
                     if response.status < HTTPStatus.MULTIPLE_CHOICES:
                         yield response
                         return

@@ -45,7 +45,7 @@ from wainwright.kube.client import KubeClient
 from wainwright.kube.connections import RequestLimit
 from wainwright.kube.kubeconfig import load_address
 from wainwright.kube.leader_election import LeaderCluster, LeaderElection, LeaseSettings
-from wainwright.metrics import MetricsRegistry
+from wainwright.metrics import EVENT_LOOP_LAG, MetricsRegistry
 from wainwright.model.plan import ClusterLimits
 from wainwright.operator.dry_run import DryRun
 from wainwright.operator.emulated_cloud import EmulatedCloud, EmulatedCloudOptions
@@ -69,6 +69,7 @@ OUTSIDE_NAMESPACE: Final = "kube-system"
 SETTINGS_NAME: Final = "wainwright-settings"
 IDLE_POLL: Final = 0.2
 IDLE_LOOKS: Final = 5
+LAG_POLL: Final = 0.05
 PAUSE_POLL: Final = 0.8
 """Seconds: a pause acts within one."""
 CUSTOM_KINDS: Final = (NodePool, NodeClaim, EC2NodeClass, NodeOverlay, InstanceType)
@@ -153,13 +154,14 @@ class OperatorProcess:
         settings: OperatorSettings,
         *,
         clock: Clock,
-        namespace: str,
         options: RunOptions,
+        metrics: MetricsRegistry | None = None,
     ) -> None:
         self._cluster, self._connect_cloud, self._clock = cluster, connect_cloud, clock
-        self._settings, self._namespace, self._options = settings, namespace, options
+        self._settings, self._options = settings, options
+        self._namespace = settings.leader_election_namespace or OUTSIDE_NAMESPACE
         self._identity = f"{socket.gethostname()}_{token_hex(8)}"
-        self.metrics = MetricsRegistry()
+        self.metrics = metrics or MetricsRegistry()
         self._pause = PauseSwitch()
         self._controller_settings = msgspec.structs.replace(
             controller_settings(loop_settings(settings, options)), switch=self._pause
@@ -337,7 +339,10 @@ async def run_operator(settings: OperatorSettings, options: RunOptions) -> None:
     address = load_address(kubeconfig=options.kubeconfig, context=options.context)
     limit = RequestLimit(qps=settings.kube_client_qps, burst=settings.kube_client_burst)
     in_pod = _is_in_pod(os.environ)
-    async with KubeClient.connect(address, limit=limit) as cluster:
+    if in_pod and not settings.leader_election_namespace:
+        settings = msgspec.structs.replace(settings, leader_election_namespace=address.namespace)
+    metrics = MetricsRegistry()
+    async with KubeClient.connect(address, limit=limit, metrics=metrics) as cluster:
         version = await _check_cluster(cluster)
         clock = SystemClock()
         if not options.dry_run:
@@ -347,9 +352,8 @@ async def run_operator(settings: OperatorSettings, options: RunOptions) -> None:
             cloud_connector(settings, options, version, clock),
             settings,
             clock=clock,
-            namespace=settings.leader_election_namespace
-            or (address.namespace if in_pod else OUTSIDE_NAMESPACE),
             options=options,
+            metrics=metrics,
         )
         _stop_on_signals(operator.stop)
         endpoints = EndpointOptions(
@@ -366,7 +370,11 @@ async def run_operator(settings: OperatorSettings, options: RunOptions) -> None:
                 ports.metrics,
                 ports.health,
             )
-            await operator.run()
+            lag = asyncio.create_task(measure_loop_lag(metrics), name="loop lag")
+            try:
+                await operator.run()
+            finally:
+                await _cancel(lag)
     LOG.info("stopped")
 
 
@@ -448,6 +456,15 @@ def _aws_region(environment: Mapping[str, str]) -> str:
 
 def _is_in_pod(environment: Mapping[str, str]) -> bool:
     return "KUBERNETES_SERVICE_HOST" in environment
+
+
+async def measure_loop_lag(metrics: MetricsRegistry) -> None:
+    """Until cancelled: how much later than asked for this task is woken."""
+    loop = asyncio.get_running_loop()
+    while True:
+        due = loop.time() + LAG_POLL
+        await asyncio.sleep(LAG_POLL)
+        metrics.observe(EVENT_LOOP_LAG, max(0.0, loop.time() - due))
 
 
 def _stop_on_signals(stop: Callable[[], None]) -> None:

@@ -109,7 +109,7 @@ def no_controllers(process: SimulatedProcess) -> RunningController:  # noqa: ARG
 
 class SimulationOptions(msgspec.Struct, frozen=True, kw_only=True):
     seed: int | None = None
-    """In place of the scenario's."""
+    """The seed to use instead of the scenario's."""
     until: float | None = None
     """Stops after so many seconds, where that is earlier."""
     keep_timeline: bool = True

@@ -19,6 +19,7 @@ def candidate(number: int) -> dict[str, Any]:
         "reservationID": None,
         "zone": "us-west-2a",
         "pricePerHour": 0.384,
+        "modelledPrice": False,
     }
 
 

@@ -18,7 +18,13 @@ from wainwright.core.removal_simulation import ClusterSimulator, RemovalSimulati
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import HOSTNAME, RESERVED, ZONE
 from wainwright.model.plan import DEFAULT_PLAN_OPTIONS, ClusterLimits, PlanOptions
-from wainwright.model.pod import Pod, PodConstraints, VolumeProblem
+from wainwright.model.pod import (
+    HostPort,
+    Pod,
+    PodConstraints,
+    VolumeAttachment,
+    VolumeProblem,
+)
 from wainwright.model.reasons import (
     InsufficientResource,
     LimitExceeded,
@@ -276,3 +282,19 @@ def test_that_instance_is_taken_in_the_reasons_of_pods_that_come_too_late() -> N
     reason = group.pools[0].reason
     assert isinstance(reason, OfferingsUnavailable)
     assert (reason.reservations, reason.users) == (("cr-1",), ("general-1",))
+
+
+USED = {
+    "a host port": PodConstraints(ports=(HostPort(port=80),)),
+    "a volume": PodConstraints(attachments=(VolumeAttachment(driver="ebs", volume="v"),)),
+}
+
+
+@pytest.mark.parametrize("used", USED.values(), ids=USED)
+def test_a_node_whose_pods_use_ports_or_volumes_is_compiled_anew(used: PodConstraints) -> None:
+    plain = existing_node("a", "zone-a", *labelled_pods(2))
+    cluster = simulator(plain, existing_node("b", "zone-a", *labelled_pods(1, constraints=used)))
+    fewer = msgspec.structs.replace(plain, pods=plain.pods[:1])
+    using = msgspec.structs.replace(plain, pods=labelled_pods(1, constraints=used))
+    assert cluster.update(Snapshot(nodes=(using,)), [using]) is None
+    assert cluster.update(Snapshot(nodes=(fewer,)), [fewer]) is not None

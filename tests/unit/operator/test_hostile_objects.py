@@ -1,12 +1,12 @@
-"""Whatever somebody writes into an object: the controllers go on, other pods get their nodes."""
+"""Whatever is written into an object, the controllers go on, and other pods get their nodes."""
 
 import logging
 
 import pytest
 from tests.support.controlled_cluster import pending_pod
 from tests.support.hostile_objects import ALL, Hostile
+from tests.support.operator_world import World, play
 from tests.support.simulated_cluster import to_object
-from tests.unit.operator.test_process import World, play
 
 from wainwright.api.kubernetes.workloads import Pod
 

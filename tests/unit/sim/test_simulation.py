@@ -129,6 +129,36 @@ def test_prices_that_have_not_changed_are_not_looked_at_again() -> None:
     assert looks_at_prices(("7h",), priceRefresh="3h") == 2  # at 9h, as it would have anyway
 
 
+def lookups_of_subnets(*events: dict[str, Any], **spec: Any) -> int:
+    result = simulate(scenario(DEPLOYMENT, duration="10h", events=list(events), **spec))
+    return result.totals.apiCalls["DescribeSubnets"]
+
+
+def test_classes_are_looked_up_again_only_once_the_account_has_changed() -> None:
+    """Every minute for a while after a launch, and never because pods come and go."""
+    scaled = [
+        {"at": f"{hour}h", "scale": {"namespace": "shop", "name": "web", "replicas": 1 + hour % 2}}
+        for hour in range(2, 9)
+    ]
+    quiet = lookups_of_subnets()
+    assert quiet < 10
+    assert lookups_of_subnets({"at": "5h", "addresses": {"zone": "us-west-2a", "free": 9}}) > 60
+    assert lookups_of_subnets(*scaled) < 10 * len(scaled)
+
+
+def test_a_class_that_could_not_be_looked_up_is_looked_up_every_minute() -> None:
+    fault = {"operation": "DescribeSubnets", "share": 1}
+    change = {"at": "5h", "addresses": {"zone": "us-west-2a", "free": 9}}
+    assert lookups_of_subnets(change) < 200
+    assert lookups_of_subnets(change, {"at": "5h", "fail": fault}) > 280
+
+
+def test_a_world_in_which_calls_fail_for_ever_is_quiet_at_last() -> None:
+    fault = {"operation": "DescribeSubnets", "share": 1}
+    result = simulate(scenario(DEPLOYMENT, until="quiet", events=[{"at": "5m", "fail": fault}]))
+    assert result.finish < "2026-01-01T02:00:00Z"
+
+
 def test_another_seed_is_another_story() -> None:
     given = scenario(DEPLOYMENT, STORY_POOL, **STORY)
 

@@ -6,7 +6,6 @@ call. Errors of botocore become AwsError here.
 
 import asyncio
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from botocore import xform_name
 from botocore.config import Config
 from botocore.parsers import ResponseParserError
 
+from wainwright.aws.api.daemon_threads import DaemonThreadPool
 from wainwright.aws.api.services import AwsResponse, Params
 from wainwright.errors import AwsError
 
@@ -64,7 +64,7 @@ class BotoSeam:
             read_timeout=READ_TIMEOUT,
             user_agent_extra="wainwright",
         )
-        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="aws")
+        self._threads = DaemonThreadPool(workers, "aws")
         self._session: Any = None
         self._clients: dict[str, Any] = {}
         self._client_lock = Lock()

@@ -37,7 +37,7 @@ WINDOW: Final = 600.0
 """Seconds after the last node of a removal is gone in which a launch may undo it."""
 
 
-class _Removal(msgspec.Struct, kw_only=True):
+class _RecordedRemoval(msgspec.Struct, kw_only=True):
     """Nodes that consolidation removed, and what became of it."""
 
     claims: set[str]
@@ -55,7 +55,7 @@ class ConsolidationBackoff:
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
         self._pods = context.cache.index(Pod, _workload_of)
-        self._removals: list[_Removal] = []
+        self._removals: list[_RecordedRemoval] = []
         context.cache.subscribe(NodeClaim, self._changed_claim)
         context.cache.subscribe(Pod, self._changed_pod)
 
@@ -69,7 +69,7 @@ class ConsolidationBackoff:
         pods = [pod for node in nodes for pod in self._context.state.pods_by_node.get(node.name)]
         workloads = {uid for pod in pods if (uid := _workload_of(pod))}
         if workloads:
-            removal = _Removal(
+            removal = _RecordedRemoval(
                 claims={*claims},
                 workloads={uid: self._count(uid) for uid in workloads},
                 saving=command.saving,
@@ -106,7 +106,7 @@ class ConsolidationBackoff:
             if workload not in (None, *each.workloads) or not self._is_settled(each)
         ]
 
-    def _is_settled(self, removal: _Removal) -> bool:
+    def _is_settled(self, removal: _RecordedRemoval) -> bool:
         return not removal.claims and all(
             self._count(uid, is_bound=True) >= before for uid, before in removal.workloads.items()
         )
@@ -125,7 +125,7 @@ class ConsolidationBackoff:
             removal.saving -= price
         return max((1 + each.undone for each in concerned if each.saving <= 0), default=0)
 
-    def _is_undone(self, removal: _Removal, workloads: set[str]) -> bool:
+    def _is_undone(self, removal: _RecordedRemoval, workloads: set[str]) -> bool:
         """A workload that has more pods than before needs the node for those."""
         return any(
             self._count(uid) <= removal.workloads[uid]

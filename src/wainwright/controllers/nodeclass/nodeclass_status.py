@@ -86,12 +86,10 @@ class NodeClassStatus:
         if before != state.status:
             removed: dict[str, Any] = dict.fromkeys(before.keys() - state.status.keys())
             await self._cache.patch_status(node_class, {**removed, **state.status})
-        # What makes a class ready again may be no change in the cluster.
-        return (
-            Poll(state.requeue_after, depends_on=DEPENDS_ON)
-            if state.ready and not state.outdated
-            else Again(state.requeue_after)
-        )
+        if not state.ready:
+            return Again(state.requeue_after)  # what makes it ready may be no change in the cluster
+        again = self._context.clock.now() + state.requeue_after if state.outdated else None
+        return Poll(state.requeue_after, again, DEPENDS_ON)
 
     async def _annotate(self, node_class: EC2NodeClass, current: Mapping[str, str]) -> EC2NodeClass:
         known = node_class.metadata.annotations or {}

@@ -63,6 +63,10 @@ SYNC_POLL: Final = 1.0
 UNPLACED_POLL: Final = 10.0
 """Seconds after which pods without a place are planned again."""
 FAILED_SCHEDULING_REPEAT: Final = 300.0
+MOST_REPORTED: Final = 200
+"""Pods that get an event in one round."""
+START_SECONDS: Final = 30.0
+"""For which pods wait for the first class that is resolved: no pod gets an event about it."""
 
 
 class PodBatchWindow:
@@ -122,7 +126,8 @@ class ReportedPods:
     def select_due(self, groups: Iterable[UnschedulableGroup], now: float) -> frozenset[str]:
         """The pods that get an event now: another kind of cause, or the last one was long ago.
 
-        Pods that are no longer unschedulable are forgotten.
+        Pods that are no longer unschedulable are forgotten. Of thousands only the first get one in
+        each round: every event is a request, and the next plan waits for it.
         """
         causes = {pod: _kind_of_cause(group) for group in groups for pod in group.pods}
         kept = {
@@ -130,7 +135,7 @@ class ReportedPods:
             for pod, (since, kind) in self._reported.items()
             if causes.get(pod) == kind and now - since < FAILED_SCHEDULING_REPEAT
         }
-        due = causes.keys() - kept.keys()
+        due = sorted(causes.keys() - kept.keys())[:MOST_REPORTED]
         self._reported = kept | {pod: (now, causes[pod]) for pod in due}
         return frozenset(due)
 
@@ -159,6 +164,7 @@ class Provisioner:
         self._backoff = LaunchBackoff(context.cache)
         self._nominations = PodNominations(context.cache)
         self._planned: ProvisioningInput | None = None
+        self._started = context.clock.now()
         self._reported = ReportedPods()
 
     def watch(self, queue: WorkQueue) -> None:
@@ -188,6 +194,8 @@ class Provisioner:
     async def _provision(self) -> Result:
         given = await self._input()
         self._context.metrics.set(SCHEDULER_QUEUE, len(given.snapshot.pods))
+        if self._is_starting(given):
+            return Again(SYNC_POLL)
         if not given.has_pods:
             self._planned = None
             self._context.metrics.set(SCHEDULER_UNSCHEDULABLE, 0)
@@ -204,6 +212,11 @@ class Provisioner:
         if solved.plan.unplaced:
             return self._wait_for_change()
         return self._wait_for_binding(given.snapshot)
+
+    def _is_starting(self, given: "ProvisioningInput") -> bool:
+        """Whether no class of a NodePool has been resolved since the process was started."""
+        age = self._context.clock.now() - self._started
+        return age < START_SECONDS and not given.catalogs and bool(self._cache.all(NodePool))
 
     async def _input(self) -> "ProvisioningInput":
         catalogs = await self._declared.catalogs()

@@ -158,8 +158,18 @@ class VerdictBuilder:
             pool, narrowed_pod
         )
         return JudgedPool(
-            verdict=msgspec.structs.replace(verdict, reason=reason), is_only_taint=is_only_taint
+            verdict=msgspec.structs.replace(verdict, reason=reason),
+            is_only_taint=is_only_taint,
+            has_devices=self._has_devices(pool, pod),
         )
+
+    def _has_devices(self, pool: Pool, pod: Pod) -> bool:
+        """Whether instance types of the pool have the extended resources that the pod requests."""
+        template = self.templates.get(pool.name)
+        devices = {name: 1 for name, amount in pod.requests.items() if "/" in name and amount}
+        if template is None or not devices:
+            return False
+        return bool(template.base.types & template.allocatable.fitting(devices))
 
     def _passes_tolerated(self, pool: Pool, pod: Pod) -> bool:
         """Whether the pool would take the pod if that tolerated its taints."""
@@ -220,6 +230,8 @@ class JudgedPool(msgspec.Struct, frozen=True, kw_only=True):
     verdict: PoolVerdict
     is_only_taint: bool = False
     """Whether nothing but a taint keeps the pod off."""
+    has_devices: bool = False
+    """Whether it has the GPUs or other devices that the pod requests: it is meant for such pods."""
 
 
 NEARNESS: Final[Mapping[type[PoolReason], int]] = {
@@ -242,7 +254,7 @@ ONLY_TAINT: Final = 4
 LACKS_RESOURCE: Final = 1
 
 
-def _nearness(judged: JudgedPool) -> tuple[int, bool, tuple[int, ...]]:
+def _nearness(judged: JudgedPool) -> tuple[int, bool, bool, tuple[int, ...]]:
     """A sort key, the nearest last; of equal ones `max` and a stable sort take the first by weight.
 
     A NodePool that lacks a resource altogether, as GPUs, is not one that the pod was meant for.
@@ -253,7 +265,7 @@ def _nearness(judged: JudgedPool) -> tuple[int, bool, tuple[int, ...]]:
         rank = LACKS_RESOURCE
     is_misspelt = getattr(reason, "meant", None) is not None
     passed = msgspec.structs.astuple(funnel)[1:]
-    return rank, is_misspelt, tuple(min(each, 1) for each in passed)
+    return rank, is_misspelt, judged.has_devices, tuple(min(each, 1) for each in passed)
 
 
 def _with_source(reason: PoolReason, pod: Pod, topology_keys: Set[str]) -> PoolReason:

@@ -7,7 +7,13 @@ from typing import Any, Final
 
 import msgspec
 
-from wainwright.api.field_error import FieldPath, broken_rule, invalid_value, missing_field
+from wainwright.api.field_error import (
+    FieldPath,
+    broken_rule,
+    invalid_value,
+    missing_field,
+    unknown_field,
+)
 from wainwright.model.simulation import PendingSeconds, ReservationTotals, Totals
 from wainwright.sim.scenario import (
     WHOLE_RUN,
@@ -16,6 +22,7 @@ from wainwright.sim.scenario import (
     EventExpectation,
     Expectation,
     NodeExpectation,
+    NodeMatch,
     ObjectExpectation,
     ObjectTarget,
     StateExpectation,
@@ -45,6 +52,7 @@ from wainwright.sim.scenario_format.references import (
 BOUNDS: Final = ("lt", "lte", "gt", "gte")
 TIMES: Final = ("at", "during", "total")
 SUBJECTS: Final = ("node", "claim", "object", "event")
+NODE_COUNTS: Final = ("count", "reserved", "spot", "on-demand")
 STATE_KEYS: Final = ("pods", "nodes", "pricePerHour", "pendingFor", "reservations")
 DISRUPTION_REASONS: Final = (
     *("Empty", "Drifted", "Underutilized", "expired", "interrupted", "unhealthy"),
@@ -197,7 +205,7 @@ class ExpectationReader:
         return self._named(value, path, kinds)
 
     def _nodes(self, value: Any, path: FieldPath) -> Compared:
-        kinds = dict.fromkeys(("count", "reserved", "spot", "on-demand"), ValueKind.NUMBER)
+        kinds = dict.fromkeys(NODE_COUNTS, ValueKind.NUMBER)
         return self._named(value, path, kinds)
 
     def _price(self, value: Any, path: FieldPath) -> Compared:
@@ -259,12 +267,22 @@ class ExpectationReader:
 
     # Nodes, claims, objects, events
 
+    def _node_selector(self, value: Any, path: FieldPath) -> NodeMatch:
+        """`node` selects nodes, `nodes` counts them: whoever mixes them up is told so."""
+        counts = [key for key in NODE_COUNTS if isinstance(value, dict) and key in value]
+        if not counts:
+            return self.selectors.read(value, path)
+        for key in counts:
+            hint = f"node selects nodes; write nodes: {{{key}: …}} to count all of them"
+            self.reader.add(unknown_field((*path, key), key, hint))
+        return NodeMatch()
+
     def _node(self, value: Any, path: FieldPath, line: int) -> Expectation:
         fields = self.reader.fields(value, path, ("node", *TIMES[:2], *NODE_VALUES, "count"))
         return NodeExpectation(
             line=line,
             window=self._window(fields),
-            selector=self.selectors.read(value["node"], (*path, "node")),
+            selector=self._node_selector(value["node"], (*path, "node")),
             values=self._checks(value, path, NODE_VALUES),
             count=fields.optional("count", self._count),
         )

@@ -36,6 +36,7 @@ from wainwright.model.labels import (
     RESERVATION_ID,
     SPOT,
     ZONE,
+    ZONE_ID,
 )
 from wainwright.model.requirements import Requirements
 
@@ -274,6 +275,8 @@ def test_an_offering_without_zone_is_launched_in_the_zones_that_the_claim_allows
     found = chosen(claim_requirements(listed(ZONE, A, B)), catalog)
     assert {offering.zone for offering in found.offerings} == {A, B}
     assert found.prioritised
+    by_id = chosen(claim_requirements(listed(ZONE_ID, catalog.zones[B])), catalog)
+    assert {offering.zone for offering in by_id.offerings} == {B}
 
 
 def test_cached_selections_depend_on_full_reservations() -> None:

@@ -144,6 +144,7 @@ def test_the_last_result_stays_while_aws_cannot_be_reached(operation: str, kind:
 
     before, after, fresh = run_in_virtual_time(main)
     assert after.is_ready
+    assert (before.outdated, after.outdated) == (False, True)
     assert (after.subnets, after.images, after.profile) == (
         before.subnets,
         before.images,

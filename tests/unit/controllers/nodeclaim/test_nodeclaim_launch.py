@@ -34,9 +34,14 @@ from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
 from wainwright.api.kubernetes.cluster import Node, NodeSpec
 from wainwright.api.wire import Condition, ObjectMeta
 from wainwright.clock import format_timestamp
+from wainwright.controllers.cluster_cache import ClusterCache
+from wainwright.controllers.manager import WATCHED_KINDS
+from wainwright.controllers.nodeclaim.launch_log import NodeClaimLaunchLog
 from wainwright.controllers.nodeclaim.nodeclaim_lifecycle import NodeClaimLifecycle
 from wainwright.controllers.settings import ControllerSettings
 from wainwright.errors import ServerUnavailableError
+from wainwright.model.node_claim import LaunchRecord
+from wainwright.translate.nodeclaims import LAUNCH_RECORD_ANNOTATION, format_launch_record
 
 DENIED = {"operation": "CreateLaunchTemplate", "code": "UnauthorizedOperation", "status": 403}
 FLEET_DENIED = {**DENIED, "operation": "CreateFleet"}
@@ -463,5 +468,21 @@ def test_lif_2_the_message_says_that_the_instance_was_terminated() -> None:
         assert "was terminated before it joined" in _likely_reason(event.message)
         await cluster.wait(60)
         assert await cluster.claims() == []
+
+    run_cluster(story)
+
+
+def test_l3_claims_of_a_batch_are_found_by_their_records_in_the_api_server() -> None:
+    def recorded(name: str, batch: str) -> NodeClaim:
+        record = LaunchRecord(token=name, batch=batch, index=0, attempt=1, at=0.0)
+        annotations = {LAUNCH_RECORD_ANNOTATION: format_launch_record(record)}
+        return node_claim(name, metadata={"annotations": annotations})
+
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.create(recorded("a", "one"), recorded("b", "two"), recorded("c", "one"))
+        await cluster.create(node_claim("without"))
+        cache = ClusterCache(cluster.api, cluster.clock, WATCHED_KINDS)
+        entries = await NodeClaimLaunchLog(cluster.api, cache).batch_entries("one")
+        assert sorted(entry.launch_record.token for entry in entries) == ["a", "c"]
 
     run_cluster(story)

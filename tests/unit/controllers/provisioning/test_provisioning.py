@@ -18,7 +18,11 @@ from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.clock import VirtualClock
 from wainwright.controllers.provisioning.launch_backoff import BACKOFF_STEP
-from wainwright.controllers.provisioning.provisioner import PodBatchWindow
+from wainwright.controllers.provisioning.provisioner import (
+    MOST_REPORTED,
+    START_SECONDS,
+    PodBatchWindow,
+)
 from wainwright.metrics import LAUNCH_BACKOFF_PODS
 from wainwright.model.plan import ClusterLimits, PlanOptions
 
@@ -153,6 +157,40 @@ def test_a_pod_without_a_place_has_an_event_and_is_planned_again_when_that_chang
         assert len(await cluster.claims()) == 1
 
     run_cluster(story, instanceTypes=None)
+
+
+def test_of_thousands_of_pods_without_a_place_so_many_get_an_event_in_a_round() -> None:
+    """Each is a request to the API server, and what could be launched waits for it."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(node_pool(**_only("m5.large")))
+        cluster.start()
+        for number in range(MOST_REPORTED + 50):
+            await cluster.create(pending_pod(f"large-{number}", cpu="8"))
+        await cluster.wait(20)
+        first = {each.involvedObject.name for each in await cluster.events("FailedScheduling")}
+        assert len(first) == MOST_REPORTED
+        await cluster.create(pending_pod("small"))
+        await cluster.wait(20)
+        names = {each.involvedObject.name for each in await cluster.events("FailedScheduling")}
+        assert len(names) == MOST_REPORTED + 50, "the others at the next plan"
+
+    run_cluster(story)
+
+
+def test_pods_wait_for_the_first_class_that_is_resolved() -> None:
+    """At the start nothing can be launched for a moment, and no pod is given up for that."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.create(node_pool())
+        cluster.start()
+        await cluster.create(pending_pod())
+        await cluster.wait(START_SECONDS - 5)
+        assert await cluster.events("FailedScheduling") == []
+        await cluster.wait(30)
+        assert len(await cluster.events("FailedScheduling")) == 1, "there really is no class"
+
+    run_cluster(story)
 
 
 def test_an_offering_without_capacity_is_tried_again_after_three_minutes() -> None:

@@ -3,7 +3,7 @@
 from tests.unit.core.disruption.test_commands import WEB, node, types
 
 from wainwright.core.disruption.commands import DisruptionInput
-from wainwright.core.disruption.deletion_costs import GOING, MAX_RANKED, rank_deletion_costs
+from wainwright.core.disruption.deletion_costs import GOING, rank_deletion_costs
 from wainwright.core.disruption.disruption_pass import DisruptionPass
 from wainwright.model.disruption import (
     Condition,
@@ -40,6 +40,6 @@ def test_p2_nodes_that_go_come_first_then_drifted_ones_then_by_saving_per_disrup
 def test_p2_no_more_than_fifty_nodes_and_than_budgets_allow() -> None:
     nodes = [node(f"n{number:02}", "small", 100) for number in range(60)]
     found = costs(*nodes)
-    assert sorted(each for each in found.values() if each is not None) == [*range(-MAX_RANKED, 0)]
+    assert sorted(each for each in found.values() if each is not None) == [*range(-50, 0)]
     two = Pool(name="web", disruption=NodePoolDisruption(budgets=(DisruptionBudget(nodes="2"),)))
     assert [each for each in costs(*nodes, pool=two).values() if each is not None] == [-2, -1]

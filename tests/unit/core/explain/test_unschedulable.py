@@ -4,9 +4,11 @@ import msgspec
 import pytest
 from tests.support.model_builders import (
     GIB,
+    explain_pods,
     explained_plan,
     instance_type,
     label_requirement,
+    labelled_pods,
     offering,
 )
 
@@ -244,3 +246,10 @@ def test_a_pod_changed_as_suggested_is_schedulable(memory: int) -> None:
         Snapshot(pods=(smaller,), pools=(POOL,)), {"web": InstanceTypeIndex((SMALL, LARGE))}
     )
     assert found_plan.unplaced == ()
+
+
+def test_every_node_pool_says_why_it_launches_nothing_while_there_are_not_very_many() -> None:
+    pools = [Pool(name=f"pool-{number:02}") for number in range(30)]
+    (group,) = explain_pods(labelled_pods(1, cpu=99_000), pools=pools)
+    assert [verdict.pool for verdict in group.pools] == [pool.name for pool in pools]
+    assert group.unexplained_pools == 0

@@ -20,6 +20,7 @@ from tests.support.model_builders import (
     zonal_instance_type,
 )
 
+from wainwright.core.scheduling.new_node import MANY_POOLS
 from wainwright.model.labels import CAPACITY_TYPE, HOSTNAME, RESERVED, ZONE
 from wainwright.model.plan import PackingPolicy, Plan, PlanOptions
 from wainwright.model.pod import Pod, PodConstraints, PreferredNodeTerm, VolumeAttachment
@@ -280,3 +281,23 @@ def test_a_schedule_anyway_spread_is_relaxed_and_a_required_one_is_not() -> None
     assert pods_by_zone(
         plan_pods(labelled_pods(3, constraints=spread_constraint()), here, nodes=[full])
     ) == {"zone-a": 1}
+
+
+def team_pools(count: int) -> list[Pool]:
+    """Of one weight, each for pods of its own team."""
+    return [
+        Pool(name=f"team-{number:02}", requirements=label_requirement("team", "In", f"{number}"))
+        for number in range(count)
+    ]
+
+
+def test_the_only_node_pool_that_fits_is_found_among_very_many() -> None:
+    (pod,) = labelled_pods(1, alternatives=(label_requirement("team", "In", "37"),))
+    (claim,) = plan_pods([pod], pools=team_pools(MANY_POOLS + 8)).claims
+    assert claim.pool == "team-37"
+
+
+def test_a_node_does_not_get_a_label_that_its_pods_only_accept_the_absence_of() -> None:
+    without_gpu = (label_requirement("example.com/gpu", "NotIn", "a100"),)
+    (claim,) = plan_pods(labelled_pods(1, alternatives=without_gpu)).claims
+    assert "example.com/gpu" not in claim.requirements

@@ -1,0 +1,185 @@
+"""`wain run --provider aws` with botocore against `wain emulator` over HTTP: the same controllers
+by another path, in processes of their own, on a real API server. The test plays the kubelets.
+"""
+
+import json
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import botocore.session
+import pytest
+from tests.integration.run_manifests import NODE_CLASS, deployment
+from tests.support.running_operator import RunningOperator, TestedCluster
+
+RUN = ("--provider", "aws", "--cluster-name", "wain")
+UNREGISTERED = {"key": "karpenter.sh/unregistered", "effect": "NoExecute"}
+
+
+@pytest.fixture
+def emulator() -> Iterator[dict[str, Any]]:
+    """What the emulator says of itself, as long as it runs."""
+    command = [str(Path(sys.executable).parent / "wain"), "emulator", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            info: dict[str, Any] = json.loads(process.stdout.readline())
+            yield info
+        finally:
+            process.terminate()
+
+
+def instances(emulator: dict[str, Any]) -> dict[str, Any]:
+    """Those that EC2 still has, by id."""
+    client = botocore.session.get_session().create_client(
+        "ec2",
+        region_name=emulator["region"],
+        endpoint_url=emulator["endpoint"],
+        aws_access_key_id="wain",
+        aws_secret_access_key="wain",
+    )
+    reply = client.describe_instances(
+        Filters=[{"Name": "instance-state-name", "Values": ["pending", "running"]}]
+    )
+    found = [each for part in reply["Reservations"] for each in part["Instances"]]
+    return {each["InstanceId"]: each for each in found}
+
+
+def join(operated: TestedCluster) -> bool:
+    """Makes a Ready Node of every launched claim that has none; whether there is any claim."""
+    known = {each["spec"].get("providerID") for each in operated.all("Node")}
+    claims = [
+        each for each in operated.all("NodeClaim") if each.get("status", {}).get("providerID")
+    ]
+    for claim in claims:
+        status = claim["status"]
+        if status["providerID"] not in known:
+            _create_node(operated, claim, status)
+    return bool(claims)
+
+
+def _create_node(operated: TestedCluster, claim: dict[str, Any], status: dict[str, Any]) -> None:
+    name = f"node-{status['providerID'].rpartition('/')[2]}"
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {
+                **claim["metadata"]["labels"],
+                "kubernetes.io/hostname": name,
+                "kubernetes.io/os": "linux",
+            },
+        },
+        "spec": {"providerID": status["providerID"], "taints": [UNREGISTERED]},
+    }
+    operated.apply("Node", node)
+    capacity = {"capacity": status["capacity"], "allocatable": status["allocatable"]}
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
+    reply = operated.plane.request(
+        "PATCH",
+        f"/api/v1/nodes/{name}/status",
+        body=json.dumps({"status": {**capacity, "conditions": [ready]}}).encode(),
+        content_type="application/merge-patch+json",
+    )
+    assert reply.status == 200, reply.message
+
+
+def bound(operated: TestedCluster) -> int:
+    join(operated)
+    return sum(bool(pod["spec"].get("nodeName")) for pod in operated.all("Pod"))
+
+
+def ended(operated: TestedCluster, emulator: dict[str, Any]) -> bool:
+    """Whether the instances are gone with their nodes."""
+    end_pods(operated)
+    return not instances(emulator) and not operated.names("NodeClaim")
+
+
+def end_pods(operated: TestedCluster) -> None:
+    """As the kubelets do with what is to be deleted."""
+    for pod in operated.all("Pod"):
+        metadata = pod["metadata"]
+        if metadata.get("deletionTimestamp"):
+            path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
+            operated.plane.request("DELETE", path, query={"gracePeriodSeconds": "0"})
+
+
+def use_class(operated: TestedCluster, emulator: dict[str, Any]) -> None:
+    discovery = [{"tags": emulator["discovery"]}]
+    spec = {
+        **NODE_CLASS["spec"],
+        "role": emulator["role"],
+        "subnetSelectorTerms": discovery,
+        "securityGroupSelectorTerms": discovery,
+    }
+    operated.apply("EC2NodeClass", {**NODE_CLASS, "spec": spec})
+
+
+def test_pods_get_instances_of_ec2_over_http_and_give_them_back(
+    operated: TestedCluster, emulator: dict[str, Any], tmp_path: Path
+) -> None:
+    use_class(operated, emulator)
+    operated.apply("Deployment", deployment(8))
+    flags = (*RUN, "--interruption-queue", emulator["queue"])
+    with RunningOperator(
+        operated.plane, tmp_path, *flags, environment=emulator["environment"]
+    ) as operator:
+        operated.wait_for("8 pods that are bound", lambda: bound(operated) == 8)
+        claims, launched = operated.all("NodeClaim"), instances(emulator)
+        ids = {each["status"]["providerID"].rpartition("/")[2] for each in claims}
+        assert ids == launched.keys(), "every instance has a claim, and every claim one"
+        for instance in launched.values():
+            tags = {each["Key"]: each["Value"] for each in instance["Tags"]}
+            assert tags["karpenter.sh/nodepool"] == "default"
+            assert tags["eks:eks-cluster-name"] == "wain"
+        operated.apply("Deployment", deployment(0))
+        operated.wait_for("the end of all instances", lambda: ended(operated, emulator))
+        code, output, seconds = operator.terminate()
+        assert (code, output) == (0, b"")
+        assert seconds < 10, "a long poll of the queue keeps nobody"
+
+
+def test_ten_kills_at_random_moments_leak_and_double_nothing(
+    operated: TestedCluster, emulator: dict[str, Any], tmp_path: Path
+) -> None:
+    use_class(operated, emulator)
+    flags = (*RUN, "--disable-leader-election")
+    chance = random.Random(20)
+    for number in range(10):
+        with RunningOperator(
+            operated.plane, tmp_path, *flags, environment=emulator["environment"]
+        ) as operator:
+            operated.apply("Deployment", deployment(3 + 3 * (number % 3)))
+            play_kubelets(operated, chance.uniform(3.0, 9.0))
+            operator.kill()
+    with RunningOperator(
+        operated.plane, tmp_path, *flags, environment=emulator["environment"]
+    ) as operator:
+        operated.apply("Deployment", deployment(9))
+        operated.wait_for("9 pods that are bound", lambda: bound(operated) == 9)
+        operated.wait_for(
+            "one instance for each claim", lambda: is_one_to_one(operated, emulator), seconds=400
+        )
+
+
+def play_kubelets(operated: TestedCluster, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        join(operated)
+        end_pods(operated)
+
+
+def is_one_to_one(operated: TestedCluster, emulator: dict[str, Any]) -> bool:
+    join(operated)
+    end_pods(operated)
+    claims = [each.get("status", {}).get("providerID", "") for each in operated.all("NodeClaim")]
+    nodes = [each["spec"].get("providerID", "") for each in operated.all("Node")]
+    running = sorted(instances(emulator))
+    return sorted(each.rpartition("/")[2] for each in claims) == running and (
+        sorted(claims) == sorted(nodes)
+    )
