@@ -46,7 +46,7 @@ def run(sizes: Iterable[int] = SIZES, limit: int = LIMIT) -> None:
     print(f"disruption, nothing left to do: CPU seconds of one look, theirs for {limit} at most")
     print(
         f"{'nodes':>7}{'pods':>8}{'theirs, multi-node':>20}{'single-node':>13}{'simulations/s':>15}"
-        f"{'ours':>9}{'simulations/s':>15}{'ratio':>8}"
+        f"{'ours':>9}{'simulations/s':>15}{'ratio':>10}"
     )
     try:
         for size in sizes:
@@ -67,7 +67,7 @@ def _report(size: int, limit: int) -> None:
     theirs = _karpenter(cluster, size, limit)
     print(
         f"{size:>7,}{size * PODS:>8,}{theirs.columns}{ours:>9.2f}{size / ours:>15,.0f}"
-        f"{theirs.more_than}{theirs.seconds / ours:>{8 - len(theirs.more_than) - 1},.0f}x",
+        f"{f'{theirs.more_than}{theirs.seconds / ours:,.0f}x':>10}",
         flush=True,
     )
 
@@ -84,7 +84,7 @@ def _karpenter(cluster: RandomCluster, size: int, limit: int) -> _Theirs:
         try:
             answer = oracle.schedule_json(msgspec.json.encode(disruption_question(cluster)))
         except OracleOutOfTime:
-            return _Theirs(f"{f'> {limit} in all':>48}", limit, ">")
+            return _Theirs(f"{f'> {limit} in all':>48}", limit, "> ")
     assert answer.command is None
     taken = {each.method: each.processor for each in answer.passes}
     multi, single = taken["multi-node"], taken["single-node"]

@@ -967,8 +967,9 @@ class TestChoice:
         self.seconds = recording.seconds
 
     def of(self, mutant: Mutant, without: Collection[str]) -> tuple[set[str], list[list[str]]]:
-        """All that execute it, and those of them that fit into the budget, in two parts: first
-        those of the files that are about the same subject by their names, which notice most.
+        """All that execute it, and those of them that fit into the budget, in two parts.
+
+        First those of files about the same subject by their names, which notice most mutants.
         Collecting a file takes longer than most of its tests, so that both are of few files.
         """
         with self._lock:

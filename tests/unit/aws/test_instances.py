@@ -131,6 +131,16 @@ def test_an_instance_left_running_is_terminated_again() -> None:
     ]
 
 
+def test_an_instance_that_is_gone_when_it_is_terminated_again_is_no_error() -> None:
+    first: AwsResponse = {
+        "TerminatingInstances": [{"InstanceId": "i-1", "CurrentState": {"Name": "shutting-down"}}]
+    }
+    gone = AwsError("InvalidInstanceID.NotFound", "gone", 400)
+    seam = ScriptedApi({"TerminateInstances": [first, gone]})
+    found = run_in_virtual_time(lambda clock: terminated(clock, seam, "i-1", "i-2"))
+    assert found == [True, False]
+
+
 def test_an_instance_that_does_not_terminate_is_an_error_for_its_caller() -> None:
     running: AwsResponse = {
         "TerminatingInstances": [{"InstanceId": "i-1", "CurrentState": {"Name": "running"}}]

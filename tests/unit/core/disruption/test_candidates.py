@@ -11,6 +11,7 @@ from wainwright.core.disruption.candidates import (
     BlockerKind,
     Candidate,
     CandidateContext,
+    EvictionAllowance,
     find_candidates,
 )
 from wainwright.model.disruption import (
@@ -238,6 +239,16 @@ def test_unready_and_terminating_pods_use_up_a_budget_without_a_status(
     other = msgspec.structs.replace(other, terminating=terminating)
     found = candidate(node(pod("a", labels={"app": "web"}), other), budget)
     assert ("shop/a" in found.blocked_pods) is blocked
+
+
+def test_pending_pods_are_expected_by_a_budget_without_a_status() -> None:
+    """One may be missing, and that one is the replica that is still pending."""
+    budget = PodDisruptionBudget(namespace="shop", name="pdb", selector=WEB, max_unavailable=1)
+    running = [pod(name, labels={"app": "web"}) for name in ("a", "b")]
+    pending = (pod("c", labels={"app": "web"}),)
+    for waiting, allowed in (((), 1), (pending, 0)):
+        snapshot = Snapshot(nodes=(node(*running),), pods=waiting, pod_disruption_budgets=(budget,))
+        assert EvictionAllowance(snapshot).allowed(budget) == allowed
 
 
 def test_two_budgets_on_one_pod_block_whatever_they_allow() -> None:

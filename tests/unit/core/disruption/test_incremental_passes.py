@@ -137,10 +137,14 @@ def test_con_18_an_unchanged_cluster_is_not_evaluated_again_until_time_changes_s
     claim = NodeClaimState(name="c", last_pod_event=1000.0)
     full = node("a", "medium", 1900, claim=claim)
     others = [node(f"n{number}", "huge", 7900) for number in range(3)]
+    changed = NodeClaimState(name="d", last_pod_event=1005.0)
+    others.append(node("later", "huge", 7900, claim=changed))
     at = Snapshot(nodes=(full, *others), pools=(POOL,), now=1010.0)
     first = DisruptionPass(DisruptionInput(snapshot=at, catalogs=CATALOGS))
     assert first.find_command() is None
-    assert first.next_change == 1030.0, "consolidateAfter of the first node is over"
+    assert first.next_change == 1030.0, (
+        "consolidateAfter of the first node is over, before the last one's"
+    )
     later = msgspec.structs.replace(at, now=1029.0)
     second = DisruptionPass(DisruptionInput(snapshot=later, catalogs=CATALOGS), previous=first)
     assert second.is_at_rest

@@ -301,3 +301,26 @@ def test_a_node_does_not_get_a_label_that_its_pods_only_accept_the_absence_of() 
     without_gpu = (label_requirement("example.com/gpu", "NotIn", "a100"),)
     (claim,) = plan_pods(labelled_pods(1, alternatives=without_gpu)).claims
     assert "example.com/gpu" not in claim.requirements
+
+
+@pytest.mark.parametrize(("others", "scheduled"), [(1, 1), (2, 0)])
+def test_a_pod_that_its_own_spread_does_not_count_may_join_as_many_as_the_skew(
+    others: int, scheduled: int
+) -> None:
+    node = existing_node("n", "zone-a", *labelled_pods(others, app="other"))
+    away = labelled_pods(1, constraints=spread_constraint(HOSTNAME, app="other"))
+    assert plan_pods(away, pools=(), nodes=[node]).scheduled == scheduled
+
+
+def test_a_node_without_a_label_of_any_of_the_spreads_does_not_count_for_the_others() -> None:
+    """Five replicas run in zone-a on a node without a rack, and only zone-a has room."""
+    racks = spread_constraint("example.com/rack").spreads
+    both = msgspec.structs.replace(spread_constraint(), spreads=spread_constraint().spreads + racks)
+    bare = existing_node("bare", "zone-a", *labelled_pods(5, app="web"))
+    full, free = existing_node("full", "zone-b", cpu=0), existing_node("free", "zone-a")
+    racked = [
+        msgspec.structs.replace(node, labels={**node.labels, "example.com/rack": node.name})
+        for node in (full, free)
+    ]
+    new = [msgspec.structs.replace(pod, name="new") for pod in labelled_pods(1, constraints=both)]
+    assert plan_pods(new, pools=(), nodes=[bare, *racked]).scheduled == 1
