@@ -10,7 +10,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 NEVER_IMPORTED := annotated-doc annotated-types prompt-toolkit pydantic pydantic-core shellingham typer typing-inspection wcwidth
 
 export GOTOOLCHAIN = auto
-export PYTHONHASHSEED ?= random
+# Another one each time, the same for all processes of a test run: they must find the same tests in the same order.
+ifndef PYTHONHASHSEED
+export PYTHONHASHSEED := $(shell od -An -N2 -tu2 /dev/urandom | tr -d ' ')
+endif
 
 .PHONY: demo demo-plan messages cluster-demo test test-all check page page-types screenshots format bench bench-karpenter oracle oracle-disruption disruption-clusters karpenter-crds mutants faults fuzz law-worlds two-processes stability simulated-worlds chaos chaos-proof crds wheel image-steps awscli lock clean
 
@@ -29,7 +32,7 @@ cluster-demo: $(VENV)/.dev
 ## test: every test that this machine can run, on all its cores: ARGS="-n 0" for one process, ARGS=--durations=20
 test: $(VENV)/.dev
 	@command -v npm >/dev/null && $(MAKE) --no-print-directory web/node_modules/.installed || true
-	$(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadgroup $(ARGS)
+	PYTHONHASHSEED=$(PYTHONHASHSEED) $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadgroup $(ARGS)
 
 ## test-all: the same with every interpreter of 3.11 to 3.13 that is found
 test-all:

@@ -6,11 +6,13 @@ from benchmarks import (
     api_server,
     catalogue,
     cluster,
+    cluster_size,
     components,
     constrained_pods,
     disruption,
     emulator,
     growth,
+    loop_lag,
     manifests,
     packing,
     planner,
@@ -29,7 +31,9 @@ ALL = {
     "growth": growth.run,
     "api_server": api_server.run,
     "components": components.run,
+    "loop_lag": loop_lag.run,
     "cluster": cluster.run,
+    "cluster_size": cluster_size.run,
 }
 
 

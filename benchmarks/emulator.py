@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
-from time import perf_counter, sleep
+from time import perf_counter, process_time, sleep
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlencode, urlsplit
 
@@ -28,6 +28,7 @@ Call: TypeAlias = Callable[..., dict[str, Any]]
 
 LAUNCHES: Final = 1_000
 INSTANCES: Final = 10_000
+MANY_INSTANCES: Final = (25_000, 50_000, 100_000)
 MOTO_SCALE: Final = {"launches": 20, "machines": 500}
 """How often moto is asked, and for how many."""
 ZONES: Final = ("us-east-1a", "us-east-1b", "us-east-1c")
@@ -37,6 +38,8 @@ FAMILIES: Final = ("c5", "m5", "r5", "c6i", "m6i", "r6i", "c5n", "m5n", "r5n", "
 def run() -> None:
     print("emulated EC2")
     _measure_in_process()
+    for number in MANY_INSTANCES:
+        _measure_many(number)
     # Else the garbage collector of the client would visit the account with every request.
     gc.collect()
     with _emulator() as endpoint:
@@ -69,6 +72,37 @@ def _measure_in_process() -> None:
     print_row(
         "the whole catalogue, page by page", f"{median_seconds(lambda: _refresh(call), 3):.2f} s"
     )
+
+
+def _measure_many(number: int) -> None:
+    """In two networks as large as EC2 allows; the time must grow with the number, not faster."""
+    account = EmulatedAwsAccount(clock=SystemClock())
+
+    def call(service: str, operation: str, **params: Any) -> dict[str, Any]:
+        return account.answer(service, operation, params)
+
+    fleets = [_in_network(call, _fleet(call, f"benchmark-{each}"), each) for each in range(2)]
+    begin = process_time()
+    for turn in range(0, number, 1000):
+        capacity = {"DefaultTargetCapacityType": "on-demand", "TotalTargetCapacity": 1000}
+        request = {**fleets[turn // 1000 % 2], "TargetCapacitySpecification": capacity}
+        assert not call("ec2", "CreateFleet", **request)["Errors"]
+    launched = process_time() - begin
+    _describe_instances(call, number)
+    listed = process_time() - begin - launched
+    print_row(f"{number:,} instances launched, listed", f"{launched:.2f} s, {listed:.2f} s of CPU")
+
+
+def _in_network(call: Call, fleet: dict[str, Any], number: int) -> dict[str, Any]:
+    """The fleet in one subnet of 65,531 addresses."""
+    block = f"10.{number}.0.0/16"
+    network = call("ec2", "CreateVpc", CidrBlock=block)["Vpc"]["VpcId"]
+    zone = ZONES[0]
+    subnet = call("ec2", "CreateSubnet", VpcId=network, CidrBlock=block, AvailabilityZone=zone)
+    place = {"SubnetId": subnet["Subnet"]["SubnetId"], "AvailabilityZone": zone}
+    config = fleet["LaunchTemplateConfigs"][0]
+    override = {**config["Overrides"][0], **place}
+    return {**fleet, "LaunchTemplateConfigs": [{**config, "Overrides": [override]}]}
 
 
 def _measure_over_http(endpoint: str) -> dict[str, float]:
@@ -120,7 +154,7 @@ def _client_call(endpoint: str) -> Call:
     return call
 
 
-def _fleet(call: Call) -> dict[str, Any]:
+def _fleet(call: Call, name: str = "benchmark") -> dict[str, Any]:
     """What a provider sends for a node: sixty types in three zones."""
     found = call("ec2", "DescribeSubnets")["Subnets"]
     places = {each["AvailabilityZone"]: each["SubnetId"] for each in found}
@@ -130,7 +164,6 @@ def _fleet(call: Call) -> dict[str, Any]:
         Owners=["amazon"],
         Filters=[{"Name": "architecture", "Values": ["x86_64"]}],
     )["Images"][0]["ImageId"]
-    name = "benchmark"
     call(
         "ec2",
         "CreateLaunchTemplate",

@@ -18,12 +18,6 @@ CHROMIUM = "/usr/bin/chromium"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 REPORTS = {
     "simulate": ("simulate", "examples/sale-day/scenario.yaml"),
-    "compare": (
-        "simulate",
-        "examples/sale-day/scenario.yaml",
-        "--compare",
-        "NodePool/shop:spec.disruption.consolidationPolicy=WhenEmpty",
-    ),
     "consolidate": ("consolidate", "examples/consolidate"),
 }
 
@@ -42,7 +36,6 @@ PICTURES = (
     Picture("report", "simulate", "light"),
     Picture("report-dark", "simulate", "dark", 15.8 * 3600),
     Picture("report-node", "simulate", "light", 14.8 * 3600, ("ArrowDown", "ArrowDown")),
-    Picture("report-compare", "compare", "light", 18 * 3600),
     Picture("report-consolidate", "consolidate", "light", 0.0, ("ArrowRight",)),
 )
 

@@ -64,6 +64,8 @@ def test_every_feature_gate_is_a_value() -> None:
         ("settings.interruptionQueue=shop", "interruption_queue", "shop"),
         ("settings.isolatedVPC=true", "isolated_vpc", True),
         ("controller.metrics.port=9090", "metrics_port", 9090),
+        ("settings.packing=cost", "packing", "cost"),
+        ("settings.maxNodes=1000", "max_nodes", 1000),
         ("logLevel=debug", "log_level", "debug"),
     ],
 )

@@ -30,7 +30,10 @@ def test_a_deployment_gets_nodes_and_loses_those_that_it_does_not_need(
         operated.wait_for("a node for each claim", lambda: _is_paired(operated))
         claims, nodes = operated.names("NodeClaim"), operated.names("Node")
         assert first.get("health", "/healthz") == (200, "ok\n")
-        assert "karpenter_nodeclaims_created_total" in first.get("metrics", "/metrics")[1]
+        metrics = first.get("metrics", "/metrics")[1]
+        assert "karpenter_nodeclaims_created_total" in metrics
+        assert 'client_go_request_total{method="POST",code="201"}' in metrics
+        assert "wainwright_event_loop_lag_seconds_count" in metrics
         assert _launched(first) <= claims, "nothing was launched for nothing"
         first.kill()
 

@@ -1,7 +1,6 @@
 """`wain snapshot` and --from-cluster on a real API server, with no more rights than they print."""
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,8 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 from tests.support.control_plane import ControlPlane
+from tests.support.kubectl import kubectl_command
+from tests.support.processes import MissingTool, skip_or_fail
 
 from wainwright.api.kinds import CUSTOM_RESOURCES, custom_resource_definition
 from wainwright.cli.cluster_input import cluster_text
@@ -177,9 +178,10 @@ def test_with_the_role_it_prints_every_command_reads_the_cluster(
 
 
 def test_the_documented_line_for_kubectl_is_enough(cluster: ControlPlane, tmp_path: Path) -> None:
-    kubectl = shutil.which("kubectl")
-    if kubectl is None:
-        pytest.skip("there is no kubectl on the PATH")
+    try:
+        kubectl = str(kubectl_command())
+    except MissingTool as missing:
+        skip_or_fail(str(missing))
     page = (Path(__file__).parents[2] / "docs" / "from-a-cluster.md").read_text()
     [line] = [each.strip() for each in page.splitlines() if each.startswith("    kubectl get")]
     arguments = line.partition(" > ")[0].split()[1:]

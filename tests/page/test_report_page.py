@@ -26,9 +26,6 @@ from wainwright.report.visual.story import (
     VerdictRecord,
 )
 
-pytestmark = pytest.mark.xdist_group("page")
-"""One worker, and so one browser."""
-
 EXAMPLES = TESTS.parent / "examples"
 AXE = TESTS.parent / "web" / "node_modules" / "axe-core" / "axe.min.js"
 Demo = tuple[Path, dict[str, Any]]

@@ -10,15 +10,15 @@ from tests.chaos.trial import run_case
 from tests.support.planted_bugs import BUGS, planted
 
 FOUND = {
-    "launch-not-recorded": (0, 1, 2),
-    "eviction-ignores-budget": (27, 38, 89),
+    "launch-not-recorded": (99, 110),
+    "eviction-ignores-budget": (63, 27),
     "finalizer-lost": (0, 5, 19),
     "taint-left": (0, 1, 2),
     "budget-counted-late": (5, 6, 7),
-    "orphan-not-collected": (63, 40),
+    "orphan-not-collected": (29, 40),
     "eviction-without-uid": (26, 27, 28),
     "watch-not-listed-again": (4, 1, 2),
-    "claim-released-early": (55, 0, 1),
+    "claim-released-early": (160, 55),
     "replacement-not-awaited": (0, 1, 2),
     "node-not-drained": (0, 5, 19),
     "command-not-cleaned-up": (0, 1, 2),

@@ -4,11 +4,12 @@
 """
 
 import copy
+from enum import Enum
 from typing import Any, NamedTuple
 
 Manifest = dict[str, Any]
 
-HUGE = "1e999999999"
+HUGE, LARGE = "1e999999999", "1e300"
 DIGITS = "9" * 5000
 """More digits than Python turns into an int."""
 NOT_ASCII = "٣٣"
@@ -18,11 +19,34 @@ UNICODE = "a\u0085b\u2028c\x1b[31md\u202e\U0001f600"
 BOMB = "x" * 250_000
 
 
+class Outcome(Enum):
+    HARMLESS = "harmless"
+    REFUSED = "refused by the API server"
+    UNANSWERED = "the API server itself does not get done with it"
+    """It computes for minutes and stores nothing; a file can have it all the same."""
+
+
 class Hostile(NamedTuple):
     name: str
     manifest: Manifest
     author: str
-    """pod, node or NodePool: who is allowed to create or change it."""
+    """pod, node or NodePool: what somebody has to be allowed to create or change for it."""
+    outcome: Outcome = Outcome.HARMLESS
+
+    def companions(self) -> list[Manifest]:
+        """What makes the controllers act on it: a NodePool of a class, a pod for a NodePool."""
+        kind = self.manifest["kind"]
+        if kind not in ("EC2NodeClass", "NodePool"):
+            return []
+        own = pool(spec={"template": {"spec": {"nodeClassRef": {**REFERENCE, "name": "hostile"}}}})
+        waiting = pod(
+            metadata={"name": "waiting"},
+            spec={"nodeSelector": {"karpenter.sh/nodepool": "hostile"}},
+        )
+        return [own, waiting] if kind == "EC2NodeClass" else [waiting]
+
+
+REFUSED, UNANSWERED = Outcome.REFUSED, Outcome.UNANSWERED
 
 
 def pod(**changes: Any) -> Manifest:
@@ -49,7 +73,8 @@ def merged(base: Manifest, changes: Manifest) -> Manifest:
 
 
 def requesting(resources: Manifest) -> Manifest:
-    container = {"name": "app", "image": "app", "resources": {"requests": resources}}
+    both = {"requests": resources, "limits": resources}
+    container = {"name": "app", "image": "app", "resources": both}
     return pod(spec={"containers": [container]})
 
 
@@ -118,19 +143,27 @@ def owned_by(kind: str, api_version: str) -> Manifest:
 
 def host_ports(count: int) -> Manifest:
     ports = [{"containerPort": 1 + n, "hostPort": 1 + n} for n in range(count)]
-    return pod(spec={"containers": [{"name": "app", "image": "app", "ports": ports}]})
+    made = copy.deepcopy(pod()["spec"]["containers"])
+    made[0]["ports"] = ports
+    return pod(spec={"containers": made})
 
 
 PODS = (
-    Hostile("requests of 1e999999999 cores", requesting({"cpu": HUGE}), "pod"),
-    Hostile("requests of 1e-999999999 cores", requesting({"cpu": "1e-999999999"}), "pod"),
+    Hostile("requests of 1e999999999 cores", requesting({"cpu": HUGE}), "pod", UNANSWERED),
+    Hostile(
+        "requests of 1e-999999999 cores", requesting({"cpu": "1e-999999999"}), "pod", UNANSWERED
+    ),
+    Hostile("requests of 1e300 cores", requesting({"cpu": LARGE}), "pod"),
+    Hostile("overhead of 1e300 bytes", pod(spec={"overhead": {"memory": LARGE}}), "pod", REFUSED),
     Hostile("requests with 5,000 digits", requesting({"memory": DIGITS}), "pod"),
     Hostile(
         "requests of 2,000 resources",
         requesting({f"example.com/r{number}": "1" for number in range(2000)}),
         "pod",
     ),
-    Hostile("overhead of 1e999999999 cores", pod(spec={"overhead": {"cpu": HUGE}}), "pod"),
+    Hostile(
+        "overhead of 1e999999999 cores", pod(spec={"overhead": {"cpu": HUGE}}), "pod", UNANSWERED
+    ),
     Hostile("2,000 containers", containers(2000), "pod"),
     Hostile("5,000 host ports", host_ports(5000), "pod"),
     Hostile(
@@ -147,6 +180,7 @@ PODS = (
         "a deletion cost of 5,000 digits",
         annotated(**{"controller.kubernetes.io/pod-deletion-cost": DIGITS}),
         "pod",
+        REFUSED,
     ),
     Hostile("an annotation of 250 kB", annotated(**{"example.com/bomb": BOMB}), "pod"),
     Hostile("annotations with odd Unicode", annotated(**{"example.com/text": UNICODE}), "pod"),
@@ -185,16 +219,19 @@ PODS = (
         "more cores than 5,000 digits can say",
         required_affinity(expression("karpenter.k8s.aws/instance-cpu", "Gt", DIGITS)),
         "pod",
+        REFUSED,
     ),
     Hostile(
         "more cores, in Arabic digits",
         required_affinity(expression("karpenter.k8s.aws/instance-cpu", "Gt", NOT_ASCII)),
         "pod",
+        REFUSED,
     ),
     Hostile(
         "a regular expression for a label",
         required_affinity(expression("kubernetes.io/arch", "In", "(a+)+$", "a" * 63)),
         "pod",
+        REFUSED,
     ),
     Hostile("1,000 preferences", preferring(1000), "pod"),
     Hostile("300 spread constraints", spreading(300), "pod"),
@@ -202,7 +239,7 @@ PODS = (
     Hostile("an owner that is a Node", owned_by("Node", "v1"), "pod"),
     Hostile("an owner that is a NodeClaim", owned_by("NodeClaim", "karpenter.sh/v1"), "pod"),
     Hostile(
-        "a PodDisruptionBudget for 1e999999999 %",
+        "a PodDisruptionBudget of 5,000 digits",
         {
             "apiVersion": "policy/v1",
             "kind": "PodDisruptionBudget",
@@ -215,6 +252,7 @@ PODS = (
             },
         },
         "pod",
+        REFUSED,
     ),
     Hostile(
         "a claim for 1e999999999 bytes",
@@ -228,6 +266,7 @@ PODS = (
             },
         },
         "pod",
+        UNANSWERED,
     ),
 )
 
@@ -266,9 +305,21 @@ NODES = (
             spec={"taints": NOT_READY},
         ),
         "node",
+        UNANSWERED,
     ),
     Hostile(
-        "negative capacity", node(status={"allocatable": {"cpu": "-5", "memory": "-1Gi"}}), "node"
+        "capacity of 1e300 cores",
+        node(
+            status={"capacity": {"cpu": LARGE}, "allocatable": {"cpu": LARGE}},
+            spec={"taints": NOT_READY},
+        ),
+        "node",
+    ),
+    Hostile(
+        "negative capacity",
+        node(status={"allocatable": {"cpu": "-5", "memory": "-1Gi"}}),
+        "node",
+        REFUSED,
     ),
     Hostile(
         "1 MB of labels",
@@ -341,7 +392,7 @@ def templated(**spec: Any) -> Manifest:
 
 
 def disrupting(**disruption: Any) -> Manifest:
-    return pool(spec={"disruption": disruption})
+    return pool(spec={"disruption": {"consolidateAfter": "30s", **disruption}})
 
 
 NODE_POOLS = (
@@ -363,7 +414,12 @@ NODE_POOLS = (
         disrupting(budgets=[{"nodes": "0", "schedule": "* * * * *", "duration": f"{10**9}h"}]),
         "NodePool",
     ),
-    Hostile("a budget of 5,000 digits", disrupting(budgets=[{"nodes": f"{DIGITS}%"}]), "NodePool"),
+    Hostile(
+        "a budget of 5,000 digits",
+        disrupting(budgets=[{"nodes": f"{DIGITS}%"}]),
+        "NodePool",
+        REFUSED,
+    ),
     Hostile(
         "a requirement of 50,000 values",
         requiring(expression("node.kubernetes.io/instance-type", "In", *map(str, range(50_000)))),
@@ -373,11 +429,13 @@ NODE_POOLS = (
         "a requirement above 5,000 digits",
         requiring(expression("karpenter.k8s.aws/instance-cpu", "Gt", DIGITS)),
         "NodePool",
+        REFUSED,
     ),
     Hostile(
         "a requirement above Arabic digits",
         requiring(expression("karpenter.k8s.aws/instance-cpu", "Gt", NOT_ASCII)),
         "NodePool",
+        REFUSED,
     ),
     Hostile(
         "a pause of odd Unicode",
@@ -394,11 +452,13 @@ NODE_POOLS = (
             }
         ),
         "NodePool",
+        REFUSED,
     ),
     Hostile(
         "a label with U+0085",
         pool(spec={"template": {"metadata": {"labels": {"example.com/text": UNICODE}}}}),
         "NodePool",
+        REFUSED,
     ),
     Hostile(
         "annotations of 250 kB for its nodes",
@@ -442,6 +502,7 @@ NODE_CLASSES = (
             blockDeviceMappings=[{"deviceName": "/dev/xvda", "ebs": {"volumeSize": f"{HUGE}Gi"}}]
         ),
         "NodePool",
+        REFUSED,
     ),
     Hostile(
         "reserved resources of 1e999999999",
@@ -453,16 +514,18 @@ NODE_CLASSES = (
         "eviction at 1e999999999 %",
         node_class(kubelet={"evictionHard": {"memory.available": f"{HUGE}%"}}),
         "NodePool",
+        REFUSED,
     ),
     Hostile("2,000 tags", node_class(tags={f"key-{n}": "v" for n in range(2000)}), "NodePool"),
     Hostile(
         "the tags of another cluster",
         node_class(tags={"kubernetes.io/cluster/other": "owned", "eks:eks-cluster-name": "other"}),
         "NodePool",
+        REFUSED,
     ),
     Hostile(
         "an image parameter of 100 kB",
-        node_class(amiSelectorTerms=[{"ssmParameter": "/" + "x" * 100_000}]),
+        node_class(amiSelectorTerms=[{"ssmParameter": "/" + "x" * 100_000}], amiFamily="AL2023"),
         "NodePool",
     ),
     Hostile(
@@ -483,8 +546,10 @@ def overlay(**spec: Any) -> Manifest:
 
 
 OVERLAYS = (
-    Hostile("a price of 1e999999999", overlay(price=HUGE), "NodePool"),
-    Hostile("an adjustment of 1e999999999 %", overlay(priceAdjustment=f"+{HUGE}%"), "NodePool"),
+    Hostile("a price of 1e999999999", overlay(price=HUGE), "NodePool", REFUSED),
+    Hostile(
+        "an adjustment of 1e999999999 %", overlay(priceAdjustment=f"+{HUGE}%"), "NodePool", REFUSED
+    ),
     Hostile("a price of 5,000 digits", overlay(price=DIGITS), "NodePool"),
     Hostile("a capacity of 1e999999999", overlay(capacity={"example.com/gpu": HUGE}), "NodePool"),
 )

@@ -173,7 +173,7 @@ export class Charts {
       const total = this.models.map((model) => read(model, 2));
       return /** @type {Lane} */ ({
         name: id, colour: "border", steps: total, under: used, underColour: "reserved",
-        value: (at, s) => (valueAt(total[s], at) ? `${valueAt(used[s], at)} of ${valueAt(total[s], at)}` : "not active"),
+        value: (at, s) => (valueAt(total[s], at) ? `${valueAt(used[s], at)} of ${valueAt(total[s], at)}` : "–"),
       });
     });
   }

@@ -10,7 +10,9 @@ from typing import Final
 
 NANO: Final = 10**9
 MAX_BINARY: Final = 2**63 - 1  # the API server caps binary quantities here
-MAX_DIGITS: Final = 1000  # Python refuses to read thousands of digits, and no amount needs them
+MAX_DIGITS: Final = 1000
+"""Python does not read thousands of digits, and no amount needs them; an API server takes them, so
+that the first and the size of the amount are kept."""
 MAX_EXPONENT: Final = 400  # 1e999999999 is valid; the cap avoids a number with a billion digits
 
 DECIMAL_EXPONENTS: Final = {
@@ -106,14 +108,17 @@ def parse_quantity(text: str) -> Quantity:
     As there, a text without any digit ("Gi") is zero; only the empty text is invalid.
     """
     match = QUANTITY_GRAMMAR.fullmatch(text)
-    if not text or match is None or len(text) > MAX_DIGITS:
+    if not text or match is None:
         raise InvalidQuantity(text)
     sign, whole, part, suffix = (
         match["sign"],
         match["whole"],
-        match["part"] or "",
+        (match["part"] or "")[:MAX_DIGITS],
         match["suffix"] or "",
     )
+    if len(whole) > MAX_DIGITS:
+        whole = whole.lstrip("0")
+        whole = "9" * MAX_DIGITS if len(whole) > MAX_DIGITS else whole
     digits, scale = int(f"0{whole}{part}"), -len(part)
     if suffix in BINARY_EXPONENTS:
         amount, form = _parse_binary(digits, scale, BINARY_EXPONENTS[suffix])
@@ -130,7 +135,9 @@ def _parse_binary(digits: int, scale: int, power: int) -> tuple[int, QuantityFor
 def _parse_decimal(digits: int, scale: int, suffix: str) -> tuple[int, QuantityFormat]:
     if suffix in DECIMAL_EXPONENTS:
         return _scale(digits, scale + DECIMAL_EXPONENTS[suffix] + 9), QuantityFormat.DECIMAL
-    exponent = max(-MAX_EXPONENT, min(MAX_EXPONENT, int(suffix[1:])))
+    # The first digits tell whether it goes beyond.
+    size = min(MAX_EXPONENT, int(suffix[1:].lstrip("+-").lstrip("0")[:9] or "0"))
+    exponent = -size if suffix[1] == "-" else size
     return _scale(digits, scale + exponent + 9), QuantityFormat.EXPONENT
 
 

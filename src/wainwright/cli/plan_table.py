@@ -72,6 +72,7 @@ def print_plan(
         print_line(console, line)
     for part in _parts(plan, limit, every=every):
         print_line(console, part, wraps=True)
+    console.file.flush()  # notes on standard error come after the plan, also in one pipe
 
 
 def _parts(plan: Document, limit: int, *, every: bool) -> list[Text]:

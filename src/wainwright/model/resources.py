@@ -16,14 +16,22 @@ DECIMAL_SUFFIXES: Final = ("m", "", "k", "M", "G", "T", "P", "E")
 BINARY_SUFFIXES: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
+MAX_AMOUNT: Final = 10**100
+"""1e999999999 is a valid quantity; more than this counts as this, which a float can still hold."""
+
+
 def request_from_nano(name: str, nano: int) -> int:
     """An exact amount in billionths as a request: rounded up."""
-    return -(-nano // _nano_per_unit(name))
+    return _within_limits(-(-nano // _nano_per_unit(name)))
 
 
 def capacity_from_nano(name: str, nano: int) -> int:
     """An exact amount in billionths as capacity: rounded down."""
-    return nano // _nano_per_unit(name)
+    return _within_limits(nano // _nano_per_unit(name))
+
+
+def _within_limits(amount: int) -> int:
+    return max(-MAX_AMOUNT, min(MAX_AMOUNT, amount))
 
 
 def sort_resources(amounts: Resources) -> dict[str, int]:

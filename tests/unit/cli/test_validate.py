@@ -105,7 +105,7 @@ def test_convert_as_json_is_documents_and_a_report() -> None:
 
 
 def test_the_committed_crds_are_what_the_types_make() -> None:
-    result = run("crds", "--check", str(ROOT / "deploy" / "crds"))
+    result = run("crds", "--check", str(ROOT / "deploy" / "chart" / "crds"))
     assert (result.return_value, result.exception) == (0, None)
 
 

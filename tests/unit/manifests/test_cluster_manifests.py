@@ -126,7 +126,9 @@ def test_core_kinds_are_typed(tmp_path: Path) -> None:
 def test_two_clouds_are_one_too_many(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput) as refused:
         manifests(tmp_path, CLOUD % "a", CLOUD % "b")
-    assert refused.value.report.errors[0].message == "the input has more than one Cloud"
+    first, second = refused.value.report.errors
+    assert first.message == f"the input has 2 Clouds, and one is used: another is {second.where}"
+    assert second.message.endswith(f"another is {first.where}")
 
 
 def test_a_cloud_by_flag_replaces_the_inputs(tmp_path: Path) -> None:

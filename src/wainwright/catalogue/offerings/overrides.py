@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -67,7 +67,7 @@ class ParsedOverlay(msgspec.Struct, frozen=True, kw_only=True):
     def price_step(self, offering: LayeredOffering) -> PriceStep | None:
         """The change of the offering's price; None where there is no price to adjust."""
         if self.price is not None:
-            after, how = float(self.price), f"weight {self.weight}"
+            after, how = _parse_price(self.price), f"weight {self.weight}"
         elif self.adjustment is not None and offering.price is not None:
             after, how = adjust_price(offering.price, self.adjustment), self.adjustment
             how = f"{how}, weight {self.weight}"
@@ -100,6 +100,14 @@ def sort_by_weight(overlays: list[ParsedOverlay]) -> list[ParsedOverlay]:
     return sorted(overlays, key=lambda each: (-each.weight, each.name))
 
 
+MAX_PRICE: Final = 1e9
+"""USD per hour; what is stated to cost more costs this, so that prices can be compared."""
+
+
+def _parse_price(text: str) -> float:
+    return min(float(text), MAX_PRICE)
+
+
 @lru_cache(maxsize=65536)  # decimals are slow, and zones share prices
 def adjust_price(price: float, adjustment: str) -> float:
     """The adjusted price, computed in decimals, so that 0.1 + 0.2 is 0.3; never below zero."""
@@ -108,7 +116,7 @@ def adjust_price(price: float, adjustment: str) -> float:
         after = before * (100 + Decimal(adjustment[:-1])) / 100
     else:
         after = before + Decimal(adjustment)
-    return max(0.0, float(after))
+    return max(0.0, min(float(after), MAX_PRICE))
 
 
 MAX_OUTWEIGHED = 10
@@ -524,7 +532,7 @@ def _label_text(value: Any) -> str:
 
 def _declared_price(item: InstanceType, index: int) -> float | None:
     price = (item.spec.offerings or [])[index].get(PRICE_LABEL)
-    return None if price is None else float(str(price))
+    return None if price is None else _parse_price(str(price))
 
 
 def _offering_as_declared(

@@ -37,6 +37,8 @@ BOUNDS: Final[tuple[tuple[int, int, dict[str, int]], ...]] = (
     (1, 12, MONTHS),
     (0, 6, WEEKDAYS),
 )
+EARLIEST: Final = datetime(2, 1, 1, tzinfo=UTC).timestamp()
+"""A budget that lasts a million years would ask for times before any calendar."""
 YEARS_SEARCHED: Final = 5
 """A schedule such as 30 February never comes; one on 29 February comes within five years."""
 
@@ -57,7 +59,7 @@ class CronSchedule(msgspec.Struct, frozen=True, kw_only=True):
 
     def next_after(self, moment: float) -> float | None:
         """The first time after the moment at which it is due; None if it never is."""
-        start = datetime.fromtimestamp(moment, UTC).replace(second=0, microsecond=0)
+        start = datetime.fromtimestamp(max(moment, EARLIEST), UTC).replace(second=0, microsecond=0)
         at = start + timedelta(minutes=1)
         limit = at.replace(year=at.year + YEARS_SEARCHED, day=1)
         while at < limit:

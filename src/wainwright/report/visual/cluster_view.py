@@ -17,6 +17,9 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     record: NodeRecord
     state: str
     """launching, joining, ready, not-ready or deleting."""
+    capacityType: str
+    """At the moment: a reservation may have ended before its nodes; and so is the next."""
+    reservationID: str | None
     pricePerHour: float | None
     used: Resources
     """Requests of the pods on it, those of DaemonSets included."""
@@ -114,9 +117,12 @@ def _node_view(
     node: NodeRecord, at: float, pods: Iterable[PodRecord], verdict: VerdictRecord | None
 ) -> NodeView:
     on_it = tuple(pods)
+    capacity_type, reservation = node.capacity_at(at)
     return NodeView(
         record=node,
         state=node_state(node, at),
+        capacityType=capacity_type,
+        reservationID=reservation,
         pricePerHour=node.price_at(at),
         used=_sum(map(_requests, on_it)),
         pods=on_it,

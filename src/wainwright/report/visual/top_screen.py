@@ -97,7 +97,7 @@ def sorted_nodes(view: ClusterView, order: TopOrder) -> list[NodeView]:
 def _searchable(node: NodeView) -> str:
     record = node.record
     words = (record.label, record.claim, record.pool, record.instanceType, record.zone)
-    return " ".join((*words, record.capacityType, _verdict(node))).casefold()
+    return " ".join((*words, node.capacityType, _verdict(node))).casefold()
 
 
 # Lines
@@ -295,7 +295,7 @@ COLUMNS: Final = (
     Column("PODS", 3, _text(lambda node: str(node.workload_pods)), is_number=True),
     Column("NODEPOOL", 5, _text(lambda node: node.record.pool)),
     Column("TYPE", 4, _text(lambda node: node.record.instanceType)),
-    Column("CAPACITY", 5, _text(lambda node: node.record.capacityType)),
+    Column("CAPACITY", 5, _text(lambda node: node.capacityType)),
     Column("ZONE", 7, _text(lambda node: node.record.zone)),
     Column("$/H", 0, _price, is_number=True),
     Column("VERDICT", 0, _verdict_span),

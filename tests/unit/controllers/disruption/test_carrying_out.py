@@ -365,6 +365,41 @@ def test_q5_a_process_that_is_killed_at_any_moment_leaves_no_taint(after: float)
     run_cluster(story, instanceTypes=["m5.large"])
 
 
+async def half_empty_nodes(cluster: ControlledCluster, *names: str) -> None:
+    """Large nodes with a small pod each, which consolidation begins to look at now."""
+    await cluster.set_up(pool(consolidateAfter="Never"))
+    cluster.start()
+    await cluster.wait(5)
+    for name in names:
+        await cluster.create_pod(f"big-{name}", cpu="2900m")
+        node = await cluster.add_node(name, cpu="800m")
+        await cluster.bind(f"big-{name}", node.metadata.name)
+    for name in names:
+        await cluster.api.delete(Pod, f"big-{name}", "default", grace_period=0)
+    await cluster.api.patch(NodePool, "web", {"spec": {"disruption": {"consolidateAfter": "0s"}}})
+
+
+def test_con_15_a_set_that_does_not_hold_lets_single_nodes_be_looked_at_at_once() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        def failed() -> float:
+            labels = {"consolidation_type": "multi-node", "reason": "candidates"}
+            return cluster.metrics.value(DISRUPTION_FAILED_VALIDATIONS, **labels)
+
+        await half_empty_nodes(cluster, "web-0", "web-1")
+        await cluster.wait(12)
+        protected = {"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}}
+        await cluster.api.patch(Pod, "web-1", protected, "default")
+        for _ in range(60):
+            if failed():
+                break
+            assert await tainted(cluster) == []
+            await cluster.wait(1)
+        await cluster.wait(16)
+        assert len(await tainted(cluster)) == 1, "found at once, and validated 15 s later"
+
+    run_cluster(story, instanceTypes=TYPES)
+
+
 def test_q5_a_reason_without_a_taint_is_taken_back_too() -> None:
     async def story(cluster: ControlledCluster) -> None:
         await started(cluster, "web-0")

@@ -22,9 +22,12 @@ from wainwright.controllers.provisioning.provisioner import (
     MOST_REPORTED,
     START_SECONDS,
     PodBatchWindow,
+    ReportedPods,
 )
+from wainwright.core.explain.pod_verdicts import EMPTY_FUNNEL
 from wainwright.metrics import LAUNCH_BACKOFF_PODS
-from wainwright.model.plan import ClusterLimits, PlanOptions
+from wainwright.model.plan import ClusterLimits, PlanOptions, UnschedulableGroup
+from wainwright.model.reasons import LimitExceeded, NoCompatiblePool, PoolVerdict
 
 QUIET: dict[str, Any] = {"disruption": {"consolidateAfter": "Never"}}
 LIMITED_TO_ONE: dict[str, Any] = {"limits": {"nodes": "1"}}
@@ -148,8 +151,9 @@ def test_a_pod_without_a_place_has_an_event_and_is_planned_again_when_that_chang
         await cluster.wait(700)
         assert await cluster.claims() == []
         messages = [event.message for event in await cluster.events("FailedScheduling")]
-        assert messages
-        assert messages[0].startswith("Failed to schedule pod: ")
+        assert 1 <= len(messages) <= 3  # one in five minutes
+        assert messages[0].startswith("Failed to schedule pod: NodePool web: the pod needs 8 cpu; ")
+        assert "; fix: allow node.kubernetes.io/instance-type m5." in messages[0]
         await cluster.api.patch(
             NodePool, "web", {"spec": msgspec.to_builtins(node_pool(**_only("m5.4xlarge")).spec)}
         )
@@ -478,3 +482,24 @@ def test_pods_that_wait_for_a_node_leave_no_room_for_others_there() -> None:
         assert len(await cluster.claims()) == 2
 
     run_cluster(story)
+
+
+def unschedulable(pod: str, pool: str, in_use: int = 0) -> UnschedulableGroup:
+    reached = LimitExceeded(
+        resource="cpu", limit=4000, in_use=in_use, needed=2000, instance_type="m5.large"
+    )
+    verdict = PoolVerdict(pool=pool, reason=reached, funnel=EMPTY_FUNNEL)
+    return UnschedulableGroup(
+        pods=(pod,), reason=NoCompatiblePool(), pools=(verdict,), nearest_pool=pool
+    )
+
+
+def test_an_unschedulable_pod_is_reported_again_after_a_while_or_for_another_cause() -> None:
+    reported = ReportedPods()
+    assert reported.select_due([unschedulable("a/b", "web")], 0.0) == {"a/b"}
+    assert reported.select_due([unschedulable("a/b", "web", in_use=2000)], 10.0) == frozenset()
+    assert reported.select_due([unschedulable("a/b", "gpu")], 20.0) == {"a/b"}
+    assert reported.select_due([unschedulable("a/b", "gpu")], 319.0) == frozenset()
+    assert reported.select_due([unschedulable("a/b", "gpu")], 320.0) == {"a/b"}
+    assert reported.select_due([], 330.0) == frozenset()
+    assert reported.select_due([unschedulable("a/b", "gpu")], 340.0) == {"a/b"}

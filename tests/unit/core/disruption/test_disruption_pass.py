@@ -145,6 +145,15 @@ def test_repetitions_are_bounded_and_the_next_pass_goes_on() -> None:
     assert [each.is_complete for each in passes] == [True, False, False, True]
 
 
+def test_con_15_a_command_holds_only_while_budgets_allow_all_its_nodes() -> None:
+    nodes = [node(name, "huge", 900) for name in "abc"]
+    command = look(at(0.0, *nodes)).find_command()
+    assert command is not None
+    assert len(command.candidates) > 1
+    now = look(at(15.0, *nodes, pool=with_budget(DisruptionBudget(nodes="1"))))
+    assert now.confirm(command) is FailedValidation.BUDGET
+
+
 def test_con_15_a_command_holds_only_while_all_its_types_can_be_launched() -> None:
     snapshot = at(0.0, node("a", "huge", 900))
     given = DisruptionInput(snapshot=snapshot, catalogs=CATALOGS)

@@ -69,7 +69,8 @@ def test_the_last_moment_is_the_end_of_the_json(name: str) -> None:
             node.record.name or None,
             node.record.instanceType,
             node.record.zone,
-            *node.record.capacity_at(story.end),
+            node.capacityType,
+            node.reservationID,
             node.pricePerHour,
             sorted(pod.name for pod in node.pods if not pod.daemon),
         )
