@@ -12,7 +12,7 @@ from wainwright.model.snapshot import Pool, Snapshot
 
 def test_the_limit_of_a_pool_of_higher_weight_counts_the_nodes_planned_before() -> None:
     """Each pod fills a node of two cpus, and the first pool may have two of them."""
-    first = Pool(name="first", weight=10, limits={"cpu": 5000}, in_use={"cpu": 1000})
+    first = Pool(name="first", weight=10, limits={"cpu": 5500}, in_use={"cpu": 1000})
     snapshot = Snapshot(pods=labelled_pods(3, cpu=1500), pools=(first, Pool(name="second")))
     index = InstanceTypeIndex([instance_type()])
     catalogs = {"first": index, "second": index}
@@ -21,4 +21,4 @@ def test_the_limit_of_a_pool_of_higher_weight_counts_the_nodes_planned_before() 
     assert found is not None
     (earlier,) = found.earlier_pools
     assert isinstance(earlier.reason, LimitExceeded)
-    assert (earlier.reason.in_use, earlier.reason.limit) == (5000, 5000)
+    assert (earlier.reason.in_use, earlier.reason.limit) == (5000, 5500)
