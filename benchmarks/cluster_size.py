@@ -59,7 +59,7 @@ async def _measure(plane: ControlPlane, folder: Path, nodes: int) -> None:
         pods = range(nodes * PODS_PER_NODE)
         _create(plane, "/api/v1/namespaces/default/pods", map(_pod, pods))
         with RunningOperator(plane, folder, *RUN) as operator:
-            await _until_synced(operator, nodes)
+            await _until_synced(operator)
             print_row("own CPU until it is in sync", f"{cpu_seconds(operator.pid):.1f} s")
             print_row("memory", f"{peak_mib(operator.pid):.0f} MiB")
             await _steady(operator)
@@ -77,12 +77,12 @@ async def _each(count: int, write: Callable[[int], Awaitable[object]]) -> None:
     await asyncio.gather(*(work() for _ in range(WRITERS)))
 
 
-async def _until_synced(operator: RunningOperator, nodes: int) -> None:
+async def _until_synced(operator: RunningOperator) -> None:
     started = time.monotonic()
 
     def is_synced() -> bool:
         metrics = Metrics(operator.get("metrics", "/metrics")[1])
-        return metrics.total("karpenter_cluster_state_node_count") >= nodes
+        return metrics.total("karpenter_cluster_state_synced") >= 1
 
     while not await asyncio.to_thread(is_synced):
         if time.monotonic() - started > WITHIN:

@@ -164,7 +164,7 @@ def live_a_life(cluster: TestedCluster, operator: RunningOperator) -> None:
     cluster.wait_for("a pod deleted by a drain", lambda: was_deleted_by_a_drain(cluster.plane))
     cluster.delete("Deployment", SHORT_LIVED)
     cluster.delete("NodePool", SHORT_LIVED)
-    cluster.delete("NodeClaim", next(iter(cluster.names("NodeClaim"))))
+    cluster.delete("NodeClaim", claim_with_pods(cluster))
     for right in SEEN_AT_LAST:
         cluster.wait_for(f"a request for {right}", partial(is_used, cluster.plane, right))
 
@@ -175,6 +175,16 @@ SEEN_AT_LAST = (
     Right("", "pods", "patch"),
     Right("", f"{BUFFERS}/status", "patch"),
 )
+
+
+def claim_with_pods(cluster: TestedCluster) -> str:
+    """Whose drain has somebody to evict."""
+    nodes = {each["spec"]["nodeName"] for each in cluster.ready_pods("web")}
+    return next(
+        str(each["metadata"]["name"])
+        for each in cluster.all("NodeClaim")
+        if each.get("status", {}).get("nodeName") in nodes
+    )
 
 
 def create(plane: ControlPlane, path: str, document: dict[str, Any]) -> None:

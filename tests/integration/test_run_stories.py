@@ -259,8 +259,8 @@ def test_a_storm_of_conflicting_writes_holds_nothing_up(
             operated.wait_for("6 pods", lambda: len(operated.ready_pods("web")) == 6)
             claims = operated.names("NodeClaim")
             operated.apply("Deployment", deployment(0))
-            operated.wait_for("the end of all nodes", lambda: not operated.names("Node"))
-            assert not operated.names("NodeClaim")
+            operated.wait_for("the end of all claims", lambda: not operated.names("NodeClaim"))
+            assert not operated.names("Node")
             assert claims
             assert writes > 100
     finally:

@@ -16,6 +16,7 @@ from tests.unit.core.disruption.test_commands import (
 from wainwright.core.disruption.commands import Command, DisruptionInput, DisruptionOptions
 from wainwright.core.disruption.disruption_pass import DisruptionPass, FailedValidation
 from wainwright.model.disruption import (
+    Condition,
     DisruptionBudget,
     MinimumSaving,
     NodeClaimState,
@@ -143,6 +144,15 @@ def test_repetitions_are_bounded_and_the_next_pass_goes_on() -> None:
     for _ in range(3):
         passes.append(look(snapshot, passes[-1], NOTHING_SAVES_ENOUGH, max_repetitions=8))
     assert [each.is_complete for each in passes] == [True, False, False, True]
+
+
+def test_a_paused_pool_replaces_no_drifted_node() -> None:
+    drifted = NodeClaimState(name="a", conditions={"Drifted": Condition(status="True")})
+    snapshot = at(0.0, node("a", "large", 900, claim=drifted))
+    given = DisruptionInput(snapshot=snapshot, catalogs=CATALOGS)
+    assert DisruptionPass(given).find_command() is not None
+    paused = msgspec.structs.replace(given, paused=frozenset({"web"}))
+    assert DisruptionPass(paused).find_command() is None
 
 
 def test_con_15_a_command_holds_only_while_budgets_allow_all_its_nodes() -> None:
