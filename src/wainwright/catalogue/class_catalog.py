@@ -45,16 +45,16 @@ from wainwright.catalogue.offerings.capacity_state import (
 )
 from wainwright.catalogue.offerings.cloud_adjustments import disk_gib, node_fee
 from wainwright.catalogue.offerings.excluded_offerings import excluded_by
+from wainwright.catalogue.offerings.instance_type_overrides import (
+    parse_resource_override,
+    too_large_allocatable_warnings,
+    too_large_overhead_warnings,
+)
 from wainwright.catalogue.offerings.layered_offering import (
     LayeredOfferings,
     PriceLayer,
     restore_order,
     to_offerings,
-)
-from wainwright.catalogue.offerings.overrides import (
-    parse_resource_override,
-    too_large_allocatable_warnings,
-    too_large_overhead_warnings,
 )
 from wainwright.catalogue.region_catalog import (
     CatalogInputs,

@@ -36,12 +36,12 @@ from wainwright.catalogue.offerings.excluded_offerings import (
     exclude_contradicting,
     excluded_by,
 )
+from wainwright.catalogue.offerings.instance_type_overrides import apply_declared_offerings
 from wainwright.catalogue.offerings.layered_offering import LayeredOffering, LayeredOfferings
-from wainwright.catalogue.offerings.overrides import (
+from wainwright.catalogue.offerings.node_overlays import (
     OverlayMatch,
     OverlayTargetIndex,
     ParsedOverlay,
-    apply_declared_offerings,
     apply_overlay_prices,
     find_overlay_conflicts,
     match_overlay,

@@ -9,12 +9,12 @@ from tests.support.catalogue_builders import (
 from tests.support.model_builders import label_requirement
 
 from wainwright.catalogue.offerings.excluded_offerings import UsableZones
+from wainwright.catalogue.offerings.instance_type_overrides import apply_declared_offerings
 from wainwright.catalogue.offerings.layered_offering import LayeredOffering
-from wainwright.catalogue.offerings.overrides import (
+from wainwright.catalogue.offerings.node_overlays import (
     OverlayMatch,
     OverlayTargetIndex,
     adjust_price,
-    apply_declared_offerings,
     apply_overlay_prices,
     match_overlay,
     parse_overlay,

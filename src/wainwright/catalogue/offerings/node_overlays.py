@@ -1,53 +1,34 @@
-"""NodeOverlay and InstanceType objects: what users change about types and offerings.
+"""NodeOverlay objects: prices adjusted and capacity added wherever their requirements match.
 
-NodeOverlays adjust prices and add capacity wherever their requirements match; of overlays with
-equal weight that set the same field of the same thing the later one is void, as a whole. An
-InstanceType object replaces resources, overhead and offerings of one type, and wins over overlays.
+Of overlays with equal weight that set the same field of the same thing the later one is void, as a
+whole. InstanceType objects win over overlays (`instance_type_overrides.py`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from itertools import chain
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
-from wainwright.api.catalog_documents import InstanceType, NodeOverlay
-from wainwright.api.karpenter.shared_fields import PRICE_LABEL
+from wainwright.api.catalog_documents import NodeOverlay
 from wainwright.api.quantity import parse_quantity
 from wainwright.catalogue.diagnostics import ObjectDiagnostic, object_warning
-from wainwright.catalogue.instancetypes.derived_amount import MIB, DerivationRule, DerivedAmount
-from wainwright.catalogue.instancetypes.node_class_settings import ResourceOverride
-from wainwright.catalogue.offerings.excluded_offerings import UsableZones
+from wainwright.catalogue.instancetypes.derived_amount import DerivationRule, DerivedAmount
 from wainwright.catalogue.offerings.layered_offering import (
     LayeredOffering,
     LayeredOfferings,
     PriceLayer,
     PriceStep,
-    sort_offerings,
-)
-from wainwright.model.instance_type import UNLIMITED
-from wainwright.model.labels import (
-    INSTANCE_CPU,
-    INSTANCE_MEMORY,
-    RESERVATION_ID,
-    RESERVED,
-    normalize_label,
 )
 from wainwright.model.requirements import (
-    NO_REQUIREMENTS,
     Requirement,
     Requirements,
     ValueSet,
-    parse_integer,
 )
 from wainwright.model.resources import (
-    CPU,
-    MEMORY,
     capacity_from_nano,
-    format_quantity,
-    request_from_nano,
 )
 
 
@@ -67,7 +48,7 @@ class ParsedOverlay(msgspec.Struct, frozen=True, kw_only=True):
     def price_step(self, offering: LayeredOffering) -> PriceStep | None:
         """The change of the offering's price; None where there is no price to adjust."""
         if self.price is not None:
-            after, how = _parse_price(self.price), f"weight {self.weight}"
+            after, how = parse_price(self.price), f"weight {self.weight}"
         elif self.adjustment is not None and offering.price is not None:
             after, how = adjust_price(offering.price, self.adjustment), self.adjustment
             how = f"{how}, weight {self.weight}"
@@ -104,7 +85,7 @@ MAX_PRICE: Final = 1e9
 """USD per hour; what is stated to cost more costs this, so that prices can be compared."""
 
 
-def _parse_price(text: str) -> float:
+def parse_price(text: str) -> float:
     return min(float(text), MAX_PRICE)
 
 
@@ -430,193 +411,3 @@ def overlay_capacity(
                     resource, DerivedAmount(amount, DerivationRule.OVERLAID, inputs)
                 )
     return by_type
-
-
-def parse_resource_override(item: InstanceType) -> ResourceOverride:
-    """The amounts of the object in whole units: overhead rounded up, the others down."""
-    overhead = item.spec.overhead or {}
-    return ResourceOverride(
-        resources=_parse_amounts(item.spec.resources or {}),
-        overhead={
-            name: request_from_nano(name, _parse_nano(overhead[name])) for name in sorted(overhead)
-        },
-        allocatable=_parse_amounts(item.spec.allocatable or {}),
-    )
-
-
-def _parse_amounts(amounts: Mapping[str, int | str]) -> dict[str, int]:
-    return {name: capacity_from_nano(name, _parse_nano(amounts[name])) for name in sorted(amounts)}
-
-
-def _parse_nano(quantity: int | str) -> int:
-    return parse_quantity(str(quantity)).nano
-
-
-def too_large_overhead_warnings(
-    item: InstanceType,
-    override: ResourceOverride,
-    allocatable: Mapping[str, int],
-    without: Mapping[str, int],
-) -> Iterator[ObjectDiagnostic]:
-    """Warnings about overhead that leaves nothing, or that `spec.allocatable` makes void.
-
-    `allocatable` is with the object's overhead, `without` is the same without it.
-    """
-    for name, amount in override.overhead.items():
-        path, left = ("spec", "overhead", name), without.get(name, 0)
-        if name in override.allocatable:
-            message = f"changes nothing for pods: spec.allocatable states the {name} that is left"
-            yield object_warning("InstanceType", item.metadata.name, path, message)
-        elif allocatable.get(name, 0) <= 0 < left:
-            message = (
-                f"{format_quantity(name, amount)} of {name} is more than the type can spare: pods "
-                f"could use {format_quantity(name, left)} without it, and no pod fits with it"
-            )
-            yield object_warning("InstanceType", item.metadata.name, path, message)
-
-
-def too_large_allocatable_warnings(
-    item: InstanceType, override: ResourceOverride, labels: Requirements
-) -> Iterator[ObjectDiagnostic]:
-    """Warnings about more cpu or memory than the type has by its labels."""
-    for name, label, unit in ((CPU, INSTANCE_CPU, 1000), (MEMORY, INSTANCE_MEMORY, MIB)):
-        number = parse_integer(labels.single_value(label) or "")
-        if number is not None and override.allocatable.get(name, 0) > number * unit:
-            message = f"is more than the {format_quantity(name, number * unit)} that the type has"
-            path = ("spec", "allocatable", name)
-            yield object_warning("InstanceType", item.metadata.name, path, message)
-
-
-def apply_declared_offerings(
-    item: InstanceType, offerings: tuple[LayeredOffering, ...], usable_zones: UsableZones
-) -> tuple[tuple[LayeredOffering, ...], list[ObjectDiagnostic]]:
-    """The offerings that the object declares, and the reserved ones of lower layers.
-
-    A list of offerings in the object replaces all on-demand and spot offerings.
-    """
-    if item.spec.offerings is None:
-        return offerings, []
-    diagnostics: list[ObjectDiagnostic] = []
-    declared: list[LayeredOffering] = []
-    for index, offering in enumerate(item.spec.offerings):
-        labels = usable_zones.with_known_labels(_declared_labels(offering))
-        unusable = usable_zones.exclude(_offering_as_declared(item, index, labels))
-        if unusable.is_excluded:
-            declared.append(unusable)
-            diagnostics.append(_unusable_zone_warning(item, index, unusable))
-            continue
-        new = list(_declared_offerings(item, index, labels, offerings))
-        declared += new
-        diagnostics += _declared_offering_warnings(item, index, new)
-    declared_ids = {offering.reservation_id for offering in declared} - {None}
-    kept = [
-        offering
-        for offering in offerings
-        if offering.is_reserved and offering.reservation_id not in declared_ids
-    ]
-    return sort_offerings([*declared, *kept]), diagnostics
-
-
-def _declared_labels(offering: Mapping[str, Any]) -> dict[str, str]:
-    """The labels of the offering as text."""
-    return {
-        normalize_label(key): _label_text(value)
-        for key, value in offering.items()
-        if key != PRICE_LABEL
-    }
-
-
-def _label_text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _declared_price(item: InstanceType, index: int) -> float | None:
-    price = (item.spec.offerings or [])[index].get(PRICE_LABEL)
-    return None if price is None else _parse_price(str(price))
-
-
-def _offering_as_declared(
-    item: InstanceType, index: int, labels: dict[str, str]
-) -> LayeredOffering:
-    """The offering by itself, whatever it replaces."""
-    step = _override_step(item, None, _declared_price(item, index), f"spec.offerings[{index}]")
-    return _declared_offering(NO_REQUIREMENTS, labels, (step,))
-
-
-def _declared_offerings(
-    item: InstanceType, index: int, labels: dict[str, str], offerings: tuple[LayeredOffering, ...]
-) -> Iterator[LayeredOffering]:
-    price = _declared_price(item, index)
-    replaced = [
-        offering
-        for offering in offerings
-        if not offering.is_reserved and _matches_labels(offering, labels)
-    ]
-    how = f"spec.offerings[{index}]"
-    if price is None:
-        for offering in replaced:
-            if offering.price is not None:
-                step = _override_step(
-                    item, offering.price, offering.price, f"{how}, which keeps the price"
-                )
-                yield _declared_offering(
-                    offering.requirements, labels, (*offering.steps, step), offering.available
-                )
-    elif len(replaced) == 1:
-        step = _override_step(item, replaced[0].price, price, how)
-        yield _declared_offering(NO_REQUIREMENTS, labels, (*replaced[0].steps, step))
-    else:
-        step = _override_step(item, None, price, f"{how}, in place of {len(replaced)} offerings")
-        yield _declared_offering(NO_REQUIREMENTS, labels, (step,))
-
-
-def _matches_labels(offering: LayeredOffering, labels: Mapping[str, str]) -> bool:
-    """Whether the labels are compatible with those of the offering."""
-    return all(offering.requirements.allowed(key).admits(value) for key, value in labels.items())
-
-
-def _override_step(
-    item: InstanceType, before: float | None, after: float | None, how: str
-) -> PriceStep:
-    return PriceStep(
-        layer=PriceLayer.INSTANCE_TYPE,
-        source=item.metadata.name,
-        before=before,
-        after=after,
-        how=how,
-    )
-
-
-def _declared_offering(
-    requirements: Requirements,
-    labels: dict[str, str],
-    steps: tuple[PriceStep, ...],
-    available: int = UNLIMITED,
-) -> LayeredOffering:
-    return LayeredOffering(
-        requirements=requirements.narrow(Requirements.from_labels(labels)),
-        price=steps[-1].after,
-        available=available,
-        reservation_id=labels.get(RESERVATION_ID),
-        steps=steps,
-    )
-
-
-def _unusable_zone_warning(
-    item: InstanceType, index: int, offering: LayeredOffering
-) -> ObjectDiagnostic:
-    message = f"this offering is not available: {offering.steps[-1].how}"
-    return object_warning("InstanceType", item.metadata.name, ("spec", "offerings", index), message)
-
-
-def _declared_offering_warnings(
-    item: InstanceType, index: int, offerings: list[LayeredOffering]
-) -> Iterator[ObjectDiagnostic]:
-    path, name = ("spec", "offerings", index), item.metadata.name
-    if not offerings:
-        message = "no price is known for this offering, so that nothing is launched through it"
-        yield object_warning("InstanceType", name, path, message, f"give it {PRICE_LABEL}")
-    if any(offering.capacity_type == RESERVED for offering in offerings):
-        message = "a reserved offering without a capacity reservation behind it has no end"
-        hint = "list the reservation in a Cloud, and select it in the EC2NodeClass"
-        yield object_warning("InstanceType", name, path, message, hint)
