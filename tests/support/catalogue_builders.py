@@ -13,6 +13,7 @@ from wainwright.catalogue.offerings.layered_offering import LayeredOffering
 from wainwright.catalogue.region_catalog import CatalogInputs, CatalogScope, offline_inputs
 from wainwright.manifests.cluster_manifests import default_node_class
 from wainwright.model.instance_type import UNLIMITED
+from wainwright.model.instance_type import InstanceType as ModelInstanceType
 from wainwright.model.labels import CAPACITY_TYPE, ON_DEMAND, ZONE
 from wainwright.model.requirements import Requirements
 
@@ -86,3 +87,11 @@ def build_catalogue(scope: CatalogScope | None = None, **supply: Any) -> NodeCla
     return build_catalog(
         catalog_inputs(**supply), scope or CatalogScope(node_class=default_node_class())
     )
+
+
+def as_stated(instance_type: ModelInstanceType) -> ModelInstanceType:
+    """With prices that count as stated: neither a Catalog nor an account says which were estimates."""
+    offerings = tuple(
+        msgspec.structs.replace(each, modelled=False) for each in instance_type.offerings
+    )
+    return msgspec.structs.replace(instance_type, offerings=offerings)

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 from tests.support.catalogue_builders import (
+    as_stated,
     build_catalogue,
     catalog_object,
     cloud_object,
@@ -13,7 +14,6 @@ from wainwright.api.catalog_documents import Catalog
 from wainwright.catalogue.catalog_document import format_catalog
 from wainwright.catalogue.catalog_source import offline_source
 from wainwright.errors import InvalidInputError
-from wainwright.model.instance_type import InstanceType
 
 
 def test_the_region_is_that_of_the_catalog_the_cloud_or_the_command_line() -> None:
@@ -61,11 +61,3 @@ def test_a_printed_catalog_gives_the_same_types_under_the_same_layers() -> None:
     built = build_catalogue(cloud=both, overlays=(cheaper,))
     assert printed.types == tuple(map(as_stated, built.types))
     assert printed.settings is None
-
-
-def as_stated(instance_type: InstanceType) -> InstanceType:
-    """With prices that count as stated: a Catalog does not say which of them were estimates."""
-    offerings = tuple(
-        msgspec.structs.replace(each, modelled=False) for each in instance_type.offerings
-    )
-    return msgspec.structs.replace(instance_type, offerings=offerings)
