@@ -110,9 +110,9 @@ def _describe_constraint_change(change: HonorTaints | PreferConstraint) -> tuple
             verb = "set whenUnsatisfiable: ScheduleAnyway in the pod's topology spread over"
             return verb, change.key, ""
         case ConstraintKind.POD_AFFINITY:
-            return "prefer instead of require pod affinity to", what, ""
+            return "make the pod affinity to", what, " preferred instead of required"
         case ConstraintKind.POD_ANTI_AFFINITY:
-            return "prefer instead of require pod anti-affinity to", what, ""
+            return "make the pod anti-affinity to", what, " preferred instead of required"
 
 
 def _describe_pool_change(

@@ -90,12 +90,12 @@ def describe_pod_reason(reason: PodReason) -> str:
 
 def _describe_volumes(volumes: Sequence[PodVolume]) -> str:
     if not volumes:
-        return "its volumes can be reached only from nodes"
+        return "the pod's volumes can be reached only from nodes"
     return join_with_and([describe_volume(each) for each in volumes])
 
 
 def describe_volume(volume: PodVolume) -> str:
-    """its volume pv-1 (claim data) is in us-west-2c"""
+    """the pod's volume pv-1 (claim data) is in us-west-2c"""
     values = sorted(
         {
             value
@@ -107,7 +107,7 @@ def describe_volume(volume: PodVolume) -> str:
     )
     place = f"is in {join_with_or(values)}" if values else "is in one place"
     if volume.volume:
-        return f"its volume {volume.volume} (claim {volume.claim}) {place}"
+        return f"the pod's volume {volume.volume} (claim {volume.claim}) {place}"
     by_class = f" by StorageClass {volume.storage_class}" if volume.storage_class else ""
     allowed = join_with_or(values) if values else "some nodes"
     return f"its claim {volume.claim} can be provisioned{by_class} in {allowed} only"
@@ -119,23 +119,23 @@ def describe_constraint(reason: TopologyReason) -> str:
         case TopologySpreadUnsatisfied():
             return _describe_spread(reason)
         case PodAffinityUnsatisfied(key=key, pods=pods, allowed_domains=()):
-            return f"its required pod affinity by {key} selects {pods}, and no such pod is running"
+            return f"the pod's required pod affinity by {key} selects {pods}, and no such pod is running"
         case PodAffinityUnsatisfied(key=key, pods=pods, allowed_domains=left):
             where = join_with_and(left)
-            return f"its required pod affinity by {key} selects {pods}, running only in {where}"
+            return f"the pod's required pod affinity by {key} selects {pods}, running only in {where}"
         case PodAntiAffinityUnsatisfied(key=key, pods=pods, taken=taken, theirs=True):
             where = join_with_and(taken)
             return f"pods in {where} have required pod anti-affinity by {key} to {pods}, like it"
         case PodAntiAffinityUnsatisfied(key=key, pods=pods, taken=taken):
             where = join_with_and(taken)
-            return f"its required pod anti-affinity by {key} excludes {where}, where {pods} runs"
+            return f"the pod's required pod anti-affinity by {key} excludes {where}, where {pods} runs"
 
 
 def _describe_spread(reason: TopologySpreadUnsatisfied) -> str:
     default = _default_note(reason.by_default)
     if not reason.counts:
         return (
-            f"its topology spread over {reason.key}{default} has no domain: no NodePool, instance "
+            f"the pod's topology spread over {reason.key}{default} has no domain: no NodePool, instance "
             "type or node has that label"
         )
     counts = ", ".join(f"{each.domain} has {each.pods:,}" for each in reason.counts)
@@ -143,7 +143,7 @@ def _describe_spread(reason: TopologySpreadUnsatisfied) -> str:
     skew = f"maxSkew {reason.max_skew}{least}"
     allowed = reason.allowed_domains
     only = f"only {join_with_and(allowed)} is allowed" if allowed else "no domain is allowed"
-    return f"its topology spread over {reason.key}{default} ({skew}): {counts}; {only}"
+    return f"the pod's topology spread over {reason.key}{default} ({skew}): {counts}; {only}"
 
 
 def _default_note(by_default: bool) -> str:

@@ -71,7 +71,7 @@ def test_a_spread_that_leaves_few_domains(by_default: bool) -> None:
         key="zone", max_skew=1, counts=counts, allowed_domains=("b",), by_default=by_default
     )
     assert unschedulable.describe_constraint(left) == (
-        f"its topology spread over zone{BY_DEFAULT[by_default]} (maxSkew 1): a has 5, b has 3; "
+        f"the pod's topology spread over zone{BY_DEFAULT[by_default]} (maxSkew 1): a has 5, b has 3; "
         "only b is allowed"
     )
 
@@ -82,7 +82,7 @@ def test_a_spread_over_a_label_that_nothing_has(by_default: bool) -> None:
         key="rack", max_skew=1, counts=(), allowed_domains=(), by_default=by_default
     )
     assert unschedulable.describe_constraint(nowhere) == (
-        f"its topology spread over rack{BY_DEFAULT[by_default]} has no domain: no NodePool, "
+        f"the pod's topology spread over rack{BY_DEFAULT[by_default]} has no domain: no NodePool, "
         "instance type or node has that label"
     )
 
@@ -114,7 +114,7 @@ LABELS: list[tuple[PoolReason, str]] = [
         LabelConflict(
             key=ZONE, wanted=one_of(["zone-c"]), offered=one_of(["zone-a"]), volume=VOLUME
         ),
-        f"its volume pv-1 (claim data) is in zone-c ({ZONE}); the NodePool allows zone-a",
+        f"the pod's volume pv-1 (claim data) is in zone-c ({ZONE}); the NodePool allows zone-a",
     ),
     (
         LabelConflict(
@@ -313,11 +313,11 @@ CHANGES: list[tuple[AnyFix, str]] = [
     ),
     (
         PreferConstraint(constraint=ConstraintKind.POD_AFFINITY, key="zone", pods="app=db"),
-        "prefer instead of require pod affinity to app=db by zone",
+        "make the pod affinity to app=db by zone preferred instead of required",
     ),
     (
         PreferConstraint(constraint=ConstraintKind.POD_ANTI_AFFINITY, key="zone", pods="app=db"),
-        "prefer instead of require pod anti-affinity to app=db by zone",
+        "make the pod anti-affinity to app=db by zone preferred instead of required",
     ),
     (
         EnlargeReservation(reservation="cr-1", by=2, pool="web", billed=0.085),
