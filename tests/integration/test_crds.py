@@ -70,7 +70,7 @@ def test_the_server_judges_changes_as_we_do(row: ObjectChange, api: ControlPlane
 def test_the_committed_crds_are_the_ones_that_were_tested() -> None:
     from tests.support.manifest_tables import TESTS
 
-    folder = TESTS.parent / "deploy" / "crds"
+    folder = TESTS.parent / "deploy" / "chart" / "crds"
     committed = [yaml.safe_load(path.read_text()) for path in sorted(folder.glob("*.yaml"))]
     made = [custom_resource_definition(item) for item in CUSTOM_RESOURCES]
     assert sorted(committed, key=str) == sorted(made, key=str)

@@ -37,8 +37,9 @@ SHOWN = re.compile(r"^```\n(\$ wain [^`]*?)^```$", re.MULTILINE)
 
 @pytest.fixture(autouse=True)
 def _at_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the texts tell the reader to be."""
+    """Where the texts tell the reader to be, with no width but that of a pipe."""
     monkeypatch.chdir(ROOT)
+    monkeypatch.delenv("COLUMNS", raising=False)
 
 
 @pytest.mark.parametrize("folder", STORIES, ids=lambda folder: folder.name)

@@ -119,24 +119,26 @@ def describe_constraint(reason: TopologyReason) -> str:
         case TopologySpreadUnsatisfied():
             return _describe_spread(reason)
         case PodAffinityUnsatisfied(key=key, pods=pods, allowed_domains=()):
-            return f"the pod's required pod affinity by {key} selects {pods}, and no such pod is running"
+            return (
+                f"the pod's required affinity by {key} selects {pods}, and no such pod is running"
+            )
         case PodAffinityUnsatisfied(key=key, pods=pods, allowed_domains=left):
             where = join_with_and(left)
-            return f"the pod's required pod affinity by {key} selects {pods}, running only in {where}"
+            return f"the pod's required affinity by {key} selects {pods}, running only in {where}"
         case PodAntiAffinityUnsatisfied(key=key, pods=pods, taken=taken, theirs=True):
             where = join_with_and(taken)
             return f"pods in {where} have required pod anti-affinity by {key} to {pods}, like it"
         case PodAntiAffinityUnsatisfied(key=key, pods=pods, taken=taken):
             where = join_with_and(taken)
-            return f"the pod's required pod anti-affinity by {key} excludes {where}, where {pods} runs"
+            return f"the pod's required anti-affinity by {key} excludes {where}, where {pods} runs"
 
 
 def _describe_spread(reason: TopologySpreadUnsatisfied) -> str:
     default = _default_note(reason.by_default)
     if not reason.counts:
         return (
-            f"the pod's topology spread over {reason.key}{default} has no domain: no NodePool, instance "
-            "type or node has that label"
+            f"the pod's topology spread over {reason.key}{default} has no domain: no NodePool, "
+            "instance type or node has that label"
         )
     counts = ", ".join(f"{each.domain} has {each.pods:,}" for each in reason.counts)
     least = f", minDomains {reason.min_domains}" if reason.min_domains else ""

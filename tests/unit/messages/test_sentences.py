@@ -71,8 +71,8 @@ def test_a_spread_that_leaves_few_domains(by_default: bool) -> None:
         key="zone", max_skew=1, counts=counts, allowed_domains=("b",), by_default=by_default
     )
     assert unschedulable.describe_constraint(left) == (
-        f"the pod's topology spread over zone{BY_DEFAULT[by_default]} (maxSkew 1): a has 5, b has 3; "
-        "only b is allowed"
+        f"the pod's topology spread over zone{BY_DEFAULT[by_default]} (maxSkew 1): a has 5, "
+        "b has 3; only b is allowed"
     )
 
 
