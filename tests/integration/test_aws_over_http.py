@@ -161,7 +161,7 @@ def test_ten_kills_at_random_moments_leak_and_double_nothing(
         operated.plane, tmp_path, *flags, environment=emulator["environment"]
     ) as operator:
         operated.apply("Deployment", deployment(9))
-        operated.wait_for("9 pods that are bound", lambda: bound(operated) == 9)
+        operated.wait_for("9 pods that are bound", lambda: bound(operated) == 9, seconds=400)
         operated.wait_for(
             "one instance for each claim", lambda: is_one_to_one(operated, emulator), seconds=400
         )

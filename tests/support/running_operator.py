@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from tests.support.control_plane import ControlPlane
 
-WITHIN_SECONDS = 120.0
+WITHIN_SECONDS = 240.0
 POLL_SECONDS = 0.1
 PATHS = {
     "Node": "/api/v1/nodes",
