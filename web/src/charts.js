@@ -108,31 +108,48 @@ function podsOver(model, which) {
 export class Charts {
   /**
    * @param {HTMLCanvasElement} canvas
-   * @param {StoryModel[]} models
    * @param {(at: number) => void} onSeek
    */
-  constructor(canvas, models, onSeek) {
+  constructor(canvas, onSeek) {
     this.canvas = canvas;
-    this.models = models;
     this.onSeek = onSeek;
-    /** Where the charts begin: values of two stories need more room. */
-    this.left = models.length > 1 ? TWO_GUTTER : ONE_GUTTER;
-    this.isTime = models[0].story.unit === "seconds";
-    /** The last step has a width, too. */
-    this.end = Math.max(...models.map((each) => each.story.end), 1e-9) + (this.isTime ? 0 : 1);
     const context = canvas.getContext("2d");
     if (!context) throw new Error("this browser draws on no canvas");
     this.context = context;
     /** @type {Theme | null} */
     this.theme = null;
     this.clientWidth = 1;
+    /** @type {StoryModel[]} */
+    this.models = [];
+    /** @type {Lane[]} */
+    this.lanes = [];
+    /** @type {StoryEvent[]} */
+    this.marks = [];
+    /** @type {StoryEvent[][]} */
+    this.decisions = [];
+    /** Where the charts begin: values of two stories need more room. */
+    this.left = ONE_GUTTER;
+    this.isTime = true;
+    /** Of the axis. */
+    this.end = 1;
+    this.height = 0;
+    this.#listen();
+  }
+
+  /** What is shown from now on; `prepare` draws it.
+   * @param {StoryModel[]} models @param {number} horizon where the axis ends */
+  setStories(models, horizon) {
+    this.models = models;
+    this.left = models.length > 1 ? TWO_GUTTER : ONE_GUTTER;
+    this.isTime = models[0].story.unit === "seconds";
+    /** The last step has a width, too. */
+    this.end = Math.max(horizon, 1e-9) + (this.isTime ? 0 : 1);
     this.lanes = this.#makeLanes();
     const marks = models.flatMap((each) => each.story.events.filter((event) => MARKED.has(event.what)));
     /** Those of both stories once. */
     this.marks = [...new Map(marks.map((each) => [`${each.at} ${each.message}`, each])).values()];
     this.decisions = models.map((each) => each.story.events.filter((event) => event.what === "disrupt"));
     this.height = MARKS + this.lanes.length * (LANE + GAP) + AXIS;
-    this.#listen();
   }
 
   /** @returns {Lane[]} */
@@ -227,7 +244,7 @@ export class Charts {
     const { colours } = /** @type {Theme} */ (this.theme);
     const highest = largest(lane.steps.flatMap((steps) => steps.map(([, value]) => value)), 1e-9);
     lane.steps.forEach((steps, story) => {
-      this.#trace(ctx, steps, top, highest);
+      this.#trace(ctx, steps, top, highest, story);
       if (story === 0) {
         ctx.globalAlpha = 0.28;
         ctx.fillStyle = colours[lane.colour];
@@ -235,7 +252,7 @@ export class Charts {
         ctx.fill();
       }
       ctx.globalAlpha = 1;
-      this.#trace(ctx, steps, top, highest);
+      this.#trace(ctx, steps, top, highest, story);
       ctx.strokeStyle = story === 0 ? colours[lane.colour === "border" ? "muted" : lane.colour] : colours.text;
       ctx.setLineDash(story === 0 ? [] : [4, 3]);
       ctx.lineWidth = 1.5;
@@ -243,7 +260,7 @@ export class Charts {
       ctx.setLineDash([]);
     });
     (lane.under ?? []).slice(0, 1).forEach((steps) => {
-      this.#trace(ctx, steps, top, highest);
+      this.#trace(ctx, steps, top, highest, 0);
       this.#close(ctx, top);
       ctx.globalAlpha = 0.75;
       ctx.fillStyle = colours[lane.underColour ?? lane.colour];
@@ -252,9 +269,16 @@ export class Charts {
     });
   }
 
+  /** Where a story ends, or where it has got to.
+   * @param {number} story */
+  #rightOf(story) {
+    return this.isTime ? this.#x(this.models[story].story.end) : this.left + this.width;
+  }
+
   /** A step function as a path.
-   * @param {CanvasRenderingContext2D} ctx @param {Steps} steps @param {number} top @param {number} highest */
-  #trace(ctx, steps, top, highest) {
+   * @param {CanvasRenderingContext2D} ctx @param {Steps} steps @param {number} top @param {number} highest
+   * @param {number} story */
+  #trace(ctx, steps, top, highest, story) {
     const y = (/** @type {number} */ value) => top + LANE - 1 - (value / highest) * (LANE - 4);
     ctx.beginPath();
     ctx.moveTo(this.left, y(steps.length && steps[0][0] <= 0 ? steps[0][1] : 0));
@@ -265,12 +289,12 @@ export class Charts {
       ctx.lineTo(x, y(value));
       last = value;
     }
-    ctx.lineTo(this.left + this.width, y(last));
+    ctx.lineTo(this.#rightOf(story), y(last));
   }
 
   /** @param {CanvasRenderingContext2D} ctx @param {number} top */
   #close(ctx, top) {
-    ctx.lineTo(this.left + this.width, top + LANE);
+    ctx.lineTo(this.#rightOf(0), top + LANE);
     ctx.lineTo(this.left, top + LANE);
     ctx.closePath();
   }

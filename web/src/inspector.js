@@ -144,7 +144,7 @@ function wholeUse(model, id) {
   const totals = (model.story.figures.reservations ?? []).find((/** @type {{id: string}} */ each) => each.id === id);
   if (!totals || !(totals.slotHours > 0)) return null;
   const idle = totals.idleCost >= 0.005 ? `, $${totals.idleCost.toFixed(2)} idle` : "";
-  return element("p", { class: "muted" }, `from start to end: ${formatShare(totals.usedHours, totals.slotHours)} used${idle}`);
+  return element("p", { class: "muted" }, `${model.goesOn ? "so far" : "from start to end"}: ${formatShare(totals.usedHours, totals.slotHours)} used${idle}`);
 }
 
 /** @param {import("./model.js").ReservationCount} count */
