@@ -58,7 +58,7 @@ def test_steps_give_the_bytes_of_an_uninterrupted_run(name: str) -> None:
 
 
 @given(st.lists(st.floats(0.001, 5000), min_size=1, max_size=30))
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 def test_steps_of_any_length_do(steps: list[float]) -> None:
     scenario, expected = live_run()
     with stepped(scenario) as simulation:
@@ -162,7 +162,11 @@ def test_an_event_that_reaches_nobody_says_when_it_was() -> None:
     ("text", "path", "message"),
     [
         ("outage: {zone: us-west-2x}", "outage.zone", "no zone of us-west-2 is called us-west-2x"),
-        ("scale: {name: web, replicas: 3}", "scale.name", "Deployment default/web is created by no"),
+        (
+            "scale: {name: web, replicas: 3}",
+            "scale.name",
+            "Deployment default/web is created by no",
+        ),
         ("reservation: {cancel: cr-9}", "reservation.cancel", "CapacityReservation cr-9"),
         ("price: {factor: -1}", "price.factor", "expected a number"),
         ("{at: 1h, outage: {zone: us-west-2a}}", "at", "it happens at once"),
