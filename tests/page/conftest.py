@@ -84,22 +84,29 @@ def pages(browser: Browser) -> Iterator[OpenedPages]:
 
 
 class LivePages(OpenedPages):
+    """Pages of servers."""
+
     may_fail = False
     """Whether connections are lost on purpose, of which a browser complains by itself."""
+
+    def __init__(self, browser: Browser) -> None:
+        super().__init__(browser)
+        self.origins: set[str] = set()
+
+    def serve(self, address: str, *, width: int = 1440, height: int = 900) -> Page:
+        self.origins.add(_origin(address))
+        return self.open(address, width=width, height=height)
 
 
 @pytest.fixture
 def live_pages(browser: Browser) -> Iterator[LivePages]:
-    """Pages of a server; none may ask anybody but its own."""
+    """No page may send a request to another server than its own."""
     opened = LivePages(browser)
     yield opened
-    origins = {
-        page.evaluate("location.origin") for context in browser.contexts for page in context.pages
-    }
     for context in browser.contexts:
         context.close()
     assert opened.problems == [] or opened.may_fail
-    assert [url for url in opened.requests if _origin(url) not in origins] == []
+    assert [url for url in opened.requests if _origin(url) not in opened.origins] == []
 
 
 def _origin(url: str) -> str:

@@ -169,12 +169,12 @@ def test_an_interrupt_cancels_what_runs_so_that_it_can_end_what_it_has_begun() -
 
 
 def test_running_until_a_moment_leaves_the_rest_waiting() -> None:
-    clock, rung = VirtualClock(), list[float]()
+    clock, woken = VirtualClock(), list[float]()
 
     async def ring() -> None:
         while True:
             await clock.sleep(HOUR)
-            rung.append(clock.now() - EPOCH)
+            woken.append(clock.now() - EPOCH)
 
     async def begin() -> "asyncio.Task[None]":
         return asyncio.ensure_future(ring())
@@ -183,13 +183,13 @@ def test_running_until_a_moment_leaves_the_rest_waiting() -> None:
         task = clock.run(begin())
         for until, expected in ((1800.0, 0), (HOUR, 1), (2.5 * HOUR, 2), (2.5 * HOUR, 2)):
             clock.run_until(EPOCH + until)
-            assert (clock.now(), len(rung)) == (EPOCH + until, expected)
+            assert (clock.now(), len(woken)) == (EPOCH + until, expected)
         clock.run_until(EPOCH)  # is over
         assert clock.now() == EPOCH + 2.5 * HOUR
         assert not task.done()
     finally:
         clock.close()
-    assert rung == [HOUR, 2 * HOUR]
+    assert woken == [HOUR, 2 * HOUR]
 
 
 def test_running_until_a_moment_needs_no_timer_and_waits_for_threads() -> None:

@@ -392,7 +392,7 @@ export class Charts {
 
   /** @param {number} at */
   draw(at) {
-    if (!this.theme || !this.background) return;
+    if (!this.theme || !this.background?.width) return; // hidden where there is no time
     const { context: ctx } = this;
     const { colours } = this.theme;
     const ratio = window.devicePixelRatio || 1;

@@ -294,13 +294,15 @@ class PlayerControls:
         return _done()
 
     async def _inject(self, request: web.Request) -> web.StreamResponse:
+        """An event that cannot be is no bad request: the answer says what is wrong with it."""
         text = (await _body(request, InjectRequest)).event
         try:
-            return _done(await self._player.inject(text))
+            return web.json_response({"note": await self._player.inject(text)})
         except InvalidInput as error:
-            return _problem(400, "; ".join(map(_in_one_line, error.report.errors)))
+            problem = "; ".join(map(_in_one_line, error.report.errors))
         except InvalidInputError as error:
-            return _problem(400, error.message)
+            problem = error.message
+        return web.json_response({"error": problem})
 
 
 def _in_one_line(problem: Problem) -> str:
@@ -320,8 +322,8 @@ async def _body(request: web.Request, kind: type[Any]) -> Any:
         raise web.HTTPBadRequest(reason=str(error)) from error
 
 
-def _done(note: str = "") -> web.Response:
-    return web.json_response({"note": note})
+def _done() -> web.Response:
+    return web.json_response({})
 
 
 def _problem(status: int, message: str) -> web.Response:

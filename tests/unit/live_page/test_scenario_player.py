@@ -50,7 +50,7 @@ async def moment(player: ScenarioPlayer) -> float:
     return end
 
 
-def test_playing_goes_as_fast_as_it_is_told_and_stops() -> None:
+def test_playing_goes_at_the_chosen_speed_and_stops() -> None:
     async def main(player: ScenarioPlayer, clock: VirtualClock) -> None:
         await clock.sleep(5)
         assert await moment(player) == 0.0

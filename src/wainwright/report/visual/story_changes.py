@@ -44,11 +44,11 @@ class StorySnapshot:
             kind: [encode(each) for each in getattr(story.history, kind)] for kind in RECORDS
         }
         self._lists = dict(_lists_of(story))
-        told = (*LISTS, "history", "series")
+        others = (*LISTS, "history", "series")
         self._fields = {
             name: encode(getattr(story, name))
             for name in story.__struct_fields__
-            if name not in told
+            if name not in others
         }
 
     def changes_since(self, before: "StorySnapshot") -> StoryChanges:

@@ -74,11 +74,11 @@ def test_the_changes_applied_to_a_story_give_the_next(data: st.DataObject) -> No
 
 
 @given(stories())
-def test_nothing_is_told_where_nothing_changed(story: Story) -> None:
+def test_there_are_no_changes_where_nothing_changed(story: Story) -> None:
     assert not StorySnapshot(story).changes_since(StorySnapshot(story))
 
 
-def test_a_record_that_changes_in_place_is_told() -> None:
+def test_a_record_that_changes_in_place_is_among_them() -> None:
     node = NodeRecord(id="i-1")
     story = Story(
         kind=StoryKind.SIMULATION, name="", answer="", unit=MomentUnit.SECONDS, end=0.0,
