@@ -22,6 +22,7 @@ from tests.support.manifest_tables import TESTS
 
 SCENARIO = TESTS / "scenarios" / "live" / "shop.yaml"
 WAIN = str(Path(sys.executable).with_name("wain"))
+BAD_POOL = "{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: bad}, spec: {weight: 0}}"
 SLOW = 60_000
 """Milliseconds that an answer may take on a machine that is busy with other tests."""
 
@@ -329,12 +330,15 @@ def test_files_of_a_cluster_are_shown_read_only_and_followed(
         assert figure(page, "nodes") == "7"
         page.locator("#picture-0").press("ArrowRight")
         expect(page.locator("#details-title")).to_contain_text("Node ")
-        broken = tmp_path / "broken.yaml"
-        broken.write_text("kind: [", encoding="utf-8")
+        pools = tmp_path / "pools.yaml"
+        text = pools.read_text(encoding="utf-8")
+        pools.write_text(f"{text}\n---\n{BAD_POOL}", encoding="utf-8")
         expect(page.locator("#live-state")).to_contain_text("not refreshed: ", timeout=SLOW)
         assert figure(page, "nodes") == "7"
-        broken.unlink()
+        pools.write_text(text, encoding="utf-8")
         expect(page.locator("#live-state")).to_have_text("· a live view, read only", timeout=SLOW)
+        (tmp_path / "pods.yaml").unlink()
+        expect(page.locator("[data-figure=pods]")).to_contain_text("0 running", timeout=SLOW)
         page.context.close()
 
 

@@ -29,6 +29,7 @@ const LANE = 27;
 const GAP = 5;
 const MARKS = 30;
 const AXIS = 18;
+const MAX_LABELS = 300;
 const TICKS = [1, 5, 15, 30, 60, 300, 600, 1200, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 604800, 2592000];
 export const MARKED = new Set(["scenario", "reservation", "restart", "fault", "interrupt", "launchFailure"]);
 
@@ -125,6 +126,8 @@ export class Charts {
     this.lanes = [];
     /** @type {StoryEvent[]} */
     this.marks = [];
+    /** @type {{at: number, text: string, from: number, width: number}[]} */
+    this.labels = [];
     /** @type {StoryEvent[][]} */
     this.decisions = [];
     /** Where the charts begin: values of two stories need more room. */
@@ -365,9 +368,8 @@ export class Charts {
     ctx.font = `11px ${FONT}`;
     ctx.fillStyle = colours.muted;
     ctx.fillText(this.isTime ? "events" : "commands", 4, 16);
-    let free = -Infinity;
     const shown = this.isTime ? this.marks : this.decisions.flat();
-    for (const mark of [...shown].sort((a, b) => a.at - b.at)) {
+    for (const mark of shown) {
       const x = this.#x(mark.at);
       ctx.fillStyle = colours[markColour(mark)];
       ctx.beginPath();
@@ -379,14 +381,34 @@ export class Charts {
       ctx.globalAlpha = 0.35;
       ctx.fillRect(x, MARKS - 4, 1, this.height - MARKS - AXIS + 4);
       ctx.globalAlpha = 1;
+    }
+    this.#placeLabels(ctx, shown);
+  }
+
+  /** Where the label of each mark would be; which of them are drawn depends on the moment.
+   * @param {CanvasRenderingContext2D} ctx @param {StoryEvent[]} marks */
+  #placeLabels(ctx, marks) {
+    this.labels = [...marks].sort((a, b) => a.at - b.at).slice(0, MAX_LABELS).map((mark) => {
       const text = shorten(mark.message, 44);
       const width = ctx.measureText(text).width;
-      const from = Math.min(x - 4, this.clientWidth - width - 6);
-      if (from > free) {
-        ctx.fillStyle = colours.text;
-        ctx.fillText(`\u2068${text}\u2069`, from, 10);
-        free = from + width + 12;
-      }
+      return { at: mark.at, text, from: Math.min(this.#x(mark.at) - 4, this.clientWidth - width - 6), width };
+    });
+  }
+
+  /** That of the last event before the moment first, then others where there is room.
+   * @param {CanvasRenderingContext2D} ctx @param {number} at */
+  #drawLabels(ctx, at) {
+    const { colours } = /** @type {Theme} */ (this.theme);
+    const current = this.labels.findLast((each) => each.at <= at && this.#x(at) - this.#x(each.at) < 40) ?? null;
+    const drawn = current ? [current] : [];
+    for (const label of this.labels) {
+      if (drawn.every((each) => label.from > each.from + each.width + 12 || label.from + label.width + 12 < each.from)) drawn.push(label);
+    }
+    ctx.textAlign = "left";
+    for (const label of drawn) {
+      ctx.font = `${label === current ? "600 " : ""}11px ${FONT}`;
+      ctx.fillStyle = label === current ? colours.text : colours.muted;
+      ctx.fillText(`\u2068${label.text}\u2069`, label.from, 9);
     }
   }
 
@@ -409,7 +431,7 @@ export class Charts {
       const values = this.models.map((_, story) => lane.value(at, story));
       ctx.fillText(values.join(" | "), this.left - 10, top + LANE / 2 + 1);
     });
-    ctx.textAlign = "left";
+    this.#drawLabels(ctx, at);
     const x = this.#x(at);
     ctx.fillStyle = colours.text;
     ctx.fillRect(x - 0.75, 18, 1.5, this.height - AXIS - 18);
