@@ -15,6 +15,7 @@ from benchmarks import (
     loop_lag,
     manifests,
     packing,
+    page,
     planner,
     snapshots,
 )
@@ -27,6 +28,7 @@ ALL = {
     "constrained_pods": constrained_pods.run,
     "disruption": disruption.run,
     "packing": packing.run,
+    "page": page.run,
     "emulator": emulator.run,
     "growth": growth.run,
     "api_server": api_server.run,
