@@ -18,15 +18,18 @@ from tests.support.aws_provider import (
 )
 
 from wainwright.aws.api.services import AwsResponse, Ec2, Params
+from wainwright.aws.cluster_config import ClusterConfig
 from wainwright.aws.instances import (
     BATCH_TAG,
     Ec2Instance,
     InstanceBatcher,
+    InstanceProvider,
     find_garbage,
     parse_instance_id,
     provider_id,
     to_model_instance,
 )
+from wainwright.aws.reservation_availability import ReservationAvailability
 from wainwright.clock import EPOCH, VirtualClock
 from wainwright.errors import AwsError, InstanceNotFoundError
 from wainwright.metrics import MetricsRegistry
@@ -337,3 +340,40 @@ def test_terminating_a_reserved_instance_frees_its_capacity() -> None:
         assert [each.available for each in catalog.reservations] == [2]
 
     run_scene(test, reservation_object(1, 2))
+
+
+@pytest.mark.parametrize(
+    ("preference", "expected"), [("capacity-reservations-only", 2), ("open", 1)]
+)
+def test_only_instances_launched_into_a_reservation_are_given_back_to_it(
+    preference: str, expected: int
+) -> None:
+    """One that EC2 put into an open reservation was never subtracted from its count."""
+    specification = {"CapacityReservationPreference": preference}
+    placed = {
+        "CapacityReservationId": "cr-00000001",
+        "CapacityReservationSpecification": specification,
+    }
+    instances = [{"Instances": [row("i-1") | placed]}]
+    seam = ScriptedApi(
+        {
+            "DescribeInstances": lambda _: {"Reservations": instances},
+            "TerminateInstances": terminate,
+        }
+    )
+
+    async def main(clock: VirtualClock) -> int:
+        availability = ReservationAvailability(clock)
+        availability.record_counts([reservation_object(1, 2, available=1)], clock.now())
+        await _instance_provider(seam, clock, availability).terminate("i-1")
+        return availability.available_count("cr-00000001")
+
+    assert run_in_virtual_time(main) == expected
+
+
+def _instance_provider(
+    seam: ScriptedApi, clock: VirtualClock, availability: ReservationAvailability
+) -> InstanceProvider:
+    batcher = InstanceBatcher(Ec2(seam), clock, MetricsRegistry())
+    cluster = ClusterConfig(name="wain", region="us-east-1")
+    return InstanceProvider(Ec2(seam), batcher, cluster, availability, clock)

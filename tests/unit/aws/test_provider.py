@@ -202,6 +202,7 @@ def test_a_launch_describes_its_instance() -> None:
         assert labels["karpenter.k8s.aws/instance-family"] == "m5"
         assert labels["topology.k8s.aws/zone-id"] == instance.zone_id
         assert labels["karpenter.k8s.aws/instance-tenancy"] == "default"
+        assert not [key for key in labels if "placement-group" in key]
         assert set(found.annotations) == {
             NODE_CLASS_HASH,
             NODE_CLASS_HASH_VERSION,

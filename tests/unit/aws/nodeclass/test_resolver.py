@@ -339,6 +339,8 @@ def test_a_class_stays_while_a_claim_uses_it() -> None:
 def test_many_claims_are_not_all_named() -> None:
     waiting = AwaitingClaims(claims=tuple("abcdefgh"))
     assert str(waiting) == "waiting for the NodeClaims a, b, c, d, e and 3 more to terminate"
+    few = AwaitingClaims(claims=tuple("abcde"))
+    assert str(few) == "waiting for the NodeClaims a, b, c, d, e to terminate"
 
 
 def test_finalizing_deletes_what_was_created_and_can_be_repeated() -> None:
