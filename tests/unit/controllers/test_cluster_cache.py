@@ -78,6 +78,21 @@ def test_changes_of_others_are_seen_with_the_object_before() -> None:
     run(story)
 
 
+def test_a_change_is_of_the_spec_unless_only_status_or_metadata_changed() -> None:
+    async def story(api: InMemoryApiServer, cache: ClusterCache, clock: VirtualClock) -> None:
+        seen: list[bool] = []
+        cache.subscribe(NodePool, lambda change: seen.append(change.is_of_spec))
+        await api.create(node_pool("web"))
+        await api.patch(NodePool, "web", {"spec": {"weight": 10}})
+        await api.patch_status(NodePool, "web", {"status": {"nodes": 3}})
+        await api.patch(NodePool, "web", {"metadata": {"annotations": {"team": "web"}}})
+        await api.delete(NodePool, "web")
+        await clock.sleep(1)
+        assert seen == [True, True, False, False, True]
+
+    run(story)
+
+
 def test_own_writes_are_there_before_any_watch_shows_them() -> None:
     async def story(_: InMemoryApiServer, cache: ClusterCache, __: VirtualClock) -> None:
         node = await cache.create(_node("a"))
