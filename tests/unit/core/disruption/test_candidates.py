@@ -161,6 +161,14 @@ def test_the_order_of_blockers() -> None:
     ]
 
 
+@pytest.mark.parametrize("status", ["True", "False"])
+def test_a_node_that_is_rebooted_is_left_alone_until_it_is_back(status: str) -> None:
+    stated = {**READY, "Rebooting": Condition(status=status)}
+    claim = NodeClaimState(name="c", conditions=stated)
+    found = candidate(node(initialized=True, claim=claim))
+    assert codes(found) == (["not-initialized"] if status == "True" else [])
+
+
 @pytest.mark.parametrize(
     ("protection", "started", "blocked", "until"),
     [
