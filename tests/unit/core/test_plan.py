@@ -3,8 +3,18 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+import msgspec
 import pytest
-from tests.support.model_builders import GIB, instance_type, label_requirement, offering
+from tests.support.model_builders import (
+    GIB,
+    affinity_term,
+    instance_type,
+    label_requirement,
+    labelled_pods,
+    offering,
+    plan_pods,
+    spread_constraint,
+)
 
 from wainwright.core.plan import plan
 from wainwright.model.instance_type import InstanceType, Offering
@@ -20,7 +30,7 @@ from wainwright.model.labels import (
     ZONE,
 )
 from wainwright.model.plan import MinValuesPolicy, Plan, PlannedNodeClaim, PlanOptions
-from wainwright.model.pod import ANY_NODE_TERMS, Pod
+from wainwright.model.pod import ANY_NODE_TERMS, Pod, PodConstraints
 from wainwright.model.requirements import NO_REQUIREMENTS, Requirements
 from wainwright.model.snapshot import Pool, Snapshot
 from wainwright.model.taints import Taint, Toleration
@@ -437,3 +447,15 @@ def test_limits_held_back_for_the_largest_type_are_released_in_the_next_round() 
 def test_existing_nodes_count_against_the_limit() -> None:
     pool = Pool(name="only", limits={"cpu": 6000, "nodes": 3}, in_use={"cpu": 2000, "nodes": 2})
     assert planned(pods(5), [pool], [type_named("c5.large")]).scheduled == 1
+
+
+def test_other_strategies_replace_first_fit_only_where_they_place_more_pods() -> None:
+    """A pod that no strategy places changes nothing for the others."""
+    first, second = labelled_pods(2, cpu=200, constraints=spread_constraint())
+    waiting = [msgspec.structs.replace(first, constraints=PodConstraints()), second]
+    without_company = PodConstraints(affinity=(affinity_term(app="nobody"),))
+    lonely = labelled_pods(1, "lonely", constraints=without_company)
+    alone, beside = plan_pods(waiting), plan_pods([*waiting, *lonely])
+    assert beside.unplaced == ("shop/lonely-0",)
+    assert beside.claims == alone.claims
+    assert [claim.round for claim in alone.claims] == [1, 1]

@@ -7,8 +7,10 @@ from tests.support.model_builders import (
     ZONES,
     affinity_term,
     existing_node,
+    instance_type,
     label_requirement,
     labelled_pods,
+    offering,
     plan_pods,
     pods_by_zone,
     spread_constraint,
@@ -275,3 +277,37 @@ def test_tainted_nodes_count_unless_node_taints_policy_is_honor(honour: bool, pl
         nodes=[tainted],
     )
     assert result.scheduled == placed
+
+
+RACK = "example.com/rack"
+WITHOUT_RACK = instance_type(name="plain")
+WITH_RACKS = instance_type(
+    name="racked",
+    offerings=tuple(offering(price=3.0, labels={RACK: rack}) for rack in ("one", "two")),
+)
+
+
+def test_a_new_node_that_will_have_no_such_label_is_in_no_domain() -> None:
+    together = PodConstraints(affinity=(affinity_term(RACK),))
+    first, *others = labelled_pods(3, cpu=1500, constraints=together)
+    free = msgspec.structs.replace(first, constraints=PodConstraints())
+    result = plan_pods([free, *others], WITHOUT_RACK, WITH_RACKS)
+    assert not result.unplaced
+    racks = [
+        str(claim.requirements.only(RACK)) for claim in result.claims if RACK in claim.requirements
+    ]
+    assert racks == ["example.com/rack Exists"] * 2
+
+
+def test_a_node_that_must_not_have_a_label_keeps_nobody_away_from_its_domains() -> None:
+    without = label_requirement(RACK, "DoesNotExist")
+    apart = PodConstraints(anti_affinity=(affinity_term(RACK),))
+    result = plan_pods(
+        [
+            *labelled_pods(1, cpu=1500, alternatives=(without,)),
+            *labelled_pods(1, "shy", cpu=400, constraints=apart),
+        ],
+        WITHOUT_RACK,
+        WITH_RACKS,
+    )
+    assert [claim.pods for claim in result.claims] == [("shop/shy-0", "shop/web-0")]
