@@ -66,6 +66,17 @@ def test_a_pod_with_affinity_joins_the_same_node_without_deciding_its_zone() -> 
     assert [claim.choices.zones for claim in result.claims] == [ZONES]
 
 
+def test_pods_that_waited_for_another_are_tried_again_in_the_same_round() -> None:
+    """The larger pods come first, while the pod that they want to be near has no place yet."""
+    near = PodConstraints(affinity=(affinity_term(app="db"),))
+    result = plan_pods(
+        [*labelled_pods(2, "x", cpu=1000, constraints=near), *labelled_pods(1, "db", cpu=200)],
+        nodes=[existing_node("n", "zone-a", cpu=1300)],
+    )
+    assert [placement.pods for placement in result.placements] == [("shop/db-0", "shop/x-0")]
+    assert [(claim.pods, claim.round) for claim in result.claims] == [(("shop/x-1",), 1)]
+
+
 def test_affinity_requires_every_topology_label_on_the_node() -> None:
     """The selected pod is on a node without the rack label, so that no rack has it."""
     constraints = PodConstraints(affinity=(affinity_term(), affinity_term("example.com/rack")))
