@@ -66,6 +66,7 @@ def test_a_class_that_is_not_ready_has_a_message_and_launches_nothing() -> None:
         state = await scene.cloud.resolve("default")
         assert not state.ready
         assert "SubnetsReady" in state.not_ready_message
+        assert not state.not_ready_message.startswith("Ready:")
         (found,) = await scene.launch(node_claim(1))
         assert isinstance(found, NodeClassNotReadyError)
         assert "SubnetsReady" in found.message

@@ -84,6 +84,13 @@ def test_the_status_has_the_shape_of_the_api() -> None:
     assert [each.id for each in shown.subnets or []] == [each.id for each in found.subnets]
     assert shown.instanceProfile == found.profile
     assert shown.capacityReservations is None
+    architectures = [
+        (each.key, each.operator, each.values)
+        for image in shown.amis or []
+        for each in image.requirements
+        if each.key == "kubernetes.io/arch"
+    ]
+    assert {tuple(values or ()) for _, _, values in architectures} == {("amd64",), ("arm64",)}
     assert shown.conditions == list(found.conditions)
 
 
