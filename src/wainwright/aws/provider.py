@@ -47,7 +47,7 @@ from wainwright.aws.launch.launch_request import (
 )
 from wainwright.aws.launch.launcher import Launcher, LauncherDependencies, LaunchResult
 from wainwright.aws.launch.recovery import LaunchRecovery
-from wainwright.aws.launchtemplate.template_provider import LaunchTemplateProvider
+from wainwright.aws.launchtemplate.launch_templates import LaunchTemplateProvider
 from wainwright.aws.nodeclass.network import SubnetAddresses
 from wainwright.aws.nodeclass.resolver import (
     AwaitingClaims,
