@@ -186,7 +186,7 @@ class Index(Generic[ObjectT]):
             self._objects[value][key_of(change.after)] = change.after
 
 
-class ClusterCache:
+class InformerCache:
     """All objects of these kinds, and the writes of this process."""
 
     def __init__(
