@@ -6,9 +6,13 @@ from tests.chaos.reports import describe_failure
 from tests.chaos.trial import run_case
 
 SEEDS = 60
+FOUND = (20485,)
+"""Seeds that have broken a law once: an instance too many, first seen by a process that had just
+started, was collected twenty minutes late.
+"""
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", [*range(SEEDS), *FOUND])
 def test_faults_at_every_call_break_no_law(seed: int) -> None:
     trial = run_case(random_case(seed))
 
