@@ -21,11 +21,17 @@ from wainwright.sim.api_server import InMemoryApiServer
 Story = Callable[[InMemoryApiServer, InformerCache, VirtualClock], Coroutine[Any, Any, None]]
 
 
-def run(story: Story, *, watching: bool = True, history: int = 10_000) -> None:
+def run(
+    story: Story,
+    *,
+    watching: bool = True,
+    history: int = 10_000,
+    server: type[InMemoryApiServer] = InMemoryApiServer,
+) -> None:
     clock = VirtualClock()
 
     async def main() -> None:
-        api = InMemoryApiServer(clock, history=history)
+        api = server(clock, history=history)
         cache = InformerCache(api, clock, [Pod, Node, NodePool])
         task = asyncio.create_task(cache.run()) if watching else None
         if task is not None:
@@ -119,6 +125,29 @@ def test_an_own_removal_is_not_undone_by_the_events_before_it() -> None:
         assert cache.get(Node, "a") is not None, "a new object of that name is another one"
 
     run(story)
+
+
+class LateAnswers(InMemoryApiServer):
+    """Answers to patches take five seconds."""
+
+    async def patch(self, *args: Any, **more: Any) -> Any:
+        answer = await super().patch(*args, **more)
+        await self._clock.sleep(5)
+        return answer
+
+
+def test_a_late_answer_does_not_bring_back_what_is_gone() -> None:
+    async def story(api: InMemoryApiServer, cache: InformerCache, clock: VirtualClock) -> None:
+        made = await cache.create(_node("a"))
+        write = asyncio.create_task(cache.patch(made, {"metadata": {"labels": {"team": "web"}}}))
+        await clock.sleep(1)
+        await api.delete(Node, "a")
+        await write
+        assert cache.get(Node, "a") is None
+        again = await cache.create(_node("a"))
+        assert cache.get(Node, "a") == again
+
+    run(story, server=LateAnswers)
 
 
 def test_what_is_already_gone_counts_as_deleted() -> None:
