@@ -24,10 +24,11 @@ from wainwright.aws.instances import (
     Ec2Instance,
     InstanceBatcher,
     InstanceProvider,
-    find_garbage,
     parse_instance_id,
     provider_id,
     to_model_instance,
+    without_awaited,
+    without_claim,
 )
 from wainwright.aws.reservation_availability import ReservationAvailability
 from wainwright.clock import EPOCH, VirtualClock
@@ -248,12 +249,15 @@ def test_instances_without_a_claim_are_garbage_after_half_a_minute() -> None:
         del scene.store.claims["uid-2"]
         claims = list(scene.store.claims.values())
         for _ in range(2):  # half a minute since it was first seen, however old it is
-            assert not await scene.cloud.find_garbage(claims)
+            found = await scene.cloud.find_garbage(claims)
+            assert (found.instances, found.is_complete) == ((), False)
             await scene.clock.sleep(29)
         await scene.clock.sleep(2)
-        assert [each.id for each in await scene.cloud.find_garbage(claims)] == [lost.id]
+        found = await scene.cloud.find_garbage(claims)
+        assert ([each.id for each in found.instances], found.is_complete) == ([lost.id], True)
         await scene.cloud.terminate(lost.id)
-        assert not await scene.cloud.find_garbage(claims)
+        found = await scene.cloud.find_garbage(claims)
+        assert (found.instances, found.is_complete) == ((), True)
         assert [each.id for each in scene.running()] == [kept.id]
 
     run_scene(test)
@@ -285,7 +289,9 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], set[str], bool]] = [
 def test_which_instances_are_garbage(
     fields: dict[str, Any], owner: dict[str, Any], flying: set[str], collected: bool
 ) -> None:
-    found = find_garbage([running_instance(**fields)], [node_claim(1, **owner)], flying)
+    claims = [node_claim(1, **owner)]
+    unclaimed = without_claim([running_instance(**fields)], claims)
+    found = without_awaited(unclaimed, claims, flying)
     assert bool(found) is collected
 
 

@@ -19,7 +19,7 @@ from tests.support.aws_account import (
 
 from wainwright.aws.api.middleware import with_middleware
 from wainwright.aws.api.services import AwsServices
-from wainwright.aws.launchtemplate.template_provider import LaunchTemplateProvider
+from wainwright.aws.launchtemplate.launch_templates import LaunchTemplateProvider
 from wainwright.aws.nodeclass.resolver import (
     AwaitingClaims,
     Finalized,
