@@ -65,6 +65,10 @@ class ClusterSource(msgspec.Struct, frozen=True, kw_only=True):
     interval: float | None = None
 
     def load(self) -> Story:
+        if self.arguments.from_cluster:
+            from wainwright.cli.cluster_input import cluster_text
+
+            cluster_text.cache_clear()  # what was read before is old by now
         return story_of(read_consolidation(self.arguments, Timings(TIMED_STEPS)))
 
 
