@@ -17,6 +17,7 @@ from benchmarks import (
     packing,
     page,
     planner,
+    simulate,
     snapshots,
 )
 
@@ -27,6 +28,7 @@ ALL = {
     "planner": planner.run,
     "constrained_pods": constrained_pods.run,
     "disruption": disruption.run,
+    "simulate": simulate.run,
     "packing": packing.run,
     "page": page.run,
     "emulator": emulator.run,
@@ -48,4 +50,5 @@ def main() -> None:
         ALL[name]()
 
 
-main()
+if __name__ == "__main__":
+    main()

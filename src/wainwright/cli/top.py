@@ -11,7 +11,7 @@ import msgspec
 from wainwright.cli import printing
 from wainwright.cli.consolidate import DisruptionArguments, disruption_options, read_consolidation
 from wainwright.cli.options import Choice, cluster_options, file_arguments
-from wainwright.cli.plan_run import Timings
+from wainwright.cli.plan import Timings
 from wainwright.cli.printing import print_notes
 from wainwright.core.disruption.cluster_bound import cluster_lower_bound
 from wainwright.core.disruption.preview import preview_disruption

@@ -55,6 +55,7 @@ from wainwright.model.reasons import (
     RequiredBy,
     ResourceShortage,
     RestrictedLabel,
+    TooManyVolumes,
     TopologyReason,
     TopologySpreadUnsatisfied,
     TopologyUnsatisfied,
@@ -293,6 +294,7 @@ def _describe_excluded(reason: NoMatchingInstanceType, excluded: ExcludedByPool)
 def _describe_shortfall(
     reason: InstanceTypesTooSmall
     | DaemonSetsExceedCapacity
+    | TooManyVolumes
     | OfferingsUnavailable
     | MinValuesUnsatisfied
     | LimitExceeded,
@@ -302,6 +304,8 @@ def _describe_shortfall(
             return _describe_too_big(reason)
         case DaemonSetsExceedCapacity():
             return _describe_overhead(reason)
+        case TooManyVolumes():
+            return _describe_too_many_volumes(reason)
         case OfferingsUnavailable():
             return _describe_unavailable(reason)
         case MinValuesUnsatisfied(key=key, needed=needed, found=found):
@@ -351,6 +355,13 @@ def _describe_too_big(reason: InstanceTypesTooSmall) -> str:
             daemonset_note
         )
     return f"{needs}; the largest instance type that it allows, {name}, has {best}{daemonset_note}"
+
+
+def _describe_too_many_volumes(reason: TooManyVolumes) -> str:
+    return (
+        f"the pod has {format_count(reason.needed, 'volume')} of {reason.driver}; the most that an "
+        f"instance type that it allows attaches is {reason.best} ({reason.instance_type})"
+    )
 
 
 def _describe_overhead(reason: DaemonSetsExceedCapacity) -> str:
