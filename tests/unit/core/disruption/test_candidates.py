@@ -11,9 +11,9 @@ from wainwright.core.disruption.candidates import (
     BlockerKind,
     Candidate,
     CandidateContext,
-    EvictionAllowance,
     find_candidates,
 )
+from wainwright.core.disruption.eviction import EvictionAllowance
 from wainwright.model.disruption import (
     Condition,
     NodeClaimState,
