@@ -61,13 +61,12 @@ HOURS_PER_MONTH: Final = 730  # as AWS's price calculators count: 365 days / 12
 
 
 MODELLED_PRICES: Final = (
-    "~ estimated price: the built-in catalogue has AWS list prices for on-demand in us-east-1 and "
-    "models spot and other regions; a Cloud can state your prices"
+    "~ estimated price: the built-in catalogue has AWS list prices only for on-demand in us-east-1; "
+    "a Cloud can state yours"
 )
 """The line below a table that has such prices."""
 RESERVED_PRICES: Final = (
-    "≈$0/h: a plan counts reserved instances as paid for; EC2 bills a capacity reservation whether "
-    "or not it is used"
+    "≈$0/h: reserved instances count as paid for; EC2 bills a capacity reservation, used or not"
 )
 """The line below a table with nodes of a capacity reservation."""
 

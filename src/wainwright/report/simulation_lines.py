@@ -53,7 +53,7 @@ def format_seconds(seconds: float) -> str:
 
 def format_dollars(amount: float, *, modelled: bool = False) -> str:
     """$12.34; ~$12.34 where it is an estimate."""
-    mark = "~" if modelled and amount else ""
+    mark = "~" if modelled and abs(amount) >= 0.005 else ""
     return f"{mark}${amount:,.2f}" if amount >= 0 else f"-{mark}${-amount:,.2f}"
 
 
