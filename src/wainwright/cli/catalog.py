@@ -59,9 +59,15 @@ FILTER_OPTIONS: Final = (
         type=CAPACITY_TYPES,
         help="Only this capacity type.",
     ),
-    click.option("--arch", "architectures", multiple=True, metavar="NAME", help="amd64, arm64."),
-    click.option("--min-cpu", metavar="CPU", help="At least so many vCPUs."),
-    click.option("--min-memory", metavar="SIZE", help="At least so much memory, as 16Gi."),
+    click.option(
+        "--arch",
+        "architectures",
+        multiple=True,
+        metavar="NAME",
+        help="Only this architecture: amd64 or arm64.",
+    ),
+    click.option("--min-cpu", metavar="CPU", help="At least this many vCPUs."),
+    click.option("--min-memory", metavar="SIZE", help="At least this much memory, such as 16Gi."),
     click.option(
         "--sort",
         type=Choice([order.value for order in SortOrder]),

@@ -61,8 +61,8 @@ HOURS_PER_MONTH: Final = 730  # as AWS's price calculators count: 365 days / 12
 
 
 MODELLED_PRICES: Final = (
-    "~ estimated price: the built-in catalogue has AWS list prices only for on-demand in us-east-1; "
-    "a Cloud can state yours"
+    "~ estimated price: the built-in catalogue has AWS list prices only for on-demand in "
+    "us-east-1; a Cloud can state yours"
 )
 """The line below a table that has such prices."""
 RESERVED_PRICES: Final = (

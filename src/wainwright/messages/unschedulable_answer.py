@@ -22,6 +22,7 @@ from wainwright.messages.unschedulable import (
 from wainwright.model.plan import UnschedulableGroup
 from wainwright.model.reasons import (
     DaemonSetsExceedCapacity,
+    ExcludedByPool,
     HostPortsTaken,
     InstanceTypesTooSmall,
     InsufficientResource,
@@ -203,21 +204,18 @@ def _pool_cause(reason: PoolReason) -> str:
     match reason:
         case LabelConflict(key=key, offered=None):
             return f"does not set {key}"
-        case LabelConflict(key=key, offered=ValueSet() as offered):
-            return f"allows {key} {format_values(offered)}"
+        case (
+            LabelConflict(key=key, offered=ValueSet() as allowed)
+            | NoMatchingInstanceType(excluded=ExcludedByPool(key=key, allowed=allowed))
+        ):
+            return f"allows {key} {format_values(allowed)}"
+        case OfferingsUnavailable(instance_type=name):
+            return f"no capacity for {name}"
         case UntoleratedTaint(taint=taint):
             what = str(taint)
-        case RestrictedLabel(key=what) | NoMatchingInstanceType(key=what):
-            pass
-        case NoMatchingOffering(key=what) | MinValuesUnsatisfied(key=what):
-            pass
-        case InstanceTypesTooSmall(resource=what) | DaemonSetsExceedCapacity(resource=what):
-            pass
-        case LimitExceeded(resource=what) | OfferingsUnavailable(instance_type=what):
-            pass
         case _:
-            return POOL_CAUSES[type(reason)]
-    return f"{POOL_CAUSES[type(reason)]} {what}"
+            what = getattr(reason, "resource", getattr(reason, "key", ""))
+    return f"{POOL_CAUSES[type(reason)]} {what}".rstrip()
 
 
 def _nodes(group: UnschedulableGroup) -> str | None:

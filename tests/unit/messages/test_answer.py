@@ -79,7 +79,7 @@ def suggestion(*changes: AnyFix, **fields: Any) -> VerifiedSuggestion:
                 OfferingsUnavailable(instance_type="m5.large"),
             ),
             "other NodePools: p1 (allows zone a, b), p2 (minValues family), "
-            "p3 (no capacity m5.large)",
+            "p3 (no capacity for m5.large)",
         ),
         ((HostPortsTaken(ports=(80,)),), "other NodePool: p1 (host port)"),
         ((GPU, GPU, CPU, GPU), "4 other NodePools: 3 taint, 1 limit"),
