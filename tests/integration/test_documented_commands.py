@@ -20,7 +20,7 @@ from tests.support.documented_commands import (
     Runner,
     documented_commands,
 )
-from tests.support.helm import helm_command
+from tests.support.helm import KUBE_VERSION, helm_command
 from tests.support.kubectl import kubectl_command
 from tests.support.processes import MissingTool, skip_or_fail
 
@@ -35,7 +35,8 @@ PLACEHOLDERS = {
     "ec2nodeclass NAME": "ec2nodeclass default",
     "=NAME": "=shop",
     "changed-nodepool.yaml": f"{ROOT}/examples/weights-limited-pool/nodepool.yaml",
-    "helm template DIR": f"helm template {ROOT}/deploy/chart --set settings.clusterName=shop",
+    "helm template DIR": f"helm template {ROOT}/deploy/chart --set settings.clusterName=shop "
+    f"{' '.join(KUBE_VERSION)}",
     "kustomize DIR": "kustomize overlay",
     " deploy/chart": f" {ROOT}/deploy/chart",
 }

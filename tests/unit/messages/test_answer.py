@@ -182,9 +182,7 @@ LARGER = EnlargeReservation(
         ),
     ],
 )
-def test_what_is_billed_and_what_the_plan_counts_are_told_apart(
-    change: EnlargeReservation, text: str
-) -> None:
+def test_what_is_billed_is_not_what_the_plan_counts(change: EnlargeReservation, text: str) -> None:
     reserved = SuggestedLaunch(count=1, instance_type="c5.large", capacity_type="reserved")
     given = suggestion(change, price_change=1e-8, total_price=0.5, launches=(reserved,))
     assert describe_suggestion(given) == text

@@ -237,7 +237,7 @@ def test_the_alternative_that_passed_most_checks_is_explained() -> None:
     )
     found = failed(pod(*alternatives, memory=9 * GIB), POOL)
     assert (
-        "the largest instance type that it allows, m5.large, has 8Gi"
+        "the largest instance type that it allows, m5.large, has 8Gi allocatable"
         in unschedulable.describe_pool_reason(found.pools[0].reason)
     )
 
