@@ -16,6 +16,7 @@ from benchmarks import (
     manifests,
     packing,
     planner,
+    simulate,
     snapshots,
 )
 
@@ -26,6 +27,7 @@ ALL = {
     "planner": planner.run,
     "constrained_pods": constrained_pods.run,
     "disruption": disruption.run,
+    "simulate": simulate.run,
     "packing": packing.run,
     "emulator": emulator.run,
     "growth": growth.run,
@@ -46,4 +48,5 @@ def main() -> None:
         ALL[name]()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 import pytest
 import yaml
+from benchmarks.__main__ import ALL as BENCHMARKS
 from click.testing import CliRunner, Result
 from tests.support.documented_commands import ELSEWHERE, NOT_RUN, Runner, documented_commands
 
@@ -26,6 +27,8 @@ PAGES = [
 ]
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#([^)\s]*))?\)")
 COMMAND = re.compile(r"^ *(?:\$ )?(wain .*?)(?:  .*)?$")
+NOT_BENCHED_BY_NAME = {"karpenter_disruption"}
+"""A part of `make bench-karpenter`."""
 MAKE = re.compile(r"^ {4}(?:nohup )?make ([\w-]+)")
 DIFF_SCRIPT = ROOT / "examples" / "ci" / "plan-diff.sh"
 
@@ -117,6 +120,21 @@ def test_make_targets_of_a_page_exist(path: Path) -> None:
     named = {found[1] for line in code_lines(text) if (found := MAKE.match(line))}
     named |= set(re.findall(r"`make ([\w-]+)[^`]*`", text))
     assert named - targets == set()
+
+
+def test_benchmarks_have_names_and_pages_name_no_others() -> None:
+    """A module of `benchmarks` with `run` that is not listed could not be called."""
+    modules = {
+        path.stem
+        for path in (ROOT / "benchmarks").glob("*.py")
+        if "\ndef run() -> None:" in path.read_text("utf-8")
+    }
+    assert modules - NOT_BENCHED_BY_NAME == set(BENCHMARKS)
+    named = re.compile(r"make bench ARGS=\"?([\w ]+)")
+    texts = [path.read_text("utf-8") for path in PAGES]
+    assert {each for text in texts for names in named.findall(text) for each in names.split()} <= {
+        *BENCHMARKS
+    }
 
 
 # Commands that need no cluster are run

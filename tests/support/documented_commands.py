@@ -47,6 +47,7 @@ ELSEWHERE: Final = {
     ("README.md", "make demo"): "scripts/update_readme.py --check runs its command",
     ("docs/emulator.md", ""): "scripts/update_emulator_docs.py, tests/integration/test_aws_cli.py",
     ("docs/operating.md", "wain run"): "tests/integration/test_run.py",
+    ("docs/serve.md", "wain serve"): "does not end by itself: tests of the command and its server",
     ("docs/tasks/plan-a-change-in-ci.md", "sh examples/ci"): "tests/scenarios/test_docs.py",
     ("docs/tasks/try-the-emulator.md", ""): "the same lines as in docs/emulator.md",
 }

@@ -108,10 +108,23 @@ function pendingSection(model, state, actions) {
       element("p", {}, link(model.pods[pods[0]].name, () => actions.select({ kind: "pod", number: pods[0] })),
         pods.length > 1 ? ` and ${formatNumber(pods.length - 1)} more` : ""),
       element("p", { class: "reason" }, foreign(reason)),
+      onTheWay(model, state, pods),
       suggestion(model, pods[0]),
     ))),
     rest > 0 ? element("p", { class: "muted" }, `and ${rest} more reasons`) : null,
   );
+}
+
+/** The nodes that were planned for pods that wait, and how far they are.
+ * @param {StoryModel} model @param {State} state @param {number[]} pods */
+function onTheWay(model, state, pods) {
+  const planned = pods.map((pod) => model.nominationOf(pod, state.at)).filter((node) => node !== null);
+  if (!planned.length) return null;
+  const nodes = new Set(planned.filter((node) => node !== undefined && state.isPresent[node]));
+  const states = [...new Set([...nodes].map((node) => model.nodeState(/** @type {number} */ (node), state.at)))].sort();
+  const where = nodes.size ? `${formatCount(nodes.size, "node")}: ${states.join(", ")}` : "new nodes that are not launched yet";
+  const who = planned.length === pods.length ? "planned" : `${formatNumber(planned.length)} planned`;
+  return element("p", { class: "muted" }, `${who} onto ${where}`);
 }
 
 /** @param {StoryModel} model @param {number} pod */
@@ -143,8 +156,8 @@ function reservationSection(model, state) {
 function wholeUse(model, id) {
   const totals = (model.story.figures.reservations ?? []).find((/** @type {{id: string}} */ each) => each.id === id);
   if (!totals || !(totals.slotHours > 0)) return null;
-  const idle = totals.idleCost >= 0.005 ? `, $${totals.idleCost.toFixed(2)} idle` : "";
-  return element("p", { class: "muted" }, `from start to end: ${formatShare(totals.usedHours, totals.slotHours)} used${idle}`);
+  const idle = totals.idleCost >= 0.005 ? `, idle for $${totals.idleCost.toFixed(2)}` : ", never idle";
+  return element("p", { class: "muted" }, `${model.goesOn ? "so far" : "from start to end"}: ${formatShare(totals.usedHours, totals.slotHours)} used${idle}`);
 }
 
 /** @param {import("./model.js").ReservationCount} count */

@@ -38,7 +38,7 @@ from wainwright.cli.options import (
     cluster_options,
     file_arguments,
 )
-from wainwright.cli.plan_run import PlanArguments, Timings, run_plan
+from wainwright.cli.plan import PlanArguments, Timings, run_plan
 from wainwright.cli.printing import align_columns, print_problems, print_table
 from wainwright.errors import UsageError
 from wainwright.messages.formatting import MODELLED_PRICES, join_first

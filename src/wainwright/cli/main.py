@@ -106,7 +106,16 @@ def _redirect_to_devnull(stream: TextIO | None) -> None:
 
 
 COMMAND_GROUPS: Final = {
-    "Decide": ("plan", "consolidate", "explain", "reservations", "top", "catalog", "simulate"),
+    "Decide": (
+        "plan",
+        "consolidate",
+        "explain",
+        "reservations",
+        "top",
+        "catalog",
+        "simulate",
+        "serve",
+    ),
     "Manifests": ("validate", "convert", "crds", "snapshot"),
     "Run": ("run", "emulator", "completion"),
 }
@@ -123,6 +132,7 @@ COMMANDS: Final = {
     "plan": "which nodes for which pods, at what price, and why not",
     "reservations": "capacity reservations: in use, idle, and which pods could use them",
     "run": "the controllers: launch and remove nodes of a cluster as its pods need them",
+    "serve": "a page that plays a scenario, takes events from you, or watches a cluster",
     "simulate": "run the controllers on virtual time: pods, nodes and cost of a scenario",
     "snapshot": "a running cluster as one file for the other commands",
     "top": "nodes in the terminal: utilization, cost, verdicts, and why pods are pending",
@@ -139,6 +149,7 @@ UNDONE: Final = {
     "plan": "planned",
     "reservations": "shown",
     "run": "started",
+    "serve": "served",
     "simulate": "simulated",
     "snapshot": "written",
     "top": "shown",

@@ -12,7 +12,7 @@ from wainwright.cli.options import (
     cluster_options,
     file_arguments,
 )
-from wainwright.cli.plan_run import PlanArguments, Timings, run_plan
+from wainwright.cli.plan import PlanArguments, Timings, run_plan
 from wainwright.cli.printing import print_problems, print_table
 from wainwright.messages.formatting import MODELLED_PRICES
 from wainwright.report.reservation_usage import (

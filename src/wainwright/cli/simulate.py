@@ -249,7 +249,7 @@ def _run(scenario: Scenario, arguments: SimulateArguments) -> FinishedRun:
     from wainwright.sim.simulation import Simulation
 
     until = parse_until(arguments.until, scenario)
-    with _quiet_log(), _live_progress(scenario, until) as observers:
+    with quiet_log(), _live_progress(scenario, until) as observers:
         options = simulation_options(arguments, until)
         simulation = Simulation(scenario, options=options, observers=observers)
         try:
@@ -289,7 +289,7 @@ def _run_sweep(
 
 
 @contextmanager
-def _quiet_log() -> Iterator[None]:
+def quiet_log() -> Iterator[None]:
     """What controllers log of the faults of a scenario would tear the output apart."""
     log = logging.getLogger("wainwright")
     before = log.level

@@ -11,7 +11,7 @@ import msgspec
 from wainwright.cli import printing
 from wainwright.cli.consolidate import DisruptionArguments, disruption_options, read_consolidation
 from wainwright.cli.options import Choice, cluster_options, file_arguments
-from wainwright.cli.plan_run import Timings
+from wainwright.cli.plan import Timings
 from wainwright.cli.printing import print_notes
 from wainwright.core.disruption.cluster_bound import cluster_lower_bound
 from wainwright.core.disruption.preview import preview_disruption
@@ -65,6 +65,10 @@ class ClusterSource(msgspec.Struct, frozen=True, kw_only=True):
     interval: float | None = None
 
     def load(self) -> Story:
+        if self.arguments.from_cluster:
+            from wainwright.cli.cluster_input import cluster_text
+
+            cluster_text.cache_clear()  # what was read before is old by now
         return story_of(read_consolidation(self.arguments, Timings(TIMED_STEPS)))
 
 

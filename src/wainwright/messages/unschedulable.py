@@ -57,6 +57,7 @@ from wainwright.model.reasons import (
     RequiredBy,
     ResourceShortage,
     RestrictedLabel,
+    TooManyVolumes,
     TopologyReason,
     TopologySpreadUnsatisfied,
     TopologyUnsatisfied,
@@ -301,6 +302,7 @@ def _describe_excluded(reason: NoMatchingInstanceType, excluded: ExcludedByPool)
 def _describe_shortfall(
     reason: InstanceTypesTooSmall
     | DaemonSetsExceedCapacity
+    | TooManyVolumes
     | OfferingsUnavailable
     | MinValuesUnsatisfied
     | LimitExceeded,
@@ -310,6 +312,8 @@ def _describe_shortfall(
             return _describe_too_big(reason)
         case DaemonSetsExceedCapacity():
             return _describe_overhead(reason)
+        case TooManyVolumes():
+            return _describe_too_many_volumes(reason)
         case OfferingsUnavailable():
             return _describe_unavailable(reason)
         case MinValuesUnsatisfied():
@@ -356,6 +360,13 @@ def _describe_too_big(reason: InstanceTypesTooSmall) -> str:
         both = "both" if len(shortages) == 2 else "all of it" if reason.together else "that"
         return f"{needs}; no instance type that it allows has {both}: {name} has {best} {room}"
     return f"{needs}; the largest instance type that it allows, {name}, has {best} {room}"
+
+
+def _describe_too_many_volumes(reason: TooManyVolumes) -> str:
+    return (
+        f"the pod has {format_count(reason.needed, 'volume')} of {reason.driver}; the most that an "
+        f"instance type that it allows attaches is {reason.best} ({reason.instance_type})"
+    )
 
 
 def _describe_overhead(reason: DaemonSetsExceedCapacity) -> str:

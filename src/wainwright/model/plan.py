@@ -78,8 +78,11 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
     static_capacity: bool = False
     """The feature gate: with it the nodes that static NodePools lack are planned."""
     attach_limits: tuple[tuple[str, int], ...] = ()
-    """CSI drivers, and how many volumes a node that has not reported its own limit is taken to
-    attach; a driver that is not listed has no limit."""
+    """CSI drivers, and how many volumes a node of any type that has not reported its own limit is
+    expected to attach, in place of what the catalogue has."""
+    reported_attach_limits: tuple[tuple[str, str, int], ...] = ()
+    """Instance types, CSI drivers, and the lowest limit that nodes of the type report: what the
+    next ones are expected to report."""
 
 
 DEFAULT_PLAN_OPTIONS: Final = PlanOptions()

@@ -269,6 +269,15 @@ class HostPortsTaken(Reason, frozen=True, kw_only=True, tag="PortsTaken"):
     """Those of the pod."""
 
 
+class TooManyVolumes(Reason, frozen=True, kw_only=True, tag="TooManyVolumesForTypes"):
+    """The pod has more volumes of a CSI driver than any of the types can attach."""
+
+    driver: str
+    needed: int
+    best: int
+    instance_type: str
+
+
 class OfferingsUnavailable(Reason, frozen=True, kw_only=True, tag="NothingOffered"):
     """Types match, but all of their offerings that pod and NodePool allow are unavailable."""
 
@@ -353,6 +362,7 @@ PoolReason: TypeAlias = (
     | InstanceTypesTooSmall
     | DaemonSetsExceedCapacity
     | HostPortsTaken
+    | TooManyVolumes
     | OfferingsUnavailable
     | MinValuesUnsatisfied
     | LimitExceeded

@@ -15,8 +15,8 @@ import msgspec
 
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.controllers import conditions as condition
-from wainwright.controllers.cluster_cache import Change
 from wainwright.controllers.disruption.disruption_breaker import VOLUNTARY
+from wainwright.controllers.informer_cache import Change
 from wainwright.controllers.nodepool.registration_health import find_condition
 from wainwright.core.disruption.candidates import find_offering
 from wainwright.core.disruption.cluster_changes import ClusterChanges, with_returned

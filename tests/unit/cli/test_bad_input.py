@@ -275,6 +275,7 @@ UNDONE = {
     "reservations FILE": "shown",
     "catalog FILE": "shown",
     "top --once FILE": "shown",
+    "serve --port 0 FILE": "served",
     "simulate SCENARIO": "simulated",
     "emulator --cloud FILE": "started",
     "convert FILE": "converted",

@@ -14,7 +14,7 @@ from wainwright.aws.api.services import AwsResponse, Row, tag_specifications
 from wainwright.aws.instances import BATCH_TAG, RESERVATIONS_ONLY, Ec2Instance
 from wainwright.aws.launch.launch_request import LaunchRequest
 from wainwright.aws.launch.offering_selection import AvailableCount, LaunchOffering, LaunchSelection
-from wainwright.aws.launchtemplate.template_configs import LaunchTemplateConfig, TemplateSplit
+from wainwright.aws.launchtemplate.launch_templates import LaunchTemplateConfig, TemplateSplit
 from wainwright.aws.launchtemplate.template_data import INTERRUPTIBLE_RESERVATION, LaunchTemplate
 from wainwright.aws.nodeclass.network import SubnetAddresses
 from wainwright.aws.nodeclass.status import ResolvedSubnet

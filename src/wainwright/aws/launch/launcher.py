@@ -40,7 +40,7 @@ from wainwright.aws.launch.create_fleet import (
 )
 from wainwright.aws.launch.launch_request import LaunchRequest
 from wainwright.aws.launch.recovery import LaunchRecovery
-from wainwright.aws.launchtemplate.template_provider import LaunchTemplateProvider
+from wainwright.aws.launchtemplate.launch_templates import LaunchTemplateProvider
 from wainwright.aws.nodeclass.network import SubnetAddresses
 from wainwright.aws.reservation_availability import ReservationAvailability, ReservationHolds
 from wainwright.clock import Clock

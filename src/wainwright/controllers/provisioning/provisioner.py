@@ -20,13 +20,13 @@ from wainwright.api.kubernetes.workloads import Pod
 from wainwright.api.wire import WireStruct
 from wainwright.clock import format_timestamp
 from wainwright.cloud import NodePoolCatalog
-from wainwright.controllers.cluster_cache import Change, ChangeHandler, metadata_of
 from wainwright.controllers.conditions import is_initialized
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.disruption.consolidation_backoff import (
     ConsolidationBackoff,
     undone_annotation,
 )
+from wainwright.controllers.informer_cache import Change, ChangeHandler, metadata_of
 from wainwright.controllers.nodeclaim.claim_creation import ClaimCreator
 from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
 from wainwright.controllers.provisioning.launch_backoff import LaunchBackoff

@@ -1,9 +1,9 @@
 """The instance type funnel: how many types of a NodePool are left to a pod after each check, and
 the check that leaves none.
 
-Labels, host ports, resources, offerings, minValues and limits are checked in the order of the
-scheduler. It runs only for pods without a place and for a pod that is explained, so that it may
-look at types one by one. Results about sets of types are cached by all that they depend on.
+Labels, host ports, resources, volumes, offerings, minValues and limits are checked in the order
+of the scheduler. It runs only for pods without a place and for a pod that is explained, so that it
+may look at types one by one. Results about sets of types are cached by all that they depend on.
 """
 
 from collections import defaultdict
@@ -125,6 +125,7 @@ class _AlternativeFunnel:
         self.wanted = wanted
         self.requests = {**pod.requests, PODS: 1}
         self.ports = pod.constraints.ports
+        self.attachments = pod.constraints.attachments
         self.context = context
         self.passed: list[int] = []
         """How many types passed each check so far."""
@@ -157,11 +158,15 @@ class _AlternativeFunnel:
         with_ports = compatible ^ (compatible & daemonset_ports.with_conflict(self.ports))
         if not with_ports:
             return daemonset_ports.why(self.ports, compatible)
-        fitting = with_ports & self.template.allocatable.fitting(self.requests)
+        large_enough = with_ports & self.template.allocatable.fitting(self.requests)
+        volume_limits = self.template.volume_limits
+        fitting = volume_limits.admits_types(large_enough, self.attachments)
         self._count(fitting)
         self.fitting = fitting
-        if not fitting:
+        if not large_enough:
             return self._too_small(with_ports)
+        if not fitting:
+            return volume_limits.why(large_enough, self.attachments)
         offering_groups = self._offering_groups()
         available = fitting & self.index.available_in(offering_groups)
         self._count(available)

@@ -51,6 +51,7 @@ from wainwright.model.reasons import (
     PoolUnusable,
     PoolVerdict,
     RestrictedLabel,
+    TooManyVolumes,
     TopologyReason,
     TopologyUnsatisfied,
     UnsupportedFeatures,
@@ -239,6 +240,7 @@ NEARNESS: Final[Mapping[type[PoolReason], int]] = {
     OfferingsUnavailable: 6,
     InstanceTypesTooSmall: 5,
     HostPortsTaken: 5,
+    TooManyVolumes: 5,
     DaemonSetsExceedCapacity: 5,
     NoMatchingOffering: 3,
     NoMatchingInstanceType: 2,
@@ -284,7 +286,7 @@ def _volume_requiring(key: str, pod: Pod) -> PodVolume | None:
     return None
 
 
-def _nearest_miss(reason: PoolReason) -> NearestMiss | None:
+def _nearest_miss(reason: PoolReason) -> NearestMiss | None:  # noqa: C901, PLR0911 - one case each
     """What is needed, and the most that there is."""
     match reason:
         case (
@@ -297,6 +299,9 @@ def _nearest_miss(reason: PoolReason) -> NearestMiss | None:
             return NearestMiss(what=f"minValues of {key}", needed=str(needed), best=str(found))
         case LimitExceeded():
             return _nearest_to_limit(reason)
+        case TooManyVolumes(driver=driver, needed=needed, best=best, instance_type=name):
+            what = f"volumes of {driver}"
+            return NearestMiss(what=what, needed=needed, best=best, instance_type=name)
         case LabelConflict(key=key, wanted=wanted, offered=offered):
             return NearestMiss(what=key, needed=str(wanted), best=_format_offered(offered))
         case NoMatchingOffering(key=key, wanted=wanted, offered=offered, instance_type=name):

@@ -188,7 +188,8 @@ class NewNodeEvaluator:
 
 
 def fitting_types(template: NodeClaimTemplate, pod_reqs: PodRequirements) -> BitSet:
-    """The pool's types with the labels and enough allocatable resources; cached."""
+    """The pool's types with the labels, enough allocatable resources and room for the volumes;
+    cached."""
     types = pod_reqs.types_by_pool.get(template.number)
     if types is None:
         compatibility = pod_reqs.scheduling.compatibility[template.number]
@@ -196,6 +197,8 @@ def fitting_types(template: NodeClaimTemplate, pod_reqs: PodRequirements) -> Bit
         if types:
             tables = template.allocatable_tables
             types = resource_fit.admits_types(types, tables, pod_reqs.amounts, [0] * len(tables))
+            if pod_reqs.attachments:
+                types = template.volume_limits.admits_types(types, pod_reqs.attachments)
         pod_reqs.types_by_pool[template.number] = types
     return types
 

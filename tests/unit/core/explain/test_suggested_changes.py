@@ -12,13 +12,20 @@ from tests.support.model_builders import (
     offering,
 )
 
-from wainwright.core.explain.suggested_changes import apply_to_pod, apply_to_pool
+from wainwright.core.explain.suggested_changes import admit_value, apply_to_pod, apply_to_pool
 from wainwright.messages.suggestions import describe_suggestion
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import CAPACITY_TYPE, ZONE
 from wainwright.model.plan import ExplainedPlan, PackingPolicy, PlanOptions, UnschedulableGroup
 from wainwright.model.pod import Pod
-from wainwright.model.requirements import Requirements
+from wainwright.model.requirements import (
+    ANY_VALUE,
+    Requirements,
+    ValueSet,
+    between,
+    none_of,
+    one_of,
+)
 from wainwright.model.snapshot import Node, Pool, Snapshot
 from wainwright.model.suggestions import VerifiedSuggestion
 from wainwright.model.taints import Taint
@@ -262,3 +269,22 @@ def test_with_very_many_verdicts_the_last_suggestions_are_tried_for_the_pod_alon
     ]
     assert len(text) == 200
     assert 0 < len(alone) < 200
+
+
+@pytest.mark.parametrize(
+    ("allowed", "value", "expected"),
+    [
+        (one_of(["a"]), "b", one_of(["a", "b"])),
+        (one_of(["a"]), "a", one_of(["a"])),
+        (none_of(["a", "b"]), "a", none_of(["b"])),
+        (none_of(["a"]), "a", ANY_VALUE),
+        (between(4, None), "2", between(2, None)),
+        (between(None, 4), "8", between(None, 8)),
+        (between(2, 4), "8", between(2, 8)),
+    ],
+    ids=str,
+)
+def test_values_that_a_pool_allows_grow_by_one_value(
+    allowed: ValueSet, value: str, expected: ValueSet
+) -> None:
+    assert admit_value(allowed, value) == expected

@@ -4,12 +4,16 @@ import msgspec
 import pytest
 from tests.support.model_builders import (
     GIB,
+    affinity_term,
+    existing_node,
     explain_pods,
     explained_plan,
     instance_type,
     label_requirement,
     labelled_pods,
     offering,
+    spread_constraint,
+    zonal_instance_type,
 )
 
 from wainwright.core.explain.unschedulable import explain_unschedulable
@@ -17,15 +21,16 @@ from wainwright.core.plan import plan, solve_plan
 from wainwright.messages import unschedulable
 from wainwright.messages.suggestions import describe_suggestion
 from wainwright.model.instance_type_index import InstanceTypeIndex
-from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE
+from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from wainwright.model.plan import MinValuesPolicy, PlanOptions, UnschedulableGroup
-from wainwright.model.pod import Pod, UnsupportedFeature
-from wainwright.model.reasons import InstanceTypesTooSmall
+from wainwright.model.pod import Pod, PodConstraints, UnsupportedFeature
+from wainwright.model.reasons import InstanceTypesTooSmall, LabelConflict, NoMatchingOffering
 from wainwright.model.requirements import Requirements
 from wainwright.model.snapshot import Pool, Snapshot
 from wainwright.model.suggestions import (
     AddToleration,
     AnyFix,
+    HonorTaints,
     LowerMinValues,
     LowerRequest,
     RaiseLimit,
@@ -258,3 +263,32 @@ def test_every_node_pool_says_why_it_launches_nothing_while_there_are_not_very_m
     (group,) = explain_pods(labelled_pods(1, cpu=99_000), pools=pools)
     assert [verdict.pool for verdict in group.pools] == [pool.name for pool in pools]
     assert group.unexplained_pools == 0
+
+
+def test_a_spread_that_counts_zones_of_tainted_pools_can_honour_their_taints() -> None:
+    zones = label_requirement(ZONE, "In", "zone-a", "zone-b")
+    tainted = Pool(
+        name="gpu",
+        taints=(Taint(key="gpu"),),
+        requirements=label_requirement(ZONE, "In", "zone-c"),
+    )
+    waiting = labelled_pods(4, cpu=9000, constraints=spread_constraint())
+    [group] = explain_pods(
+        waiting, zonal_instance_type(), pools=(Pool(name="web", requirements=zones), tainted)
+    )
+    assert len(group.pods) == 2
+    assert fix(group) == HonorTaints(key=ZONE)
+
+
+@pytest.mark.parametrize("is_own", [False, True])
+def test_whether_it_is_the_pod_or_its_affinity_that_requires_a_zone(is_own: bool) -> None:
+    near = PodConstraints(affinity=(affinity_term(app="db"),))
+    own = label_requirement(ZONE, "In", "zone-a") if is_own else Requirements()
+    [group] = explain_pods(
+        labelled_pods(1, constraints=near, alternatives=(own,)),
+        zonal_instance_type(zones=("zone-b",)),
+        nodes=[existing_node("full", "zone-a", *labelled_pods(1, "db"), cpu=100)],
+    )
+    reason = group.pools[0].reason
+    assert isinstance(reason, NoMatchingOffering | LabelConflict)
+    assert (reason.key, reason.by_topology) == (ZONE, not is_own)
