@@ -161,7 +161,7 @@ def test_the_cheapest_offering_is_launched(explained: list[ExplainedPod]) -> Non
         index = planner_input.catalogs[claim.pool]
         offered = launch_alternatives(claim, pool, index)
         fee = next(kind.fee for kind in index.types if kind.name == claim.launch.instance_type)
-        prices = [one for one in (offered.spot, offered.on_demand) if one is not None]
+        prices = [one.usd for one in (offered.spot, offered.on_demand) if one is not None]
         if claim.launch.reservation_id is None:
             assert claim.launch.price + fee == pytest.approx(min(prices)), (each.seed, claim.name)
 
