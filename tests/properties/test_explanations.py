@@ -228,11 +228,14 @@ def test_law_29_a_suggestion_serves_its_pods_at_its_price_and_no_other_loses_its
 
 def check_price(advice: VerifiedSuggestion, made: Plan, found: Plan, seed: int) -> None:
     assert advice.price_change is not None, (seed, advice)
-    change = made.price + made.fees - found.price - found.fees
+    assert advice.total_price is not None, (seed, advice)
+    total, before = made.price + made.fees, found.price + found.fees
     if advice.at_most:
-        assert change <= advice.price_change + 1e-9, (seed, advice)
+        assert total - before <= advice.price_change + 1e-9, (seed, advice)
+        assert total <= advice.total_price + 1e-9, (seed, advice)
     else:
-        assert change == pytest.approx(advice.price_change, abs=1e-9), (seed, advice)
+        assert total - before == pytest.approx(advice.price_change, abs=1e-9), (seed, advice)
+        assert total == pytest.approx(advice.total_price, abs=1e-9), (seed, advice)
 
 
 def check_launches(advice: VerifiedSuggestion, made: Plan, served: set[str], seed: int) -> None:
