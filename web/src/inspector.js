@@ -108,23 +108,20 @@ function pendingSection(model, state, actions) {
       element("p", {}, link(model.pods[pods[0]].name, () => actions.select({ kind: "pod", number: pods[0] })),
         pods.length > 1 ? ` and ${formatNumber(pods.length - 1)} more` : ""),
       element("p", { class: "reason" }, foreign(reason)),
-      onTheWay(model, state, pods),
       suggestion(model, pods[0]),
     ))),
     rest > 0 ? element("p", { class: "muted" }, `and ${rest} more reasons`) : null,
+    onTheWay(model, state),
   );
 }
 
-/** The nodes that were planned for pods that wait, and how far they are.
- * @param {StoryModel} model @param {State} state @param {number[]} pods */
-function onTheWay(model, state, pods) {
-  const planned = pods.map((pod) => model.nominationOf(pod, state.at)).filter((node) => node !== null);
-  if (!planned.length) return null;
-  const nodes = new Set(planned.filter((node) => node !== undefined && state.isPresent[node]));
-  const states = [...new Set([...nodes].map((node) => model.nodeState(/** @type {number} */ (node), state.at)))].sort();
-  const where = nodes.size ? `${formatCount(nodes.size, "node")}: ${states.join(", ")}` : "new nodes that are not launched yet";
-  const who = planned.length === pods.length ? "planned" : `${formatNumber(planned.length)} planned`;
-  return element("p", { class: "muted" }, `${who} onto ${where}`);
+/** Nodes that pods wait for: events do not say of every pod which one.
+ * @param {StoryModel} model @param {State} state */
+function onTheWay(model, state) {
+  if (model.story.unit === "steps") return null;
+  const states = state.present.map((node) => model.nodeState(node, state.at)).filter((each) => each === "launching" || each === "joining");
+  const text = states.length ? `${formatCount(states.length, "node")} on the way: ${[...new Set(states)].join(", ")}` : "no node is on the way";
+  return element("p", { class: "muted" }, text);
 }
 
 /** @param {StoryModel} model @param {number} pod */

@@ -523,6 +523,7 @@ function start() {
   if (!text) return null;
   const raw = JSON.parse(text);
   const app = new App(readReport(raw));
+  performance.measure("wain-open", { start: 0 });
   app.connect(raw);
   return app;
 }

@@ -81,8 +81,6 @@ export class StoryModel {
     for (const each of story.pending) {
       for (const pod of each.pods) this.explanationOf.set(pod, each);
     }
-    /** @type {Map<string, number> | null} numbers of nodes by claim and name, once somebody needs it */
-    this.numberOf = null;
     /** @type {State} */
     this.state = this.stateAt(story.opensAt ?? story.end);
   }
@@ -215,17 +213,6 @@ export class StoryModel {
     const explained = this.explanationOf.get(pod);
     if (explained) return explained.reason;
     return lastStep(this.pods[pod].waits, at)?.[1] ?? "";
-  }
-
-  /** The node that was planned for a pod: null where none was, undefined where it is not launched.
-   * @param {number} pod @param {number} at @returns {number | undefined | null} */
-  nominationOf(pod, at) {
-    const events = this.eventsAbout([`Pod/${this.pods[pod].name}`], this.created[pod], at);
-    const last = events.findLast((each) => each.reason === "Nominated");
-    if (!last) return null;
-    const [, kind, name] = /: (node|nodeclaim)\/(\S+)$/.exec(last.message) ?? [];
-    this.numberOf ??= new Map(this.nodes.flatMap((each, n) => /** @type {[string, number][]} */ ([[`nodeclaim/${each.claim}`, n], [`node/${each.name}`, n]])));
-    return this.numberOf.get(`${kind}/${name}`);
   }
 
   /** @param {number} number @param {number} at @returns {ReservationCount} */
