@@ -19,7 +19,7 @@ from wainwright.api.kubernetes.storage import (
     StorageClass,
 )
 from wainwright.api.kubernetes.workloads import Pod
-from wainwright.model.labels import INSTANCE_TYPE, ZONE
+from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 
 TYPES = ["m5.large", "m5.xlarge"]
 DRIVER = "ebs.csi.aws.com"
@@ -257,3 +257,36 @@ def test_vol_1_what_nodes_of_another_type_report_does_not_count() -> None:
         assert len(await cluster.claims()) == 2
 
     run_cluster(story, instanceTypes=TYPES)
+
+
+def test_vol_1_nodes_are_not_merged_into_one_that_cannot_attach_their_volumes() -> None:
+    """The type attaches 25 volumes, but the CSI drivers of both nodes report three: a third node of
+    the type in place of them would have to attach six."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        types = {"key": INSTANCE_TYPE, "operator": "In", "values": ["m5.large"]}
+        on_demand = {"key": CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]}
+        disruption = {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]}
+        template = {"spec": {"requirements": [types, on_demand]}}
+        await cluster.set_up(node_pool(template=template, disruption=disruption))
+        cluster.start()
+        await cluster.create(*volume_objects(6))
+        for first in (0, 3):
+            pods = [with_volume(n) for n in range(first, first + 3)]
+            await cluster.create(*pods)
+            await cluster.wait(15)
+            joined = {node.spec.providerID for node in await cluster.nodes()}
+            (claim,) = [
+                each
+                for each in await cluster.claims()
+                if each.status and each.status.providerID not in joined
+            ]
+            node = await cluster.join(claim)
+            await cluster.create(csi_node(node.metadata.name, 3))
+            for pod in pods:
+                await cluster.bind(pod.metadata.name, node.metadata.name)
+        await cluster.wait(900)
+        assert len(await cluster.claims()) == 2
+        assert await cluster.events("DisruptionLaunching") == []
+
+    run_cluster(story, instanceTypes=["m5.large"])
