@@ -41,8 +41,8 @@ from wainwright.api.kubernetes.workloads import (
 from wainwright.api.wire import WireStruct
 from wainwright.clock import Clock
 from wainwright.cloud import NodePoolCatalog
-from wainwright.controllers.cluster_cache import Change, ClusterCache
 from wainwright.controllers.conditions import LAUNCHED, UNKNOWN
+from wainwright.controllers.informer_cache import Change, InformerCache
 from wainwright.model.labels import INSTANCE_TYPE
 from wainwright.model.plan import PlanOptions
 from wainwright.model.pod import Pod as ModelPod
@@ -88,7 +88,7 @@ def is_ours(reference: NodeClassRef) -> bool:
 class LiveState:
     def __init__(
         self,
-        cache: ClusterCache,
+        cache: InformerCache,
         clock: Clock,
         default_constraints: DefaultConstraints = (),
     ) -> None:

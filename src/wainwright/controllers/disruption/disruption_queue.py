@@ -18,13 +18,13 @@ from wainwright.api.kubernetes.cluster import Node, Taint
 from wainwright.clock import format_timestamp
 from wainwright.cloud import NodePoolCatalog
 from wainwright.controllers import conditions as condition
-from wainwright.controllers.cluster_cache import Change
 from wainwright.controllers.conditions import ConditionSet, is_initialized
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.disruption.consolidation_backoff import (
     ConsolidationBackoff,
     undone_annotation,
 )
+from wainwright.controllers.informer_cache import Change
 from wainwright.controllers.nodeclaim.claim_creation import ClaimCreator
 from wainwright.controllers.nodeclaim.claim_deletion import (
     TERMINATION_TIMESTAMP_ANNOTATION,

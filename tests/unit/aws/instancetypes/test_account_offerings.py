@@ -7,6 +7,7 @@ from tests.support.emulator_accounts import ManualClock
 
 from wainwright.aws.instancetypes.account_offerings import parse_instance_type, parse_instance_types
 from wainwright.catalogue.instancetypes import instance_type_info
+from wainwright.catalogue.instancetypes.instance_type_info import AcceleratorInfo
 from wainwright.emulator.emulated_account import EmulatedAwsAccount
 
 
@@ -81,3 +82,13 @@ def test_network_bandwidth_is_the_sustained_value(
     ]
     found = parse_instance_type({**rows[0], "NetworkInfo": {**network, "NetworkCards": cards}})
     assert found.network_mbps == mbps
+
+
+def test_an_accelerator_that_is_no_neuron_device_has_no_neuron_cores(
+    rows: list[dict[str, Any]],
+) -> None:
+    device = {"Name": "Gaudi HL-205", "Manufacturer": "Habana", "Count": 8}
+    found = parse_instance_type(
+        {**rows[0], "InferenceAcceleratorInfo": {"Accelerators": [device]}, "NeuronInfo": None}
+    )
+    assert found.accelerator == AcceleratorInfo("gaudi-hl-205", "habana", 8, 0)
