@@ -29,8 +29,9 @@ def on_a_terminal(code: str, *, errors: bool = False) -> str:
     error."""
     terminal, window = os.openpty()
     environment = {**os.environ, "COLUMNS": "80", "TERM": "xterm"}
-    stream = {"stderr": window, "stdout": subprocess.DEVNULL} if errors else {"stdout": window}
-    subprocess.run([sys.executable, "-c", code], **stream, env=environment, check=True)
+    output, error = (subprocess.DEVNULL, window) if errors else (window, None)
+    command = [sys.executable, "-c", code]
+    subprocess.run(command, stdout=output, stderr=error, env=environment, check=True)
     os.close(window)
     with os.fdopen(terminal, "rb", buffering=0) as printed:
         return printed.read(65536).decode().replace("\r\n", "\n")

@@ -29,9 +29,11 @@ async def hand_over(cluster: ControlledCluster, kind: type[WireStruct], name: st
     spec = manifest["spec"]
     spec = spec["template"]["spec"] if kind is NodePool else spec
     spec |= {"nodeClassRef": REFERENCE, "expireAfter": "10m"}
-    labels = manifest["metadata"].get("labels") or {}
-    for key in [key for key in labels if key.startswith("karpenter.k8s.aws/ec2nodeclass")]:
-        del labels[key]
+    for part in ("labels", "annotations"):
+        known = manifest["metadata"].get(part) or {}
+        ours = [key for key in known if key.startswith(("karpenter.k8s.aws/", "wainwright.dev/"))]
+        for key in ours:
+            del known[key]
     cluster.api.load([msgspec.convert(manifest, kind, strict=False)])
 
 
