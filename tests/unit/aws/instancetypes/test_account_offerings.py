@@ -31,6 +31,17 @@ def test_every_built_in_type_survives_the_round_trip(rows: list[dict[str, Any]])
     assert found == {name: instance_type_info.built_in_instance_types()[name] for name in found}
 
 
+def test_an_endpoint_that_does_not_state_attachments_has_those_of_the_built_in_types(
+    rows: list[dict[str, Any]],
+) -> None:
+    rows = [{**row, "EbsInfo": {"EbsOptimizedSupport": "unsupported"}} for row in rows]
+    found = parse_instance_types(rows)
+    assert (found["m5.large"].ebs_attachments, found["m7i.48xlarge"].ebs_attachments) == (27, 128)
+    assert found["m7i.48xlarge"].dedicated_ebs_attachments
+    unknown = parse_instance_types([{**rows[0], "InstanceType": "z9.large"}])["z9.large"]
+    assert (unknown.ebs_attachments, unknown.dedicated_ebs_attachments) == (27, False)
+
+
 @pytest.mark.parametrize(
     "gone", ["NetworkInfo", "ProcessorInfo", "VCpuInfo", "MemoryInfo", "InstanceType"]
 )
