@@ -9,9 +9,10 @@ from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.clock import format_timestamp
+from wainwright.cluster import MergePatch
 from wainwright.controllers import conditions as condition
 from wainwright.controllers.cluster_cache import Change
-from wainwright.controllers.conditions import ConditionSet
+from wainwright.controllers.conditions import ConditionSet, claim_conditions
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.live_state import is_ours
 from wainwright.controllers.runtime import AFTER_CONFLICT, DONE, Again, Key, Result, WorkQueue
@@ -102,16 +103,16 @@ class DisruptionConditions:
         pool = self._cache.get(NodePool, pool_of_claim(claim) or "")
         if pool is None or not is_ours(claim.spec.nodeClassRef):
             return DONE
-        conditions = ConditionSet(
-            (claim.status or NodeClaimStatus()).conditions,
-            now=self._context.clock.now(),
-            generation=claim.metadata.generation,
-        )
-        left = self._set_consolidatable(claim, pool, conditions)
-        patch = conditions.patch()
+        left: float | None = None
+
+        def patch_of(current: NodeClaim) -> MergePatch | None:
+            nonlocal left
+            conditions = claim_conditions(current, self._context.clock.now())
+            left = self._set_consolidatable(current, pool, conditions)
+            return conditions.patch()
+
         try:
-            if patch is not None:
-                await self._cache.patch_status(claim, patch)
+            await self._cache.update(claim, patch_of, status=True)
         except ConflictError:
             return AFTER_CONFLICT
         return DONE if left is None else Again(left)

@@ -13,8 +13,8 @@ from typing import Final
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.controllers import conditions as condition
-from wainwright.controllers.cluster_cache import Change
-from wainwright.controllers.conditions import ConditionSet, claim_conditions
+from wainwright.controllers.cluster_cache import Change, with_finalizer
+from wainwright.controllers.conditions import ConditionSet, claim_conditions, write_claim_conditions
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.live_state import is_ours
 from wainwright.controllers.nodeclaim.claim_deletion import delete_claim
@@ -93,8 +93,7 @@ class NodeClaimLifecycle:
     async def _step(self, claim: NodeClaim) -> Result:
         if claim.metadata.deletionTimestamp:
             return await self._deletion.step(claim)
-        if TERMINATION_FINALIZER not in (claim.metadata.finalizers or ()):
-            claim = await self._add_finalizer(claim)
+        claim = await self._cache.update(claim, with_finalizer(TERMINATION_FINALIZER))
         conditions = self._conditions(claim)
         if not conditions.is_true(condition.LAUNCHED):
             return await self._launch(claim)
@@ -107,12 +106,6 @@ class NodeClaimLifecycle:
         conditions.observe_generation()
         await self._write(claim, conditions)
         return DONE
-
-    async def _add_finalizer(self, claim: NodeClaim) -> NodeClaim:
-        finalizers = [*(claim.metadata.finalizers or ()), TERMINATION_FINALIZER]
-        return await self._cache.patch(
-            claim, {"metadata": {"finalizers": finalizers}}, any_version=False
-        )
 
     async def _hydrate(self, claim: NodeClaim) -> NodeClaim:
         """Adds the label of the class where an older version, or somebody, left it out."""
@@ -176,8 +169,8 @@ class NodeClaimLifecycle:
         conditions = self._conditions(claim)
         conditions.set(condition.REGISTERED, condition.TRUE)
         conditions.set(condition.INITIALIZED, condition.UNKNOWN, "NodeNotReady")
-        changes = {"nodeName": node.metadata.name, **(conditions.patch() or {})}
-        claim = await self._cache.patch_status(claim, changes)
+        named = {"nodeName": node.metadata.name}
+        claim = await write_claim_conditions(self._cache, claim, conditions, named)
         pool = (claim.metadata.labels or {}).get(NODEPOOL, "")
         self._context.metrics.add(NODES_CREATED, nodepool=pool)
         if self._outcomes is not None:
@@ -185,9 +178,9 @@ class NodeClaimLifecycle:
         return await self._initialize(claim)
 
     async def _sync_node(self, claim: NodeClaim, node: Node, *, is_complete: bool) -> None:
-        patch = registration_patch(claim, node, is_complete=is_complete)
-        if patch is not None:
-            await self._cache.patch(node, patch, any_version=False)
+        await self._cache.update(
+            node, lambda found: registration_patch(claim, found, is_complete=is_complete)
+        )
 
     async def _pass_hooks(self, claim: NodeClaim, node: Node) -> Result | None:
         """What to wait for; None once all hooks have passed."""
@@ -274,5 +267,4 @@ class NodeClaimLifecycle:
         return DONE
 
     async def _write(self, claim: NodeClaim, conditions: ConditionSet) -> NodeClaim:
-        patch = conditions.patch()
-        return claim if patch is None else await self._cache.patch_status(claim, patch)
+        return await write_claim_conditions(self._cache, claim, conditions)
