@@ -8,9 +8,10 @@ last one, and would make it again. Versions tell which of the two is newer.
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import aclosing
 from typing import Any, Final, Generic, TypeAlias
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -226,6 +227,9 @@ class ClusterCache:
             kind: _KindStore() for kind in kinds
         }
         self._listed = asyncio.Event()
+        self._locks: WeakValueDictionary[tuple[type[WireStruct], ObjectKey], asyncio.Lock] = (
+            WeakValueDictionary()
+        )
 
     # Reading
 
@@ -266,6 +270,10 @@ class ClusterCache:
 
     async def patch(self, obj: ObjectT, patch: MergePatch, *, any_version: bool = True) -> ObjectT:
         """Without `any_version` a ConflictError if the object has been changed by others."""
+        async with self._writing(obj):
+            return await self._patch(obj, patch, any_version)
+
+    async def _patch(self, obj: ObjectT, patch: MergePatch, any_version: bool) -> ObjectT:
         metadata = metadata_of(obj)
         patched = await self._cluster.patch(
             type(obj), metadata.name, _at_version(obj, patch, any_version), metadata.namespace
@@ -278,6 +286,10 @@ class ClusterCache:
         """Patches the status of this version: lists in it are replaced as a whole, so that what
         others wrote since would be lost. `any_version` is for a patch without lists.
         """
+        async with self._writing(obj):
+            return await self._patch_status(obj, patch, any_version)
+
+    async def _patch_status(self, obj: ObjectT, patch: MergePatch, any_version: bool) -> ObjectT:
         metadata = metadata_of(obj)
         versioned = _at_version(obj, {"status": patch}, any_version)
         patched = await self._cluster.patch_status(
@@ -291,14 +303,26 @@ class ClusterCache:
         """Patches what is known of the object, and at once what the API server has of it where
         others have written meanwhile: who waits for the watch instead can be late every time.
         """
+        async with self._writing(obj):
+            return await self._update(obj, patch_of, self._patch_status if status else self._patch)
+
+    def _writing(self, obj: WireStruct) -> asyncio.Lock:
+        """One write of an object at a time, lest controllers of this process refuse each other."""
+        return self._locks.setdefault((type(obj), key_of(obj)), asyncio.Lock())
+
+    async def _update(
+        self,
+        obj: ObjectT,
+        patch_of: PatchOf[ObjectT],
+        write: Callable[[ObjectT, MergePatch, bool], Awaitable[ObjectT]],
+    ) -> ObjectT:
         obj = self._newest(obj)
         for attempt in range(1, WRITE_ATTEMPTS + 1):
             patch = patch_of(obj)
             if patch is None:
                 break
             try:
-                write = self.patch_status if status else self.patch
-                return await write(obj, patch, any_version=False)
+                return await write(obj, patch, False)
             except ConflictError:
                 if attempt == WRITE_ATTEMPTS:
                     raise

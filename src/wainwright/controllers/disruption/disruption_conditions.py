@@ -12,7 +12,7 @@ from wainwright.clock import format_timestamp
 from wainwright.cluster import MergePatch
 from wainwright.controllers import conditions as condition
 from wainwright.controllers.cluster_cache import Change
-from wainwright.controllers.conditions import ConditionSet, claim_conditions
+from wainwright.controllers.conditions import ConditionSet
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.live_state import is_ours
 from wainwright.controllers.runtime import AFTER_CONFLICT, DONE, Again, Key, Result, WorkQueue
@@ -107,7 +107,11 @@ class DisruptionConditions:
 
         def patch_of(current: NodeClaim) -> MergePatch | None:
             nonlocal left
-            conditions = claim_conditions(current, self._context.clock.now())
+            conditions = ConditionSet(
+                (current.status or NodeClaimStatus()).conditions,
+                now=self._context.clock.now(),
+                generation=current.metadata.generation,
+            )
             left = self._set_consolidatable(current, pool, conditions)
             return conditions.patch()
 

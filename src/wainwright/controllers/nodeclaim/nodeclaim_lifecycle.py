@@ -168,14 +168,14 @@ class NodeClaimLifecycle:
         await self._sync_node(claim, node, is_complete=True)
         conditions = self._conditions(claim)
         conditions.set(condition.REGISTERED, condition.TRUE)
-        conditions.set(condition.INITIALIZED, condition.UNKNOWN, "NodeNotReady")
+        await self._set_initialized(claim, conditions)
         named = {"nodeName": node.metadata.name}
         claim = await write_claim_conditions(self._cache, claim, conditions, named)
         pool = (claim.metadata.labels or {}).get(NODEPOOL, "")
         self._context.metrics.add(NODES_CREATED, nodepool=pool)
         if self._outcomes is not None:
             await self._outcomes.succeeded(claim)
-        return await self._initialize(claim)
+        return DONE
 
     async def _sync_node(self, claim: NodeClaim, node: Node, *, is_complete: bool) -> None:
         await self._cache.update(
@@ -234,19 +234,21 @@ class NodeClaimLifecycle:
     # Initialization
 
     async def _initialize(self, claim: NodeClaim) -> Result:
+        conditions = self._conditions(claim)
+        await self._set_initialized(claim, conditions)
+        await self._write(claim, conditions)
+        return DONE  # a change of the node, or of the claim, is what it may wait for
+
+    async def _set_initialized(self, claim: NodeClaim, conditions: ConditionSet) -> None:
         nodes = self._state.nodes_of_claim(claim)
         problem = initialization_problem(claim, nodes)
-        conditions = self._conditions(claim)
         if problem is not None:
             conditions.set(
                 condition.INITIALIZED, condition.UNKNOWN, problem.reason, problem.message
             )
-            await self._write(claim, conditions)
-            return DONE  # a change of the node, or of the claim, is what it waits for
+            return
         await self._cache.patch(nodes[0], {"metadata": {"labels": {INITIALIZED: "true"}}})
         conditions.set(condition.INITIALIZED, condition.TRUE)
-        await self._write(claim, conditions)
-        return DONE
 
     # Liveness
 

@@ -27,6 +27,7 @@ from wainwright.translate.pools import MAX_LABEL_VALUE
 VALIDATION_FAILED: Final = "NodePoolValidationFailed"
 AWAITING: Final = "AwaitingReconciliation"
 MAX_MESSAGE: Final = 1024
+READINESS_UNKNOWN: Final = "NodeClassReadinessUnknown"
 
 
 class NodePoolConditions:
@@ -120,7 +121,7 @@ def _set_class_readiness(conditions: ConditionSet, node_class: EC2NodeClass | No
     ready = _ready_condition(node_class)
     if ready is None or ready.status == condition.UNKNOWN:
         message = "NodeClass does not say yet whether it is ready"
-        _not_ready(conditions, "NodeClassReadinessUnknown", message)
+        _not_ready(conditions, READINESS_UNKNOWN, message)
     elif ready.status == condition.FALSE:
         _not_ready(conditions, ready.reason, ready.message)
     else:
