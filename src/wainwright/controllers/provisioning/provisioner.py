@@ -226,6 +226,7 @@ class Provisioner:
 
     async def _input(self) -> "ProvisioningInput":
         catalogs = await self._declared.catalogs()
+        await self._state.prepare_snapshot()
         snapshot = self._state.snapshot(catalogs.values())
         pools = tuple(
             pool
