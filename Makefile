@@ -69,7 +69,7 @@ page-types:
 
 ## screenshots: take the pictures of docs/images anew (needs Chromium)
 screenshots: $(VENV)/.dev
-	$(BIN)/python scripts/make_screenshots.py
+	PYTHONPATH=. $(BIN)/python scripts/make_screenshots.py
 
 web/node_modules/.installed: web/package-lock.json
 	cd web && npm ci --silent

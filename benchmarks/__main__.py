@@ -15,7 +15,9 @@ from benchmarks import (
     loop_lag,
     manifests,
     packing,
+    page,
     planner,
+    simulate,
     snapshots,
 )
 
@@ -26,7 +28,9 @@ ALL = {
     "planner": planner.run,
     "constrained_pods": constrained_pods.run,
     "disruption": disruption.run,
+    "simulate": simulate.run,
     "packing": packing.run,
+    "page": page.run,
     "emulator": emulator.run,
     "growth": growth.run,
     "api_server": api_server.run,
@@ -46,4 +50,5 @@ def main() -> None:
         ALL[name]()
 
 
-main()
+if __name__ == "__main__":
+    main()

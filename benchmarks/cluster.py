@@ -28,7 +28,7 @@ from wainwright.api.kubernetes.operations import Lease, LeaseSpec
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.api.wire import ObjectMeta
 from wainwright.clock import SystemClock, format_microseconds
-from wainwright.controllers.cluster_cache import Change, ClusterCache
+from wainwright.controllers.informer_cache import Change, InformerCache
 from wainwright.errors import KubernetesError, ObjectNotFoundError
 from wainwright.kube.client import KubeClient
 from wainwright.kube.connections import RequestLimit
@@ -136,7 +136,7 @@ class Kubelets:
 
     def __init__(self, client: KubeClient) -> None:
         self._client = client
-        self._cache = ClusterCache(client, SystemClock(), [Pod, Node, NodeClaim])
+        self._cache = InformerCache(client, SystemClock(), [Pod, Node, NodeClaim])
         self._changed = asyncio.Event()
         self._ending: set[asyncio.Task[None]] = set()
         self.bound = 0

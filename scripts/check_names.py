@@ -21,7 +21,8 @@ FILES: Final = {
         topology unschedulable""",
     "a kind of the API, and what is done with it": "auto_mode cluster kubelet",
     "EC2 seen by the provider, and emulated": """
-        bottlerocket create_fleet instances interruptions launcher pricing user_data""",
+        bottlerocket create_fleet instances interruptions launch_templates launcher pricing
+        user_data""",
     "a decision, and the controller or provider that has a part in it": """
         capacity_reservations drift static_capacity""",
     "each package has its own": "context settings",

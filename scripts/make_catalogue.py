@@ -129,6 +129,8 @@ def instance_type_row(info: Json) -> InstanceTypeInfo:
         network_interfaces=cards[network["DefaultNetworkCardIndex"]]["MaximumNetworkInterfaces"],
         all_network_interfaces=network["MaximumNetworkInterfaces"],
         network_cards=network["MaximumNetworkCards"],
+        ebs_attachments=info["EbsInfo"]["MaximumEbsAttachments"],
+        dedicated_ebs_attachments=info["EbsInfo"]["AttachmentLimitType"] == "dedicated",
         ebs_mbps=ebs_bandwidth(info["EbsInfo"]),
         network_mbps=network_bandwidth(network),
         local_storage_gb=storage.get("TotalSizeInGB", 0),

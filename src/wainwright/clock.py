@@ -87,6 +87,19 @@ class VirtualClock:
                     raise KeyboardInterrupt from None
                 raise
 
+    def run_until(self, moment: float) -> None:
+        """Do what is due until then, and leave the rest waiting: another run goes on with it.
+
+        No timer is set for it, so that the order of events is that of a run without a stop.
+        """
+        if moment < self.now():
+            return
+        self._loop.stop_at = moment
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.stop_at = None
+
     def close(self) -> None:
         """Ends what is still waiting: a task that is merely dropped complains when it is freed."""
         pending = [task for task in asyncio.all_tasks(self._loop) if not task.done()]
@@ -127,6 +140,8 @@ class _VirtualLoop(asyncio.SelectorEventLoop):
         self.running_threads = 0
         """Calls that were handed to a thread and have not come back."""
         self.before_advance: Callable[[float], None] | None = None
+        self.stop_at: float | None = None
+        """The moment beyond which the time does not move; None: it moves on and on."""
         super().__init__(_VirtualSelector(self))
         # Timers count as due a microsecond early: sums of floats fall short, and without this the
         # selector would spin with timeouts too small to move the clock.
@@ -184,9 +199,22 @@ class _VirtualSelector(selectors.DefaultSelector):
             # moving the clock here would let hours pass while a plan is computed.
             events: list[tuple[selectors.SelectorKey, int]] = super().select(None)
             return events
-        events = super().select(timeout if timeout is None else 0)
-        if not events and timeout:
-            if self._loop.before_advance is not None:
-                self._loop.before_advance(self._loop.time() + timeout)
-            self._loop.advance(timeout)
+        is_endless = timeout is None and (self._loop.stop_at is None or self._loop.running_threads)
+        events = super().select(None if is_endless else 0)
+        if not events and timeout != 0:
+            self._advance(timeout)
         return events
+
+    def _advance(self, timeout: float | None) -> None:
+        """To the next timer, or to where the loop is to stop if that comes first."""
+        stop_at = self._loop.stop_at
+        if stop_at is not None:
+            left = max(stop_at - self._loop.time(), 0.0)
+            if timeout is None or timeout > left:
+                self._loop.stop()
+                timeout = left
+        if not timeout:
+            return
+        if self._loop.before_advance is not None:
+            self._loop.before_advance(self._loop.time() + timeout)
+        self._loop.advance(timeout)

@@ -46,6 +46,15 @@ class DeclaredObjects(msgspec.Struct, frozen=True, kw_only=True):
     pools: tuple[NodePoolScope, ...] = ()
 
 
+class Garbage(msgspec.Struct, frozen=True, kw_only=True):
+    instances: tuple[Instance, ...]
+    """Those that no NodeClaim has, nor will have."""
+    is_complete: bool
+    """False where others have no NodeClaim now, and it is not known yet whether one will have them:
+    they must be looked at again even if nothing changes until then.
+    """
+
+
 class Refreshed(msgspec.Struct, frozen=True, kw_only=True):
     due: float
     """When there is something to refresh again."""
@@ -223,7 +232,7 @@ class CloudProvider(Protocol):
         """Every instance of this cluster that still exists."""
         ...
 
-    async def find_garbage(self, claims: Iterable[NodeClaim]) -> Sequence[Instance]:
+    async def find_garbage(self, claims: Iterable[NodeClaim]) -> Garbage:
         """Instances that belong to no claim; `claims` must be all claims of the cluster."""
         ...
 

@@ -12,6 +12,7 @@ from wainwright.clock import Clock
 from wainwright.cloud import (
     CloudProvider,
     DeclaredObjects,
+    Garbage,
     LabelChange,
     NodeClassState,
     NodePoolCatalog,
@@ -101,7 +102,7 @@ class MeteredCloudProvider:
     async def recover(self, claims: Sequence[NodeClaim]) -> RecoveredLaunches:
         return await self._provider.recover(claims)
 
-    async def find_garbage(self, claims: Iterable[NodeClaim]) -> Sequence[Instance]:
+    async def find_garbage(self, claims: Iterable[NodeClaim]) -> Garbage:
         return await self._provider.find_garbage(claims)
 
     async def tag(self, instance: str, *, node: str, claim: str) -> None:

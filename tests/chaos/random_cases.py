@@ -77,10 +77,31 @@ def random_case(seed: int) -> ChaosCase:
         seed=seed,
         manifests=(CLASS, *pools, *workloads, *budgets, *daemons, _cloud(random)),
         spec=spec,
-        events=tuple(sorted(changes, key=_moment)),
+        events=(*sorted(changes, key=_moment), *_end_of_expiry(pools, changes)),
         faults=_faults(random, seed),
         extra_instances=_extra_instances(seed, pools, spec),
     )
+
+
+def _end_of_expiry(pools: list[Manifest], changes: list[Manifest]) -> list[Manifest]:
+    """In the end no further node gets an `expireAfter`: a dozen that expire every 40 minutes, each
+    at another time, would never be quiet for ten.
+    """
+    latest = {each["metadata"]["name"]: each for each in pools}
+    for change in sorted(changes, key=_moment):
+        latest.update({each["metadata"]["name"]: each for each in change.get("apply", ())})
+    expiring = [
+        each for each in latest.values() if "expireAfter" in each["spec"]["template"]["spec"]
+    ]
+    if not expiring:
+        return []
+    return [{"at": f"{int(FAULTS_END)}s", "apply": [*map(_never_expiring, expiring)]}]
+
+
+def _never_expiring(pool: Manifest) -> Manifest:
+    template = pool["spec"]["template"]
+    lasting = {**template, "spec": {**template["spec"], "expireAfter": "Never"}}
+    return {**pool, "spec": {**pool["spec"], "template": lasting}}
 
 
 def _moment(event: Manifest) -> int:

@@ -44,11 +44,13 @@ class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LaunchStreak:
-    """Launches after which no pod was bound: their number is bounded by the pods there are."""
+    """Launches after which no pod was bound: their number is bounded by the pods there are. After a
+    death commands are rolled back, and their replacements are launched anew.
+    """
 
     def __init__(self) -> None:
         self._simulation: Simulation | None = None
-        self._counted = self._bound = self._launched = 0
+        self._bound = self._launched = self._died = 0
         self.broken: LawResult | None = None
 
     def follow(self, simulation: Simulation) -> None:
@@ -58,13 +60,19 @@ class LaunchStreak:
         assert self._simulation is not None
         recorder = self._simulation.recorder
         launches, bound = recorder.launches, len(recorder.pods.waits)
+        deaths = self._deaths()
         if bound > self._bound:
-            self._bound, self._launched = bound, launches
+            self._bound, self._launched, self._died = bound, launches, deaths
         pods = state.pending_pods + state.running_pods
-        limit = FREE_LAUNCHES + LAUNCHES_PER_POD * pods
+        limit = FREE_LAUNCHES + LAUNCHES_PER_POD * pods * (1 + deaths - self._died)
         if launches - self._launched > limit and self.broken is None:
             message = f"{launches - self._launched} launches, and no pod was bound since the first"
             self.broken = LawResult(law=LAUNCHES_BIND, held=False, at=state.at, message=message)
+
+    def _deaths(self) -> int:
+        assert self._simulation is not None
+        assert self._simulation.injector is not None
+        return sum(": dies" in each.name for each in self._simulation.injector.happened)
 
 
 def run_case(case: ChaosCase, *, keep_timeline: bool = False) -> TrialResult:

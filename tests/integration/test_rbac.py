@@ -35,7 +35,7 @@ from wainwright.api.wire import WireStruct
 from wainwright.cli.cluster_input import cluster_text
 from wainwright.cli.main import wain
 from wainwright.clock import SystemClock
-from wainwright.controllers.cluster_cache import ClusterCache
+from wainwright.controllers.informer_cache import InformerCache
 from wainwright.kube.client import KubeClient
 from wainwright.kube.kubeconfig import load_address
 
@@ -227,7 +227,7 @@ async def write_over_another(plane: ControlPlane, kubeconfig: Path) -> None:
     """An object is read once more where another has written it meanwhile."""
     address = load_address(kubeconfig=str(kubeconfig))
     async with KubeClient.connect(address) as client:
-        cache = ClusterCache(client, SystemClock(), WRITTEN_BY_OTHERS, "writes over another")
+        cache = InformerCache(client, SystemClock(), WRITTEN_BY_OTHERS, "writes over another")
         watches = asyncio.create_task(cache.run())
         await cache.wait_until_listed()
         watches.cancel()

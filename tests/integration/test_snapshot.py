@@ -1,5 +1,6 @@
 """`wain snapshot` and --from-cluster on a real API server, with no more rights than they print."""
 
+import asyncio
 import json
 import subprocess
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from aiohttp import ClientSession
 from click.testing import CliRunner, Result
 from tests.support.control_plane import ControlPlane
 from tests.support.kubectl import kubectl_command
@@ -14,8 +16,14 @@ from tests.support.processes import MissingTool, skip_or_fail
 
 from wainwright.api.kinds import CUSTOM_RESOURCES, custom_resource_definition
 from wainwright.cli.cluster_input import cluster_text
+from wainwright.cli.consolidate import DisruptionArguments
 from wainwright.cli.main import wain
+from wainwright.cli.top import ClusterSource
+from wainwright.clock import SystemClock
+from wainwright.emulator.http.server import endpoint_url, listen
 from wainwright.errors import RequestForbiddenError
+from wainwright.live_page.cluster_watch import ClusterWatch
+from wainwright.live_page.page_server import PageServer, RequestGuard
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 REFERENCE = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
@@ -149,6 +157,41 @@ def test_without_rights_each_kind_that_may_not_be_listed_is_named(reader: Path) 
     assert 'cannot list resource "pods" in API group ""' in error.message
     assert 'cannot list resource "nodepools" in API group "karpenter.sh"' in error.message
     assert "--rbac" in error.hint
+
+
+def test_a_cluster_is_served_with_no_more_than_the_right_to_read_and_followed(
+    cluster: ControlPlane, reader: Path
+) -> None:
+    grant(cluster, reader.with_name("name").read_text())
+    arguments = DisruptionArguments(from_cluster=True, kubeconfig=str(reader))
+    source = ClusterSource(arguments=arguments)
+    sock = listen(0)
+
+    async def main() -> None:
+        watch = ClusterWatch(source.load, SystemClock(), interval=3600.0)
+        guard = RequestGuard(host="127.0.0.1")
+        url = endpoint_url(sock)
+        async with PageServer(watch, sock, guard).running(), ClientSession() as session:
+            async with session.get(f"{url}/report.json") as answer:
+                [story] = (await answer.json())["stories"]
+            pods = {each["name"] for each in story["history"]["pods"]}
+            assert {"default/running", "default/waiting"} <= pods
+            for path in ("/play", "/pause", "/step", "/inject", "/report.json", "/"):
+                async with session.post(f"{url}{path}", json={}) as answer:
+                    assert answer.status in (404, 405)
+            before = watch.stream.last_id
+            path = "/api/v1/namespaces/default/pods"
+            await asyncio.to_thread(created, cluster, path, pod("later", "1"))
+            await watch.look()
+            frames = watch.stream.since(before)
+            assert frames is not None
+            assert b"default/later" in frames[0].data
+
+    try:
+        asyncio.run(main())
+    finally:
+        sock.close()
+        cluster.request("DELETE", "/api/v1/namespaces/default/pods/later")
 
 
 def test_with_the_role_it_prints_every_command_reads_the_cluster(

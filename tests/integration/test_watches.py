@@ -11,7 +11,7 @@ from tests.support.control_plane import ControlPlane
 from wainwright.api.kubernetes.operations import ConfigMap
 from wainwright.api.wire import ObjectMeta
 from wainwright.clock import SystemClock
-from wainwright.controllers.cluster_cache import Change, ClusterCache
+from wainwright.controllers.informer_cache import Change, InformerCache
 from wainwright.errors import ResourceVersionGoneError, ServerUnavailableError
 from wainwright.kube import client as kube_client
 from wainwright.kube.client import KubeClient
@@ -43,7 +43,7 @@ class Watched:
     """A cache of the ConfigMaps of the default namespace."""
 
     def __init__(self, client: KubeClient) -> None:
-        self.cache = ClusterCache(client, SystemClock(), [ConfigMap])
+        self.cache = InformerCache(client, SystemClock(), [ConfigMap])
         self._changed = asyncio.Event()
         self.cache.subscribe(ConfigMap, self._note)
         self._task = asyncio.create_task(self.cache.run())

@@ -47,14 +47,15 @@ class OpenedPages:
     """Opens pages in windows of their own, and remembers what went wrong in them."""
 
     def __init__(self, browser: Browser) -> None:
-        self._browser = browser
+        self.browser = browser
         self.problems: list[str] = []
         self.requests: list[str] = []
 
     def open(
-        self, file: Path, *, width: int = 1440, height: int = 900, scheme: str = "light"
+        self, file: Path | str, *, width: int = 1440, height: int = 900, scheme: str = "light"
     ) -> Page:
-        context = self._browser.new_context(
+        """A file, or the address of a server."""
+        context = self.browser.new_context(
             viewport={"width": width, "height": height},
             color_scheme="dark" if scheme == "dark" else "light",
         )
@@ -62,7 +63,7 @@ class OpenedPages:
         page.on("console", lambda message: self._note(message.type, message.text))
         page.on("pageerror", lambda error: self.problems.append(str(error)))
         page.on("request", lambda request: self.requests.append(request.url))
-        page.goto(file.as_uri())
+        page.goto(file if isinstance(file, str) else file.as_uri())
         page.wait_for_selector("#details-body *")
         return page
 
@@ -80,3 +81,33 @@ def pages(browser: Browser) -> Iterator[OpenedPages]:
         context.close()
     assert opened.problems == []
     assert [url for url in opened.requests if not url.startswith("file://")] == []
+
+
+class LivePages(OpenedPages):
+    """Pages of servers."""
+
+    may_fail = False
+    """Whether connections are lost on purpose, of which a browser complains by itself."""
+
+    def __init__(self, browser: Browser) -> None:
+        super().__init__(browser)
+        self.origins: set[str] = set()
+
+    def serve(self, address: str, *, width: int = 1440, height: int = 900) -> Page:
+        self.origins.add(_origin(address))
+        return self.open(address, width=width, height=height)
+
+
+@pytest.fixture
+def live_pages(browser: Browser) -> Iterator[LivePages]:
+    """No page may send a request to another server than its own."""
+    opened = LivePages(browser)
+    yield opened
+    for context in browser.contexts:
+        context.close()
+    assert opened.problems == [] or opened.may_fail
+    assert [url for url in opened.requests if _origin(url) not in opened.origins] == []
+
+
+def _origin(url: str) -> str:
+    return "/".join(url.split("/")[:3])

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from playwright.sync_api import Page, expect
 from tests.page.conftest import OpenedPages
 from tests.support.large_report import large_report
 from tests.support.manifest_tables import TESTS
+from tests.support.measured_page import measured_opening, measured_scrubbing
 
 from wainwright.model.cluster_history import ClusterHistory, NodeRecord, PodRecord
 from wainwright.report.visual.html_page import render_page
@@ -88,7 +90,8 @@ def test_the_page_says_what_came_of_it_and_what_it_cost(demo: Demo, pages: Opene
     details = page.locator("#details")
     for identity in result["series"]["reservations"]:
         expect(details).to_contain_text(identity)
-    expect(details).to_contain_text(f"${result['totals']['reservations'][0]['idleCost']:.2f} idle")
+    idle = result["totals"]["reservations"][0]["idleCost"]
+    expect(details).to_contain_text(f"idle for ${idle:.2f}")
 
 
 def test_the_reason_of_a_pending_pod_is_on_the_page(demo: Demo, pages: OpenedPages) -> None:
@@ -404,7 +407,7 @@ def test_hostile_names_are_text(pages: OpenedPages, tmp_path: Path, kind: str) -
     assert page.evaluate("document.documentElement.scrollWidth") <= 1440
 
 
-def test_a_page_of_5000_nodes_opens_and_draws_a_frame_within_33_ms(
+def test_a_page_of_5000_nodes_opens_in_seconds_and_draws_a_frame_within_33_ms(
     pages: OpenedPages, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     file = tmp_path / "large.html"
@@ -412,33 +415,22 @@ def test_a_page_of_5000_nodes_opens_and_draws_a_frame_within_33_ms(
     page = pages.open(file)
     assert figure(page, "nodes") == "5,000"
     assert figure(page, "pods").startswith("50,000 running")
-    client = page.context.new_cdp_session(page)
-    client.send("Performance.enable", {"timeDomain": "threadTicks"})
-    before = script_seconds(client.send("Performance.getMetrics"))
-    frames = 30
-    drawn = page.evaluate(
-        """(frames) => {
-        performance.clearMeasures();
-        const slider = document.getElementById("moment");
-        for (let n = 0; n < frames; n += 1) {
-          slider.value = 30000 + n * 400;
-          slider.dispatchEvent(new Event("input"));
-        }
-        return performance.getEntriesByName("wain-draw").map((each) => each.duration);
-        }""",
-        frames,
-    )
-    spent = script_seconds(client.send("Performance.getMetrics")) - before
-    assert len(drawn) == frames
-    record_property("milliseconds of cpu per frame", round(spent / frames * 1000, 1))
-    record_property("fastest frame in ms", round(min(drawn), 1))
-    # Time of the processor: how long a frame takes by the clock depends on what else runs.
-    assert spent / frames <= 0.033
-
-
-def script_seconds(metrics: dict[str, Any]) -> float:
-    found = {each["name"]: float(each["value"]) for each in metrics["metrics"]}
-    return found["ScriptDuration"]
+    opened, spent_opening = measured_opening(page)
+    drawn, spent_drawing = measured_scrubbing(page, frames=30)
+    for name, value in {
+        "opened after, in ms (performance.measure)": opened,
+        "processor time of opening in ms": spent_opening,
+        "median frame in ms (performance.measure)": median(drawn),
+        "slowest frame in ms (performance.measure)": max(drawn),
+        "processor time of a frame in ms": spent_drawing / len(drawn),
+    }.items():
+        record_property(name, round(value, 1))
+    # How long something takes by the clock depends on what else runs; a busy machine lets at least
+    # one frame of many go undisturbed. The time of the processor is ours alone.
+    assert len(drawn) == 30
+    assert spent_drawing / len(drawn) <= 33
+    assert min(drawn) <= 33
+    assert spent_opening <= 5000
 
 
 def test_the_page_without_data_is_small() -> None:

@@ -6,9 +6,14 @@ from tests.chaos.reports import describe_failure
 from tests.chaos.trial import run_case
 
 SEEDS = 60
+FOUND = (20485, 20967)
+"""Seeds that have broken a law once: an instance too many, first seen by a process that had just
+started, was collected twenty minutes late; a late answer to a write brought a deleted NodeClaim
+back into the cache.
+"""
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", [*range(SEEDS), *FOUND])
 def test_faults_at_every_call_break_no_law(seed: int) -> None:
     trial = run_case(random_case(seed))
 

@@ -27,7 +27,6 @@ from wainwright.core.disruption.commands import (
     DisruptionOptions,
 )
 from wainwright.core.disruption.disruption_pass import DisruptionPass
-from wainwright.core.disruption.lookahead import find_next_command
 from wainwright.core.disruption.preview import DisruptionPreview, preview_disruption
 from wainwright.core.disruption.replacement import ReplacementRules
 from wainwright.model.disruption import MinimumSaving
@@ -112,7 +111,7 @@ def test_deciding_anew_after_every_command_leads_nowhere_twice_and_comes_to_rest
         return
     cluster, commands = start, list[CheckedCommand]()
     for _ in range(STEPS):
-        found = find_next_command(DisruptionPass(disruption_input(made, cluster.cluster), options))
+        found = DisruptionPass(disruption_input(made, cluster.cluster), options).find_command()
         if found is None:
             break
         commands.append(CheckedCommand.of(found))

@@ -14,7 +14,11 @@ from tests.support.kube_scheduler.binding import (
 )
 from tests.support.kube_scheduler.filters import BoundNode, filter_failure
 from tests.support.model_builders import label_requirement
-from tests.support.random_inputs.constrained import random_constrained_input, random_mixed_input
+from tests.support.random_inputs.constrained import (
+    random_constrained_input,
+    random_mixed_input,
+    with_attach_limits,
+)
 from tests.support.random_inputs.shrinking import describe_input, shrink_input
 from tests.support.random_inputs.unconstrained import PlannerInput
 
@@ -56,6 +60,21 @@ def test_law_23_kube_scheduler_accepts_plans_packed_by_cost(seed: int) -> None:
     planner_input = random_constrained_input(seed)
     cost_options = msgspec.structs.replace(planner_input.options, packing=PackingPolicy.COST)
     assert_accepted(msgspec.structs.replace(planner_input, options=cost_options))
+
+
+@settings(max_examples=INPUTS // 2, phases=UNSHRUNK)
+@given(seed=SEEDS, packing=st.sampled_from(PackingPolicy))
+def test_law_23_new_nodes_attach_the_volumes_of_their_pods(
+    seed: int, packing: PackingPolicy
+) -> None:
+    """Whatever of the remaining types is launched."""
+    planner_input = with_attach_limits(random_constrained_input(seed), seed)
+    planner_input = without_min_values(planner_input)
+    options = msgspec.structs.replace(planner_input.options, packing=packing)
+    assert_accepted(msgspec.structs.replace(planner_input, options=options))
+    made = plan(planner_input.snapshot, planner_input.catalogs, options)
+    launched = launch_differently(planner_input, made, Random(seed))
+    assert BoundCluster(planner_input, launched).refused() == []
 
 
 @thorough

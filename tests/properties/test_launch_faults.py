@@ -233,7 +233,7 @@ class Process:
         while True:
             await self._clock.sleep(10.0)
             try:
-                garbage = await self._cloud.find_garbage(list(self._claims.values()))
+                garbage = (await self._cloud.find_garbage(list(self._claims.values()))).instances
             except TemporarilyUnavailableError:
                 continue
             await asyncio.gather(*(self._terminate(each.id) for each in garbage))
@@ -251,7 +251,7 @@ class Process:
         await self._clock.sleep(max(0.0, EPOCH + FAULT_SECONDS - self._clock.now()))
         for _ in range(2):
             await self._clock.sleep(60.0)
-            for each in await self._cloud.find_garbage(list(self._claims.values())):
+            for each in (await self._cloud.find_garbage(list(self._claims.values()))).instances:
                 await self._terminate(each.id)
 
 

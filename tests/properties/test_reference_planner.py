@@ -6,7 +6,11 @@ import msgspec
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from tests.support.random_inputs.constrained import random_constrained_input, random_mixed_input
+from tests.support.random_inputs.constrained import (
+    random_constrained_input,
+    random_mixed_input,
+    with_attach_limits,
+)
 from tests.support.random_inputs.shrinking import describe_input, shrink_input
 from tests.support.random_inputs.unconstrained import (
     PlannerInput,
@@ -163,6 +167,22 @@ def test_law_24_they_agree_on_partly_constrained_pods(seed: int) -> None:
 @given(seed=CONSTRAINED_SEEDS)
 def test_law_24_they_agree_on_limits_of_the_cluster(seed: int) -> None:
     assert_constrained_agreement(with_cluster_limits(random_constrained_input(seed), seed))
+
+
+@settings(max_examples=CONSTRAINED_INPUTS // 2, phases=UNSHRUNK)
+@given(seed=CONSTRAINED_SEEDS)
+def test_law_24_they_agree_on_types_that_attach_few_volumes(seed: int) -> None:
+    assert_constrained_agreement(with_attach_limits(random_constrained_input(seed), seed))
+
+
+def test_attach_limits_of_types_change_plans() -> None:
+    inputs = [random_constrained_input(seed) for seed in range(100)]
+    limited = [with_attach_limits(each, seed) for seed, each in enumerate(inputs)]
+    changed = [
+        planner_result(one) != planner_result(other)
+        for one, other in zip(inputs, limited, strict=True)
+    ]
+    assert sum(changed) > 20
 
 
 def assert_constrained_agreement(planner_input: PlannerInput) -> None:

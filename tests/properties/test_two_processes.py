@@ -341,7 +341,7 @@ class Process:
     async def _collect_garbage(self) -> None:
         while True:
             await self._clock.sleep(POLL_SECONDS)
-            garbage = await self._cloud.find_garbage(list(self._seen.values()))
+            garbage = (await self._cloud.find_garbage(list(self._seen.values()))).instances
             await asyncio.gather(*(self._terminate(each.id) for each in garbage))
 
     async def _terminate(self, instance: str) -> None:

@@ -14,8 +14,8 @@ from wainwright.api.catalog_documents import Cloud, CloudReservation, CloudSpec
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.aws.api.services import AwsResponse, AwsServices, Params, Seam, tag_specifications
 from wainwright.aws.cluster_config import ClusterConfig
+from wainwright.aws.launchtemplate.launch_templates import LaunchTemplateProvider
 from wainwright.aws.launchtemplate.template_data import LaunchTemplate
-from wainwright.aws.launchtemplate.template_provider import LaunchTemplateProvider
 from wainwright.aws.nodeclass.resolver import NodeClassResolver
 from wainwright.aws.nodeclass.status import ResolvedNodeClass, to_status
 from wainwright.aws.nodeclass.validation import DryRunTemplate, dry_run_type, standard_images_first

@@ -19,9 +19,9 @@ from wainwright.cluster import (
     Preconditions,
     WatchEvent,
 )
-from wainwright.controllers.cluster_cache import ClusterCache
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.events import EventRecorder
+from wainwright.controllers.informer_cache import InformerCache
 from wainwright.controllers.live_state import LiveState
 from wainwright.controllers.manager import WATCHED_KINDS
 from wainwright.controllers.nodeclaim.launch_log import NodeClaimLaunchLog
@@ -258,7 +258,7 @@ class ControllersAlone:
 
     def __init__(self, cluster: ControlledCluster) -> None:
         clock, metrics = cluster.clock, cluster.metrics
-        self._cache = ClusterCache(cluster.port, clock, WATCHED_KINDS)
+        self._cache = InformerCache(cluster.port, clock, WATCHED_KINDS)
         cloud = cluster.make_cloud(NodeClaimLaunchLog(cluster.port, self._cache))
         self.context = ControllerContext(
             cache=self._cache,

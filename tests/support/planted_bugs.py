@@ -15,8 +15,8 @@ from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.aws.reservation_availability import ReservationAvailability
 from wainwright.controllers.cloud.cloud_upkeep import GarbageCollection
-from wainwright.controllers.cluster_cache import ClusterCache
 from wainwright.controllers.disruption.disruption_queue import CommandInFlight, DisruptionQueue
+from wainwright.controllers.informer_cache import InformerCache
 from wainwright.controllers.node.node_termination import NodeTermination, PodEviction
 from wainwright.controllers.nodeclaim import node_registration, nodeclaim_lifecycle
 from wainwright.controllers.nodeclaim.launch_log import NodeClaimLaunchLog
@@ -86,12 +86,12 @@ async def _collect_nothing(self: GarbageCollection, instance: Instance) -> None:
     """An instance that no claim has stays."""
 
 
-async def _evict_any(self: ClusterCache, name: str, namespace: str, *, uid: str) -> None:  # noqa: ARG001
+async def _evict_any(self: InformerCache, name: str, namespace: str, *, uid: str) -> None:  # noqa: ARG001
     """Without the uid: a new pod of the same name is evicted in its place."""
     await self._cluster.evict(name, namespace)
 
 
-async def _follow_without_list(self: ClusterCache, kind: type[Any]) -> None:
+async def _follow_without_list(self: InformerCache, kind: type[Any]) -> None:
     """After 410 the watch goes on from now: what happened in between is never listed."""
     store = self._store(kind)
     while True:
@@ -146,10 +146,10 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         owner=GarbageCollection, function="_terminate", replacement=_collect_nothing
     ),
     "eviction-without-uid": PlantedBug(
-        owner=ClusterCache, function="evict", replacement=_evict_any
+        owner=InformerCache, function="evict", replacement=_evict_any
     ),
     "watch-not-listed-again": PlantedBug(
-        owner=ClusterCache, function="_follow", replacement=_follow_without_list
+        owner=InformerCache, function="_follow", replacement=_follow_without_list
     ),
     "claim-released-early": PlantedBug(
         owner=NodeClaimDeletion, function="_end_instance", replacement=_release_at_once

@@ -166,3 +166,58 @@ def test_an_interrupt_cancels_what_runs_so_that_it_can_end_what_it_has_begun() -
     clock.close()
     assert sorted(ended) == ["main", "other"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_running_until_a_moment_leaves_the_rest_waiting() -> None:
+    clock, woken = VirtualClock(), list[float]()
+
+    async def ring() -> None:
+        while True:
+            await clock.sleep(HOUR)
+            woken.append(clock.now() - EPOCH)
+
+    async def begin() -> "asyncio.Task[None]":
+        return asyncio.ensure_future(ring())
+
+    try:
+        task = clock.run(begin())
+        for until, expected in ((1800.0, 0), (HOUR, 1), (2.5 * HOUR, 2), (2.5 * HOUR, 2)):
+            clock.run_until(EPOCH + until)
+            assert (clock.now(), len(woken)) == (EPOCH + until, expected)
+        clock.run_until(EPOCH)  # is over
+        assert clock.now() == EPOCH + 2.5 * HOUR
+        assert not task.done()
+    finally:
+        clock.close()
+    assert woken == [HOUR, 2 * HOUR]
+
+
+def test_running_until_a_moment_needs_no_timer_and_waits_for_threads() -> None:
+    clock, release, done = VirtualClock(), threading.Event(), list[float]()
+
+    async def work() -> None:
+        await asyncio.to_thread(release.wait, 10)
+        done.append(clock.now())
+
+    async def begin() -> "asyncio.Task[None]":
+        threading.Timer(0, release.set).start()
+        return asyncio.ensure_future(work())
+
+    try:
+        clock.run_until(EPOCH + HOUR)
+        clock.run(begin())
+        clock.run_until(EPOCH + 2 * HOUR)
+        assert clock.now() == EPOCH + 2 * HOUR
+    finally:
+        clock.close()
+    assert done == [EPOCH + HOUR]
+
+
+def test_the_recorder_hears_of_the_time_before_it_stops() -> None:
+    clock, heard = VirtualClock(), list[float]()
+    clock.on_advance(heard.append)
+    try:
+        clock.run_until(EPOCH + HOUR)
+    finally:
+        clock.close()
+    assert heard == [EPOCH + HOUR]

@@ -29,6 +29,7 @@ const LANE = 27;
 const GAP = 5;
 const MARKS = 30;
 const AXIS = 18;
+const MAX_LABELS = 300;
 const TICKS = [1, 5, 15, 30, 60, 300, 600, 1200, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 604800, 2592000];
 export const MARKED = new Set(["scenario", "reservation", "restart", "fault", "interrupt", "launchFailure"]);
 
@@ -108,31 +109,50 @@ function podsOver(model, which) {
 export class Charts {
   /**
    * @param {HTMLCanvasElement} canvas
-   * @param {StoryModel[]} models
    * @param {(at: number) => void} onSeek
    */
-  constructor(canvas, models, onSeek) {
+  constructor(canvas, onSeek) {
     this.canvas = canvas;
-    this.models = models;
     this.onSeek = onSeek;
-    /** Where the charts begin: values of two stories need more room. */
-    this.left = models.length > 1 ? TWO_GUTTER : ONE_GUTTER;
-    this.isTime = models[0].story.unit === "seconds";
-    /** The last step has a width, too. */
-    this.end = Math.max(...models.map((each) => each.story.end), 1e-9) + (this.isTime ? 0 : 1);
     const context = canvas.getContext("2d");
     if (!context) throw new Error("this browser draws on no canvas");
     this.context = context;
     /** @type {Theme | null} */
     this.theme = null;
     this.clientWidth = 1;
+    /** @type {StoryModel[]} */
+    this.models = [];
+    /** @type {Lane[]} */
+    this.lanes = [];
+    /** @type {StoryEvent[]} */
+    this.marks = [];
+    /** @type {{at: number, text: string, from: number, width: number}[]} */
+    this.labels = [];
+    /** @type {StoryEvent[][]} */
+    this.decisions = [];
+    /** Where the charts begin: values of two stories need more room. */
+    this.left = ONE_GUTTER;
+    this.isTime = true;
+    /** Of the axis. */
+    this.end = 1;
+    this.height = 0;
+    this.#listen();
+  }
+
+  /** What is shown from now on; `prepare` draws it.
+   * @param {StoryModel[]} models @param {number} horizon where the axis ends */
+  setStories(models, horizon) {
+    this.models = models;
+    this.left = models.length > 1 ? TWO_GUTTER : ONE_GUTTER;
+    this.isTime = models[0].story.unit === "seconds";
+    /** The last step has a width, too. */
+    this.end = Math.max(horizon, 1e-9) + (this.isTime ? 0 : 1);
     this.lanes = this.#makeLanes();
     const marks = models.flatMap((each) => each.story.events.filter((event) => MARKED.has(event.what)));
     /** Those of both stories once. */
     this.marks = [...new Map(marks.map((each) => [`${each.at} ${each.message}`, each])).values()];
     this.decisions = models.map((each) => each.story.events.filter((event) => event.what === "disrupt"));
     this.height = MARKS + this.lanes.length * (LANE + GAP) + AXIS;
-    this.#listen();
   }
 
   /** @returns {Lane[]} */
@@ -227,7 +247,7 @@ export class Charts {
     const { colours } = /** @type {Theme} */ (this.theme);
     const highest = largest(lane.steps.flatMap((steps) => steps.map(([, value]) => value)), 1e-9);
     lane.steps.forEach((steps, story) => {
-      this.#trace(ctx, steps, top, highest);
+      this.#trace(ctx, steps, top, highest, story);
       if (story === 0) {
         ctx.globalAlpha = 0.28;
         ctx.fillStyle = colours[lane.colour];
@@ -235,7 +255,7 @@ export class Charts {
         ctx.fill();
       }
       ctx.globalAlpha = 1;
-      this.#trace(ctx, steps, top, highest);
+      this.#trace(ctx, steps, top, highest, story);
       ctx.strokeStyle = story === 0 ? colours[lane.colour === "border" ? "muted" : lane.colour] : colours.text;
       ctx.setLineDash(story === 0 ? [] : [4, 3]);
       ctx.lineWidth = 1.5;
@@ -243,7 +263,7 @@ export class Charts {
       ctx.setLineDash([]);
     });
     (lane.under ?? []).slice(0, 1).forEach((steps) => {
-      this.#trace(ctx, steps, top, highest);
+      this.#trace(ctx, steps, top, highest, 0);
       this.#close(ctx, top);
       ctx.globalAlpha = 0.75;
       ctx.fillStyle = colours[lane.underColour ?? lane.colour];
@@ -252,9 +272,16 @@ export class Charts {
     });
   }
 
+  /** Where a story ends, or where it has got to.
+   * @param {number} story */
+  #rightOf(story) {
+    return this.isTime ? this.#x(this.models[story].story.end) : this.left + this.width;
+  }
+
   /** A step function as a path.
-   * @param {CanvasRenderingContext2D} ctx @param {Steps} steps @param {number} top @param {number} highest */
-  #trace(ctx, steps, top, highest) {
+   * @param {CanvasRenderingContext2D} ctx @param {Steps} steps @param {number} top @param {number} highest
+   * @param {number} story */
+  #trace(ctx, steps, top, highest, story) {
     const y = (/** @type {number} */ value) => top + LANE - 1 - (value / highest) * (LANE - 4);
     ctx.beginPath();
     ctx.moveTo(this.left, y(steps.length && steps[0][0] <= 0 ? steps[0][1] : 0));
@@ -265,12 +292,12 @@ export class Charts {
       ctx.lineTo(x, y(value));
       last = value;
     }
-    ctx.lineTo(this.left + this.width, y(last));
+    ctx.lineTo(this.#rightOf(story), y(last));
   }
 
   /** @param {CanvasRenderingContext2D} ctx @param {number} top */
   #close(ctx, top) {
-    ctx.lineTo(this.left + this.width, top + LANE);
+    ctx.lineTo(this.#rightOf(0), top + LANE);
     ctx.lineTo(this.left, top + LANE);
     ctx.closePath();
   }
@@ -341,9 +368,8 @@ export class Charts {
     ctx.font = `11px ${FONT}`;
     ctx.fillStyle = colours.muted;
     ctx.fillText(this.isTime ? "events" : "commands", 4, 16);
-    let free = -Infinity;
     const shown = this.isTime ? this.marks : this.decisions.flat();
-    for (const mark of [...shown].sort((a, b) => a.at - b.at)) {
+    for (const mark of shown) {
       const x = this.#x(mark.at);
       ctx.fillStyle = colours[markColour(mark)];
       ctx.beginPath();
@@ -355,20 +381,40 @@ export class Charts {
       ctx.globalAlpha = 0.35;
       ctx.fillRect(x, MARKS - 4, 1, this.height - MARKS - AXIS + 4);
       ctx.globalAlpha = 1;
+    }
+    this.#placeLabels(ctx, shown);
+  }
+
+  /** Where the label of each mark would be; which of them are drawn depends on the moment.
+   * @param {CanvasRenderingContext2D} ctx @param {StoryEvent[]} marks */
+  #placeLabels(ctx, marks) {
+    this.labels = [...marks].sort((a, b) => a.at - b.at).slice(0, MAX_LABELS).map((mark) => {
       const text = shorten(mark.message, 44);
       const width = ctx.measureText(text).width;
-      const from = Math.min(x - 4, this.clientWidth - width - 6);
-      if (from > free) {
-        ctx.fillStyle = colours.text;
-        ctx.fillText(`\u2068${text}\u2069`, from, 10);
-        free = from + width + 12;
-      }
+      return { at: mark.at, text, from: Math.min(this.#x(mark.at) - 4, this.clientWidth - width - 6), width };
+    });
+  }
+
+  /** That of the last event before the moment first, then others where there is room.
+   * @param {CanvasRenderingContext2D} ctx @param {number} at */
+  #drawLabels(ctx, at) {
+    const { colours } = /** @type {Theme} */ (this.theme);
+    const current = this.labels.findLast((each) => each.at <= at && this.#x(at) - this.#x(each.at) < 40) ?? null;
+    const drawn = current ? [current] : [];
+    for (const label of this.labels) {
+      if (drawn.every((each) => label.from > each.from + each.width + 12 || label.from + label.width + 12 < each.from)) drawn.push(label);
+    }
+    ctx.textAlign = "left";
+    for (const label of drawn) {
+      ctx.font = `${label === current ? "600 " : ""}11px ${FONT}`;
+      ctx.fillStyle = label === current ? colours.text : colours.muted;
+      ctx.fillText(`\u2068${label.text}\u2069`, label.from, 9);
     }
   }
 
   /** @param {number} at */
   draw(at) {
-    if (!this.theme || !this.background) return;
+    if (!this.theme || !this.background?.width) return; // hidden where there is no time
     const { context: ctx } = this;
     const { colours } = this.theme;
     const ratio = window.devicePixelRatio || 1;
@@ -385,7 +431,7 @@ export class Charts {
       const values = this.models.map((_, story) => lane.value(at, story));
       ctx.fillText(values.join(" | "), this.left - 10, top + LANE / 2 + 1);
     });
-    ctx.textAlign = "left";
+    this.#drawLabels(ctx, at);
     const x = this.#x(at);
     ctx.fillStyle = colours.text;
     ctx.fillRect(x - 0.75, 18, 1.5, this.height - AXIS - 18);

@@ -111,7 +111,17 @@ function pendingSection(model, state, actions) {
       suggestion(model, pods[0]),
     ))),
     rest > 0 ? element("p", { class: "muted" }, `and ${rest} more reasons`) : null,
+    onTheWay(model, state),
   );
+}
+
+/** Nodes that pods wait for: events do not say of every pod which one.
+ * @param {StoryModel} model @param {State} state */
+function onTheWay(model, state) {
+  if (model.story.unit === "steps") return null;
+  const states = state.present.map((node) => model.nodeState(node, state.at)).filter((each) => each === "launching" || each === "joining");
+  const text = states.length ? `${formatCount(states.length, "node")} on the way: ${[...new Set(states)].join(", ")}` : "no node is on the way";
+  return element("p", { class: "muted" }, text);
 }
 
 /** @param {StoryModel} model @param {number} pod */
@@ -143,8 +153,8 @@ function reservationSection(model, state) {
 function wholeUse(model, id) {
   const totals = (model.story.figures.reservations ?? []).find((/** @type {{id: string}} */ each) => each.id === id);
   if (!totals || !(totals.slotHours > 0)) return null;
-  const idle = totals.idleCost >= 0.005 ? `, $${totals.idleCost.toFixed(2)} idle` : "";
-  return element("p", { class: "muted" }, `from start to end: ${formatShare(totals.usedHours, totals.slotHours)} used${idle}`);
+  const idle = totals.idleCost >= 0.005 ? `, idle for $${totals.idleCost.toFixed(2)}` : ", never idle";
+  return element("p", { class: "muted" }, `${model.goesOn ? "so far" : "from start to end"}: ${formatShare(totals.usedHours, totals.slotHours)} used${idle}`);
 }
 
 /** @param {import("./model.js").ReservationCount} count */

@@ -162,7 +162,7 @@ function placeGroups(groups, unit, width) {
   let [x, y, row] = [0, 0, 0];
   for (const group of groups) {
     placeSlots(group, unit, width);
-    const title = Math.min(width, group.title.length * 6.4 + 100);
+    const title = Math.min(width, group.title.length * 7.4 + 110);
     const wanted = Math.min(width, Math.max(group.width, title));
     group.width = wanted;
     if (x > 0 && x + wanted > width) [x, y, row] = [0, y + row + GROUP_GAP, 0];

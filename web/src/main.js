@@ -6,6 +6,7 @@ import { Picture } from "./picture.js";
 import { Charts } from "./charts.js";
 import { readTheme } from "./theme.js";
 import { byId, element, foreign, replaceChildren } from "./dom.js";
+import { EventPanel, LiveFeed, speedOptions, speedText } from "./live.js";
 import { bar, nodeDetails, overview, podDetails } from "./inspector.js";
 import {
   formatClock, formatCount, formatCpu, formatHourly, formatMemory, formatMonthly, formatNumber, formatSeconds, formatShare, shorten,
@@ -21,7 +22,7 @@ class App {
   /** @param {import("./report.js").Report} report */
   constructor(report) {
     this.report = report;
-    this.models = report.stories.map((story) => new StoryModel(story));
+    this.models = report.stories.map((story) => new StoryModel(story, report.live !== null));
     this.end = Math.max(...this.models.map((each) => each.story.end));
     this.isTime = report.stories[0].unit === "seconds";
     this.at = Math.min(this.models[0].story.opensAt ?? this.end, this.end);
@@ -31,12 +32,122 @@ class App {
     this.query = "";
     this.listed = 0; // page of the table
     this.isPlaying = false;
+    /** Whether the page stays at the latest moment of a story that goes on. */
+    this.isFollowing = report.live !== null;
+    this.isConnected = true;
     this.moments = this.#collectMoments();
-    this.hasPending = this.models[0].pods.some((pod, p) => !pod.daemon && this.models[0].bound[p] > pod.created);
+    this.hasPending = this.#everPending();
     this.#build();
-    this.charts = new Charts(byId("charts", HTMLCanvasElement), this.models, (at) => this.seek(at));
+    this.charts = new Charts(byId("charts", HTMLCanvasElement), (at) => this.seek(at));
+    this.charts.setStories(this.models, this.horizon);
     this.#listen();
     this.prepare();
+  }
+
+  #everPending() {
+    const [model] = this.models;
+    return model.pods.some((pod, p) => !pod.daemon && model.bound[p] > pod.created);
+  }
+
+  /** Where the time line ends: a story that goes on has got somewhere only. */
+  get horizon() {
+    return Math.max(this.end, this.report.live?.until ?? 0);
+  }
+
+  // A story that goes on
+
+  /** @param {any} raw the JSON of the report */
+  connect(raw) {
+    if (!this.report.live) return;
+    document.body.classList.add("live");
+    /** @type {LiveFeed | null} */
+    this.feed = new LiveFeed(raw, (json, isNew) => this.#update(json, isNew), (isConnected) => {
+      this.isConnected = isConnected;
+      this.#showLive();
+    });
+    byId("latest", HTMLButtonElement).addEventListener("click", () => this.seek(this.end));
+    if (this.report.live.mode === "scenario") this.#addControls(this.feed);
+    this.#showLive();
+  }
+
+  /** @param {LiveFeed} feed */
+  #addControls(feed) {
+    const speed = byId("speed", HTMLSelectElement);
+    replaceChildren(speed, speedOptions(feed.live.speed));
+    speed.addEventListener("change", () => {
+      if (this.report.live?.isPlaying) feed.send("/play", { speed: Number(speed.value) });
+      this.#showLive();
+    });
+    for (const id of ["step", "latest"]) byId(id, HTMLButtonElement).hidden = false;
+    byId("step", HTMLButtonElement).addEventListener("click", () => this.#stepLive());
+    this.panel = new EventPanel(
+      () => ({
+        live: /** @type {import("./report.js").LiveInfo} */ (this.report.live), now: this.end,
+        reservations: this.models[0].reservations.filter((_, n) => this.models[0].reservationAt(n, this.end).total).map((each) => each.id),
+        start: this.models[0].story.start,
+      }),
+      async (event) => {
+        const { note, error } = await feed.send("/inject", { event });
+        return error || note || "";
+      },
+    );
+    this.charts?.setStories(this.models, this.horizon);
+    this.prepare();
+  }
+
+  /** As far as a second of playing goes. */
+  #stepLive() {
+    this.isFollowing = true;
+    this.feed?.send("/step", { seconds: Number(byId("speed", HTMLSelectElement).value) });
+  }
+
+  /** @param {any} raw @param {boolean} isNew */
+  #update(raw, isNew) {
+    this.report = readReport(raw);
+    if (isNew) {
+      this.models = this.report.stories.map((story) => new StoryModel(story, true));
+      this.end = this.models[0].story.end;
+      this.moments = this.#collectMoments();
+      this.hasPending = this.#everPending();
+      this.pictures?.forEach((picture, n) => (picture.model = this.models[n]));
+      if (this.selected && !this.#isKnown(this.selected.selection)) this.select(0, null);
+      this.charts?.setStories(this.models, this.horizon);
+      if (this.isFollowing) this.at = this.end;
+      this.#showAnswer();
+      this.prepare();
+    }
+    this.panel?.refresh();
+    this.#showLive();
+  }
+
+  /** Numbers of nodes and pods are those of one scenario; of a cluster they are another one's later.
+   * @param {Selection} selection */
+  #isKnown({ kind, number }) {
+    if (this.report.live?.mode === "cluster") return false;
+    return number < (kind === "node" ? this.models[0].nodes : this.models[0].pods).length;
+  }
+
+  #showLive() {
+    const { live } = this.report;
+    if (!live) return;
+    const state = byId("live-state", HTMLElement);
+    const isProblem = !this.isConnected || live.problem !== "";
+    state.classList.toggle("failed", isProblem);
+    const text = this.#liveText(live);
+    if (state.textContent !== text) state.textContent = text;
+    if (live.mode === "cluster") return;
+    this.#showPlaying(live.isPlaying);
+    byId("step", HTMLButtonElement).textContent = `Step ${formatSeconds(Number(byId("speed", HTMLSelectElement).value))}`;
+    byId("latest", HTMLButtonElement).disabled = this.isFollowing;
+  }
+
+  /** @param {import("./report.js").LiveInfo} live */
+  #liveText(live) {
+    if (!this.isConnected) return "· no connection, trying again";
+    if (live.problem) return `· ${shorten(live.problem, 200)}`;
+    if (live.mode === "cluster") return "· a live view, read only";
+    if (live.isOver) return live.until === null ? "· nothing is left to do" : "· the end";
+    return live.isPlaying ? `· playing ${speedText(live.speed)}` : "· paused";
   }
 
   /** The moments at which something happens that is worth stopping at. */
@@ -54,9 +165,9 @@ class App {
     const { report, models } = this;
     const names = report.comparison?.names ?? models.map((model) => model.story.name);
     document.title = `${shorten(names[0], 60)}: wain`;
-    replaceChildren(byId("answer", HTMLElement), foreign(report.comparison?.answer ?? models[0].story.answer));
+    this.#showAnswer();
     const kinds = { Plan: "wain plan", Consolidation: "wain consolidate", Simulation: "wain simulate", Cluster: "wain top" };
-    byId("kind", HTMLElement).textContent = kinds[models[0].story.kind];
+    byId("kind", HTMLElement).textContent = report.live ? "wain serve" : kinds[models[0].story.kind];
     document.body.classList.toggle("compare", models.length > 1);
     const pictures = byId("pictures", HTMLElement);
     this.pictures = models.map((model, n) => {
@@ -68,14 +179,16 @@ class App {
       pictures.append(element("div", { class: "picture-frame" }, ...parts));
       return new Picture(canvas, model, (selection) => this.select(n, selection));
     });
-    const slider = byId("moment", HTMLInputElement);
-    slider.max = String(this.end);
-    slider.step = this.isTime ? "any" : "1";
-    if (this.end <= 0) byId("timeline", HTMLElement).hidden = true;
+    byId("moment", HTMLInputElement).step = this.isTime ? "any" : "1";
+    if (this.end <= 0 && report.live?.mode !== "scenario") byId("timeline", HTMLElement).hidden = true;
     document.body.classList.toggle("steps", !this.isTime);
     if (models[0].story.kind === "Consolidation") byId("colouring", HTMLSelectElement).value = "verdict";
     if (report.comparison) this.#buildComparison(report.comparison);
     byId("version", HTMLElement).textContent = report.version ? `wain ${report.version}` : "wain";
+  }
+
+  #showAnswer() {
+    replaceChildren(byId("answer", HTMLElement), foreign(this.report.comparison?.answer ?? this.models[0].story.answer));
   }
 
   /** @param {import("./report.js").Comparison} comparison */
@@ -126,7 +239,9 @@ class App {
   /** @param {number} at */
   seek(at) {
     this.at = Math.min(Math.max(at, 0), this.end);
+    this.isFollowing = this.at >= this.end;
     this.show();
+    this.#showLive();
   }
 
   /** Draws the moment; nothing else is drawn anywhere. */
@@ -153,6 +268,7 @@ class App {
     const text = this.#momentLine();
     byId("moment-text", HTMLElement).textContent = text;
     const slider = byId("moment", HTMLInputElement);
+    slider.max = String(this.horizon);
     slider.value = String(this.at);
     slider.setAttribute("aria-valuetext", text);
     replaceChildren(byId("figures", HTMLElement), this.models.map((model, n) => this.#figures(model, n)));
@@ -162,7 +278,9 @@ class App {
     const model = this.models[0];
     if (this.isTime) {
       const since = formatSeconds(this.at);
-      return model.story.start === null ? since : `${formatClock(model.story.start, this.at, true)} UTC, ${since} after the start`;
+      if (model.story.start === null) return since;
+      const clock = `${formatClock(model.story.start, this.at, true)} UTC`;
+      return this.report.live ? `${clock} · ${since}` : `${clock}, ${since} after the start`;
     }
     if (this.at === 0) return model.story.kind === "Plan" ? "as it is now" : "as it is now, before any command";
     if (model.story.kind === "Plan") return "with the planned nodes";
@@ -307,15 +425,30 @@ class App {
 
   /** @param {number} by */
   #jump(by) {
+    if (by > 0 && this.isFollowing && this.report.live?.mode === "scenario") {
+      this.#stepLive();
+      return;
+    }
     const next = by > 0 ? this.moments.find((each) => each > this.at + 1e-6) : this.moments.findLast((each) => each < this.at - 1e-6);
     if (next !== undefined) this.seek(next);
   }
 
-  #togglePlay() {
-    this.isPlaying = !this.isPlaying;
+  /** @param {boolean} isPlaying */
+  #showPlaying(isPlaying) {
     const button = byId("play", HTMLButtonElement);
-    button.textContent = this.isPlaying ? "Pause" : "Play";
-    button.setAttribute("aria-pressed", String(this.isPlaying));
+    button.textContent = isPlaying ? "Pause" : "Play";
+    button.setAttribute("aria-pressed", String(isPlaying));
+  }
+
+  #togglePlay() {
+    if (this.feed) {
+      const { isPlaying } = this.feed.live;
+      this.isFollowing = true;
+      this.feed.send(isPlaying ? "/pause" : "/play", isPlaying ? {} : { speed: Number(byId("speed", HTMLSelectElement).value) });
+      return;
+    }
+    this.isPlaying = !this.isPlaying;
+    this.#showPlaying(this.isPlaying);
     if (!this.isPlaying) return;
     if (this.at >= this.end) this.at = 0;
     let last = performance.now();
@@ -388,7 +521,11 @@ class App {
 function start() {
   const text = byId("report", HTMLScriptElement).textContent?.trim();
   if (!text) return null;
-  return new App(readReport(JSON.parse(text)));
+  const raw = JSON.parse(text);
+  const app = new App(readReport(raw));
+  performance.measure("wain-open", { start: 0 });
+  app.connect(raw);
+  return app;
 }
 
 start();

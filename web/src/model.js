@@ -45,10 +45,11 @@ function flips(moments, at) {
 }
 
 export class StoryModel {
-  /** @param {Story} story */
-  constructor(story) {
+  /** @param {Story} story @param {boolean} goesOn whether the end is only where it has got to */
+  constructor(story, goesOn) {
     const { nodes, pods, reservations } = story.history;
     this.story = story;
+    this.goesOn = goesOn;
     this.nodes = nodes;
     this.pods = pods;
     this.reservations = reservations;

@@ -128,10 +128,22 @@
  * @property {[string, string]} names
  * @property {[string, string, string, string][]} rows
  *
+ * @typedef {object} LiveInfo
+ * @property {"scenario" | "cluster"} mode
+ * @property {string} frame
+ * @property {boolean} isPlaying
+ * @property {boolean} isOver
+ * @property {number} speed
+ * @property {number | null} until
+ * @property {string[]} zones
+ * @property {{kind: string, namespace: string, name: string, replicas?: number}[]} workloads
+ * @property {string} problem
+ *
  * @typedef {object} Report
  * @property {string} version
  * @property {Story[]} stories
  * @property {Comparison | null} comparison
+ * @property {LiveInfo | null} live
  */
 
 const NODE = {
@@ -146,6 +158,7 @@ const POD = {
 const RESERVATION = { instanceType: "", zone: "", counts: [], prices: [], unusable: "", notes: [] };
 const VERDICT = { reason: "", message: "", change: "", savingPerHour: null, blockers: [] };
 const EXPLANATION = { suggestion: "", pools: [], nodes: [] };
+const LIVE = { isPlaying: false, isOver: false, speed: 0, until: null, zones: [], workloads: [], problem: "" };
 const STORY = {
   start: null, opensAt: null, pools: [], series: null, events: [], verdicts: [], pending: [],
   notes: [], totals: [], findings: [], warnings: [],
@@ -159,7 +172,8 @@ const STORY = {
  * @returns {Report}
  */
 export function readReport(raw) {
-  return { version: "", comparison: null, ...raw, stories: raw.stories.map(readStory) };
+  const live = raw.live ? { ...LIVE, ...raw.live } : null;
+  return { version: "", comparison: null, ...raw, live, stories: raw.stories.map(readStory) };
 }
 
 /**

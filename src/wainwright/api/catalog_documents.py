@@ -335,6 +335,9 @@ class CatalogOffering(WireStruct, frozen=True, kw_only=True):
     ] = None
 
 
+AttachLimit = Annotated[int, field_meta("Volumes.", minimum=0, maximum=UNLIMITED)]
+
+
 class CatalogInstanceType(WireStruct, frozen=True, kw_only=True):
     """An instance type, with everything a plan looks at."""
 
@@ -344,6 +347,10 @@ class CatalogInstanceType(WireStruct, frozen=True, kw_only=True):
     overhead: Annotated[QuantityMap | None, field_meta("What pods cannot use of it.")] = None
     allocatable: Annotated[
         QuantityMap | None, field_meta("Capacity less overhead; printed, and checked when given.")
+    ] = None
+    attachLimits: Annotated[
+        dict[str, AttachLimit] | None,
+        field_meta("How many volumes of pods a node attaches, by CSI driver; else no limit."),
     ] = None
     offerings: Annotated[list[CatalogOffering] | None, field_meta("How it can be launched.")] = None
 

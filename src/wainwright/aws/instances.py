@@ -302,31 +302,29 @@ def placement_labels(instance: Ec2Instance) -> dict[str, str]:
     return {key: value for key, value in labels.items() if value}
 
 
-def find_garbage(
-    instances: Iterable[Ec2Instance],
-    claims: Iterable[NodeClaim],
-    in_flight: Collection[str],
+def without_claim(
+    instances: Iterable[Ec2Instance], claims: Iterable[NodeClaim]
 ) -> list[Ec2Instance]:
-    """Instances that no claim has and none is waiting for.
+    """Instances that no claim has, except those that are ending."""
+    owned = {claim.instance for claim in claims if claim.instance}
+    return [
+        each for each in instances if each.id not in owned and each.state not in TERMINATING_STATES
+    ]
+
+
+def without_awaited(
+    unclaimed: Iterable[Ec2Instance], claims: Iterable[NodeClaim], in_flight: Collection[str]
+) -> list[Ec2Instance]:
+    """Except those that some claim is waiting for.
 
     `in_flight` are batches whose response is still to come. Instances of a batch in which some
     claim has no instance yet are left to `recovery`, which assigns them.
     """
-    all_claims = list(claims)
-    owned = {claim.instance for claim in all_claims if claim.instance}
     awaited = {
-        claim.launch_record.batch
-        for claim in all_claims
-        if claim.launch_record and not claim.instance
+        claim.launch_record.batch for claim in claims if claim.launch_record and not claim.instance
     }
     awaited.update(in_flight)
-    return [
-        each
-        for each in instances
-        if each.id not in owned
-        and each.state not in TERMINATING_STATES
-        and batch_id(each.tags) not in awaited
-    ]
+    return [each for each in unclaimed if batch_id(each.tags) not in awaited]
 
 
 class GarbageWatch:

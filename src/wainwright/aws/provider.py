@@ -28,8 +28,9 @@ from wainwright.aws.instances import (
     InstanceProvider,
     find_demotions,
     find_expiring_nodes,
-    find_garbage,
     to_model_instance,
+    without_awaited,
+    without_claim,
 )
 from wainwright.aws.instancetypes.live_catalog import (
     REFRESH_INTERVAL,
@@ -47,7 +48,7 @@ from wainwright.aws.launch.launch_request import (
 )
 from wainwright.aws.launch.launcher import Launcher, LauncherDependencies, LaunchResult
 from wainwright.aws.launch.recovery import LaunchRecovery
-from wainwright.aws.launchtemplate.template_provider import LaunchTemplateProvider
+from wainwright.aws.launchtemplate.launch_templates import LaunchTemplateProvider
 from wainwright.aws.nodeclass.network import SubnetAddresses
 from wainwright.aws.nodeclass.resolver import (
     AwaitingClaims,
@@ -72,6 +73,7 @@ from wainwright.catalogue.region_catalog import FeatureGates
 from wainwright.clock import Clock
 from wainwright.cloud import (
     DeclaredObjects,
+    Garbage,
     LabelChange,
     LaunchLog,
     NodeClassState,
@@ -437,7 +439,7 @@ class AwsCloudProvider:
             done.exception()  # marks it as seen: asyncio logs errors without a receiver
 
     async def _launch(self, claim: NodeClaim) -> Instance:
-        with _error_context(f"launching {claim.name}"):
+        with _error_context(f"launching NodeClaim {claim.name}"):
             return await self._launch_or_recover(
                 self._components.recovery.with_latest_record(claim)
             )
@@ -566,16 +568,20 @@ class AwsCloudProvider:
                 for each in await self._components.instances.list_instances()
             ]
 
-    async def find_garbage(self, claims: Iterable[NodeClaim]) -> Sequence[Instance]:
+    async def find_garbage(self, claims: Iterable[NodeClaim]) -> Garbage:
         recorded = [self._components.recovery.with_latest_record(claim) for claim in claims]
         with _error_context("listing instances"):
             instances = await self._components.instances.list_instances()
         self._components.recovery.prune(claim.uid for claim in recorded)
         in_flight = self._components.recovery.in_flight_batches()
-        unclaimed = find_garbage(instances, recorded, in_flight)
-        return [
-            to_model_instance(each) for each in self._components.garbage_watch.old_enough(unclaimed)
-        ]
+        unclaimed = without_claim(instances, recorded)
+        found = self._components.garbage_watch.old_enough(
+            without_awaited(unclaimed, recorded, in_flight)
+        )
+        return Garbage(
+            instances=tuple(map(to_model_instance, found)),
+            is_complete=len(found) == len(unclaimed),
+        )
 
     async def tag(self, instance: str, *, node: str, claim: str) -> None:
         with _error_context(f"tagging {instance}"):

@@ -32,6 +32,7 @@ class CatalogTypeEntry(msgspec.Struct, frozen=True, kw_only=True):
     requirements: Requirements
     capacity: Mapping[str, int]
     overhead: Mapping[str, int]
+    attach_limits: Mapping[str, int]
     offerings: tuple[LayeredOffering, ...]
 
     def derive_resources(self, override: ResourceOverride) -> DerivedResources:
@@ -47,6 +48,7 @@ class CatalogTypeEntry(msgspec.Struct, frozen=True, kw_only=True):
                 from_catalog=_derived_amounts(self.overhead, DerivationRule.STATED),
             ),
             declared_allocatable=declared_allocatable(override),
+            attach_limits=_derived_amounts(self.attach_limits, DerivationRule.STATED),
         )
 
 
@@ -64,6 +66,7 @@ def parse_catalog(catalog: Catalog) -> dict[str, CatalogTypeEntry]:
                 name: request_from_nano(name, nano)
                 for name, nano in _parse_nanos(instance_type.overhead or {})
             },
+            attach_limits=instance_type.attachLimits or {},
             offerings=sort_offerings(map(_parse_offering, instance_type.offerings or ())),
         )
         for instance_type in types
@@ -116,9 +119,14 @@ def _format_type(instance_type: InstanceType) -> str:
         f'"capacity": {_format_line(_format_quantities(capacity))}',
         f'"overhead": {_format_line(_format_quantities(overhead))}',
         f'"allocatable": {_format_line(_format_quantities(allocatable))}',
+        *_format_attach_limits(instance_type.attach_limits),
         f'"offerings": {_format_list(map(_offering_fields, instance_type.offerings))}',
     )
     return "    {\n      " + ",\n      ".join(fields) + "\n    }"
+
+
+def _format_attach_limits(limits: Mapping[str, int]) -> list[str]:
+    return [f'"attachLimits": {_format_line(dict(sorted(limits.items())))}'] if limits else []
 
 
 def _requirement_fields(entry: RequirementEntry) -> dict[str, Any]:

@@ -527,6 +527,7 @@ class CatalogBuilder:
                 requirements=requirements[name],
                 capacity=resources[name].capacity,
                 overhead=resources[name].overhead,
+                attach_limits=resources[name].attach_limits,
                 # A type that no layer has changed shares the offerings of the source: this saves
                 # thousands of objects per class.
                 offerings=base.priced[name] if each is base.offerings[name] else to_offerings(each),

@@ -142,6 +142,7 @@ def _type_sort_key(order: SortOrder) -> Callable[[InstanceType], tuple[float, fl
 
 CAPACITY: Final = "capacity"
 ALLOCATABLE: Final = "allocatable"
+ATTACH_LIMIT: Final = "attach limit"
 
 
 class ExplainedAmount(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,13 +150,13 @@ class ExplainedAmount(msgspec.Struct, frozen=True, kw_only=True):
 
     resource: str
     part: str
-    """Capacity, one part of the overhead, or allocatable."""
+    """Capacity, one part of the overhead, allocatable, or how many volumes can be attached."""
     amount: str
     why: str
 
 
 def explain_resources(catalog: NodeClassCatalog, name: str) -> list[ExplainedAmount]:
-    """Resource by resource: capacity, the parts of the overhead, allocatable."""
+    """Resource by resource: capacity, the parts of the overhead, allocatable; then volumes."""
     instance_type, resources = catalog.by_name[name], catalog.resources[name]
     declared = resources.derived.declared_allocatable
     rows = []
@@ -167,6 +168,8 @@ def explain_resources(catalog: NodeClassCatalog, name: str) -> list[ExplainedAmo
         parts = list(_overhead_parts(resources.derived.overhead, resource))
         rows += [_explained_amount(resource, part, derived, sign="-") for part, derived in parts]
         rows.append(_allocatable_amount(instance_type, resource, has_overhead=bool(parts)))
+    for driver, derived in sorted(resources.derived.attach_limits.items()):
+        rows.append(_explained_amount(f"volumes of {driver}", ATTACH_LIMIT, derived))
     return rows
 
 
@@ -260,6 +263,8 @@ class PriceHistory(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     reservation_id: str | None = msgspec.field(name="reservationID")
     available: int
     price: float | None
+    modelled: bool
+    """Whether the price is an estimate."""
     """None where no layer gave one: it cannot be launched."""
     steps: tuple[PriceStep, ...]
     """From the bottom up; the price of the last one is in effect."""
@@ -296,6 +301,7 @@ def _price_history(catalog: NodeClassCatalog, name: str, offering: LayeredOfferi
         reservation_id=offering.reservation_id,
         available=offering.available,
         price=offering.price,
+        modelled=offering.is_modelled,
         steps=price_steps(catalog, name, offering),
     )
 

@@ -24,11 +24,17 @@ def read_snapshot(kubeconfig: str, context: str) -> ClusterSnapshot:
     missing = describe_missing(snapshot.missing_kinds)
     if missing:
         hint = "plan with your own NodePools: name their file in addition to --from-cluster"
-        printing.echo(f"note: {missing}; {hint}", err=True)
+        _note_once(f"note: {missing}; {hint}")
     if snapshot.unreadable:
         count = format_count(snapshot.unreadable, "object")
-        printing.echo(f"note: left out, as it cannot be read: {count} of the cluster", err=True)
+        _note_once(f"note: left out, as it cannot be read: {count} of the cluster")
     return snapshot
+
+
+@cache
+def _note_once(note: str) -> None:
+    """A cluster that is read every few seconds says the same each time."""
+    printing.echo(note, err=True)
 
 
 def _hint(error: ServerUnavailableError, address: ApiServerAddress) -> str:

@@ -20,7 +20,7 @@ from wainwright.cli.options import (
     cluster_options,
     file_arguments,
 )
-from wainwright.cli.plan_run import PlanArguments, Timings, prepare_run, write_saved_input
+from wainwright.cli.plan import PlanArguments, Timings, prepare_run, write_saved_input
 from wainwright.cli.printing import print_notes, print_problems
 from wainwright.core.disruption.cluster_bound import cluster_lower_bound
 from wainwright.core.disruption.commands import (

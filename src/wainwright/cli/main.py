@@ -106,7 +106,16 @@ def _redirect_to_devnull(stream: TextIO | None) -> None:
 
 
 COMMAND_GROUPS: Final = {
-    "Decide": ("plan", "consolidate", "explain", "reservations", "top", "catalog", "simulate"),
+    "Decide": (
+        "plan",
+        "consolidate",
+        "explain",
+        "reservations",
+        "top",
+        "catalog",
+        "simulate",
+        "serve",
+    ),
     "Manifests": ("validate", "convert", "crds", "snapshot"),
     "Run": ("run", "emulator", "completion"),
 }
@@ -123,11 +132,30 @@ COMMANDS: Final = {
     "plan": "which nodes for which pods, at what price, and why not",
     "reservations": "capacity reservations: in use, idle, and which pods could use them",
     "run": "the controllers: launch and remove nodes of a cluster as its pods need them",
+    "serve": "a page that plays a scenario, takes events from you, or watches a cluster",
     "simulate": "run the controllers on virtual time: pods, nodes and cost of a scenario",
     "snapshot": "a running cluster as one file for the other commands",
     "top": "nodes in the terminal: utilization, cost, verdicts, and why pods are pending",
     "validate": "check manifests as an API server would",
 }
+
+
+UNDONE: Final = {
+    "catalog": "shown",
+    "consolidate": "consolidated",
+    "convert": "converted",
+    "emulator": "started",
+    "explain": "explained",
+    "plan": "planned",
+    "reservations": "shown",
+    "run": "started",
+    "serve": "served",
+    "simulate": "simulated",
+    "snapshot": "written",
+    "top": "shown",
+    "validate": "checked",
+}
+"""What a command does not do with an input that has errors: 2 errors; nothing simulated."""
 
 
 class LazyCommandGroup(click.Group):
@@ -145,7 +173,10 @@ class LazyCommandGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         with detect_output_failure():
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except InvalidInput as error:
+                raise error.of_command(UNDONE[ctx.invoked_subcommand or ""]) from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return sorted(COMMANDS)

@@ -11,7 +11,7 @@ import msgspec
 from wainwright.cli import printing
 from wainwright.cli.consolidate import DisruptionArguments, disruption_options, read_consolidation
 from wainwright.cli.options import Choice, cluster_options, file_arguments
-from wainwright.cli.plan_run import Timings
+from wainwright.cli.plan import Timings
 from wainwright.cli.printing import print_notes
 from wainwright.core.disruption.cluster_bound import cluster_lower_bound
 from wainwright.core.disruption.preview import preview_disruption
@@ -65,6 +65,10 @@ class ClusterSource(msgspec.Struct, frozen=True, kw_only=True):
     interval: float | None = None
 
     def load(self) -> Story:
+        if self.arguments.from_cluster:
+            from wainwright.cli.cluster_input import cluster_text
+
+            cluster_text.cache_clear()  # what was read before is old by now
         return story_of(read_consolidation(self.arguments, Timings(TIMED_STEPS)))
 
 
@@ -101,18 +105,18 @@ def story_of(given: PlanInput) -> Story:
 @disruption_options
 @click.option("--scenario", metavar="FILE", help="A Scenario: it is simulated, then played.")
 @click.option("--demo", is_flag=True, help="A simulated sale day, without any file.")
-@click.option("--once", is_flag=True, help="Print the screen and end; as in a pipe.")
+@click.option("--once", is_flag=True, help="Print the screen once and exit, as in a pipe.")
 @click.option(
     "--sort", type=Choice(list(SORTS)), default="price", show_default=True, help="Order of rows."
 )
-@click.option("--reverse", is_flag=True, help="The other way round.")
+@click.option("--reverse", is_flag=True, help="Reverse the order.")
 @click.option("--search", metavar="TEXT", default="", help="Only nodes in which the text occurs.")
 @click.option(
     "--interval",
     type=click.FloatRange(1),
     default=10.0,
     show_default=True,
-    help="Seconds between two looks at a cluster.",
+    help="Seconds between refreshes of a cluster.",
 )
 def top(scenario: str | None, demo: bool, once: bool, interval: float, **flags: Any) -> int:
     """Show nodes with the share of cpu and memory that pods request, prices and verdicts.

@@ -10,8 +10,8 @@ from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.cluster import Node
-from wainwright.controllers.cluster_cache import Change, metadata_of
 from wainwright.controllers.context import ControllerContext
+from wainwright.controllers.informer_cache import Change, metadata_of
 from wainwright.metrics import ConditionMetricsOfKind, condition_metrics
 from wainwright.translate.object_metadata import parse_timestamp
 

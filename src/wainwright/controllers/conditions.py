@@ -9,7 +9,7 @@ import msgspec
 from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
 from wainwright.api.wire import Condition
 from wainwright.clock import format_timestamp
-from wainwright.controllers.cluster_cache import ClusterCache
+from wainwright.controllers.informer_cache import InformerCache
 from wainwright.translate.object_metadata import parse_timestamp
 
 NOTHING_MORE: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -155,7 +155,7 @@ def claim_conditions(claim: NodeClaim, now: float) -> ConditionSet:
 
 
 async def write_claim_conditions(
-    cache: ClusterCache,
+    cache: InformerCache,
     claim: NodeClaim,
     conditions: ConditionSet,
     more: Mapping[str, Any] = NOTHING_MORE,

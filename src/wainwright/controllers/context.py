@@ -8,9 +8,9 @@ import msgspec
 
 from wainwright.clock import Clock
 from wainwright.cloud import CloudProvider
-from wainwright.controllers.cluster_cache import ClusterCache
 from wainwright.controllers.decision_recorder import NO_RECORDER, DecisionRecorder
 from wainwright.controllers.events import EventRecorder
+from wainwright.controllers.informer_cache import InformerCache
 from wainwright.controllers.live_state import LiveState
 from wainwright.controllers.reports import NO_REPORTS, ControllerReports
 from wainwright.controllers.settings import ControllerSettings
@@ -47,7 +47,7 @@ async def compute_in_thread(work: Callable[[], Result]) -> Result:
 
 
 class ControllerContext(msgspec.Struct, frozen=True, kw_only=True):
-    cache: ClusterCache
+    cache: InformerCache
     state: LiveState
     cloud: CloudProvider
     clock: Clock

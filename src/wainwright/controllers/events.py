@@ -13,7 +13,7 @@ from wainwright.api.kubernetes.operations import Event, EventSource
 from wainwright.api.wire import ObjectMeta, WireStruct
 from wainwright.clock import Clock, format_timestamp
 from wainwright.cluster import Cluster
-from wainwright.controllers.cluster_cache import metadata_of
+from wainwright.controllers.informer_cache import metadata_of
 from wainwright.errors import KubernetesError
 
 LOG: Final = logging.getLogger(__name__)

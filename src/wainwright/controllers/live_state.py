@@ -42,8 +42,8 @@ from wainwright.api.kubernetes.workloads import (
 from wainwright.api.wire import WireStruct
 from wainwright.clock import Clock
 from wainwright.cloud import NodePoolCatalog
-from wainwright.controllers.cluster_cache import Change, ClusterCache
 from wainwright.controllers.conditions import LAUNCHED, UNKNOWN
+from wainwright.controllers.informer_cache import Change, InformerCache
 from wainwright.gc_pause import gc_paused
 from wainwright.model.labels import INSTANCE_TYPE
 from wainwright.model.plan import PlanOptions
@@ -92,7 +92,7 @@ def is_ours(reference: NodeClassRef) -> bool:
 class LiveState:
     def __init__(
         self,
-        cache: ClusterCache,
+        cache: InformerCache,
         clock: Clock,
         default_constraints: DefaultConstraints = (),
     ) -> None:
@@ -121,9 +121,10 @@ class LiveState:
         for kind in kinds:
             cache.subscribe(kind, self._apply)
         cache.subscribe(NodeClaim, self._track_launch)
-        self._attach_limits: dict[str, int] | None = None
-        """What CSINodes say; None where it has to be found anew."""
+        self._attach_limits: tuple[tuple[str, str, int], ...] | None = None
+        """What CSINodes say, by instance type and driver; None where it has to be found anew."""
         cache.subscribe(CSINode, self._forget_attach_limits)
+        cache.subscribe(Node, self._look_at_type)
 
     def _apply(self, change: Change[WireStruct]) -> None:
         if change.after is None:
@@ -157,21 +158,30 @@ class LiveState:
             self._planned_pods.pop(change.name, None)
 
     def with_attach_limits(self, options: PlanOptions) -> PlanOptions:
-        """The options of a plan: a new node is taken to attach no more volumes than the nodes that
-        have reported their limits, of each CSI driver the lowest."""
+        """The options of a plan: a new node is expected to attach as many volumes as those of its
+        instance type that have reported their limits, of each CSI driver the lowest."""
         if self._attach_limits is None:
-            self._attach_limits = {}
-            for limits in attach_limits(self._cache.all(CSINode)).values():
-                for driver, limit in limits.items():
-                    lowest = min(limit, self._attach_limits.get(driver, limit))
-                    self._attach_limits[driver] = lowest
+            self._attach_limits = self._reported_attach_limits()
         if not self._attach_limits:
             return options
-        known = {**dict(options.attach_limits), **self._attach_limits}
-        return msgspec.structs.replace(options, attach_limits=tuple(sorted(known.items())))
+        return msgspec.structs.replace(options, reported_attach_limits=self._attach_limits)
+
+    def _reported_attach_limits(self) -> tuple[tuple[str, str, int], ...]:
+        lowest: dict[tuple[str, str], int] = {}
+        for name, limits in attach_limits(self._cache.all(CSINode)).items():
+            instance_type = _type_label(self._cache.get(Node, name))
+            for driver, limit in limits.items():
+                key = instance_type, driver
+                lowest[key] = min(limit, lowest.get(key, limit))
+        return tuple((*key, limit) for key, limit in sorted(lowest.items()))
 
     def _forget_attach_limits(self, _: Change[CSINode]) -> None:
         self._attach_limits = None
+
+    def _look_at_type(self, change: Change[Node]) -> None:
+        """The type of a node may be known only after its limits."""
+        if _type_label(change.before) != _type_label(change.after):
+            self._attach_limits = None
 
     @property
     def is_synced(self) -> bool:
@@ -354,6 +364,11 @@ def _without_usage(pool: NodePool) -> NodePool:
     metadata = msgspec.structs.replace(pool.metadata, resourceVersion="")
     status = pool.status and msgspec.structs.replace(pool.status, resources=None, nodes=0)
     return msgspec.structs.replace(pool, metadata=metadata, status=status)
+
+
+def _type_label(node: Node | None) -> str:
+    labels = None if node is None else node.metadata.labels
+    return (labels or {}).get(INSTANCE_TYPE, "")
 
 
 def _is_foreign(obj: WireStruct) -> bool:

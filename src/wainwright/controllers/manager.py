@@ -27,7 +27,6 @@ from wainwright.controllers.cloud.interruption import (
 )
 from wainwright.controllers.cloud.tagging import InstanceTagging
 from wainwright.controllers.cloud.unused_cloud_resources import UnusedCloudResources
-from wainwright.controllers.cluster_cache import ClusterCache
 from wainwright.controllers.condition_metrics import ConditionMetrics
 from wainwright.controllers.context import Compute, ControllerContext, compute_inline
 from wainwright.controllers.decision_recorder import NO_RECORDER, DecisionRecorder
@@ -38,6 +37,7 @@ from wainwright.controllers.disruption.disruption_queue import DisruptionQueue
 from wainwright.controllers.disruption.drift_detection import DriftDetection
 from wainwright.controllers.disruption.pod_deletion_costs import PodDeletionCosts
 from wainwright.controllers.events import EventRecorder
+from wainwright.controllers.informer_cache import InformerCache
 from wainwright.controllers.live_state import SNAPSHOT_KINDS, LiveState
 from wainwright.controllers.node.node_repair import NodeRepair
 from wainwright.controllers.node.node_termination import NodeTermination, PodEviction
@@ -106,7 +106,7 @@ class ControllerManager:
     def __init__(self, environment: ControllerEnvironment, settings: ControllerSettings) -> None:
         cluster, clock, metrics = environment.cluster, environment.clock, environment.metrics
         kinds = (*WATCHED_KINDS, *(BUFFER_KINDS if settings.capacity_buffer else ()))
-        self._cache = ClusterCache(cluster, clock, kinds, f"{environment.seed} watches")
+        self._cache = InformerCache(cluster, clock, kinds, f"{environment.seed} watches")
         self._cloud = environment.make_cloud(NodeClaimLaunchLog(cluster, self._cache))
         feed = None if environment.feed is None else LearntChanges(environment.feed)
         learnt = {} if feed is None else {"learnt": feed.add}

@@ -16,8 +16,13 @@ import msgspec
 from wainwright.core.cluster_usage import remaining_cluster_limits
 from wainwright.core.disruption.eviction import evict_from_deleting_nodes
 from wainwright.core.explain.unschedulable import explain_unschedulable
-from wainwright.core.plan import SolvedPlan, is_placeable, solve_with_fallbacks
-from wainwright.core.plan_builder import planned_claims, pods_on_existing_nodes
+from wainwright.core.plan import (
+    SolvedPlan,
+    is_placeable,
+    planned_claims,
+    pods_on_existing_nodes,
+    solve_with_fallbacks,
+)
 from wainwright.core.scheduling.draft_fit import evaluate_fit
 from wainwright.core.scheduling.existing_nodes import ExistingNodes, NodeOrder
 from wainwright.core.scheduling.new_node import fitting_types

@@ -188,7 +188,7 @@ class ResourceIndex:
                     by_amount = by_resource.setdefault(name, {})
                     by_amount[amount] = by_amount.get(amount, 0) | items
         self._by_resource = {
-            name: _amount_table(by_amount) for name, by_amount in by_resource.items()
+            name: amount_table(by_amount) for name, by_amount in by_resource.items()
         }
 
     def amounts(self, name: str) -> AmountTable:
@@ -219,7 +219,8 @@ def _items_by_amounts(available: Iterable[Resources]) -> Iterable[tuple[Resource
     return by_id.values()
 
 
-def _amount_table(by_amount: dict[int, BitSet]) -> AmountTable:
+def amount_table(by_amount: Mapping[int, BitSet]) -> AmountTable:
+    """The table of items that are given by their amounts."""
     amounts = sorted(by_amount)
     having = [0]
     for amount in reversed(amounts):

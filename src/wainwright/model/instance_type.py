@@ -56,6 +56,9 @@ class InstanceType(msgspec.Struct, frozen=True, kw_only=True):
     overhead: Resources
     """kube-reserved, system-reserved and eviction thresholds: capacity that pods cannot use."""
     offerings: tuple[Offering, ...] = ()
+    attach_limits: dict[str, int] = {}
+    """By CSI driver how many volumes of pods a node can attach; drivers not listed have no known
+    limit."""
     fee: float = 0.0
     """USD per hour that a node costs on top of the price of any offering, volumes included."""
 

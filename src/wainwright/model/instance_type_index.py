@@ -41,6 +41,7 @@ class InstanceTypeIndex:
 
     __slots__ = (
         "_by_name",
+        "_drivers",
         "_groups",
         "_label_indexes",
         "_tables",
@@ -78,6 +79,7 @@ class InstanceTypeIndex:
             self._label_indexes = previous._label_indexes
         self._values: dict[str, tuple[str, ...]] = {}
         self._by_name: dict[str, InstanceType] | None = None
+        self._drivers: frozenset[str] | None = None
         self.keys = self._groups.keys | self._tables.label_keys
         """The labels that types or offerings have: well known for every user of this catalogue."""
         # Copied from the tables, as the planner's inner loops read them.
@@ -92,6 +94,14 @@ class InstanceTypeIndex:
         if self._by_name is None:
             self._by_name = {each.name: each for each in self.types}
         return self._by_name.get(name)
+
+    @property
+    def limited_drivers(self) -> frozenset[str]:
+        """The CSI drivers of whose volumes any type attaches only so many."""
+        if self._drivers is None:
+            known = {id(each.attach_limits): each.attach_limits for each in self.types}
+            self._drivers = frozenset[str]().union(*known.values())
+        return self._drivers
 
     def with_more_reserved(self, added: Mapping[str, int]) -> "InstanceTypeIndex":
         """The same types with more available instances in these capacity reservations."""

@@ -78,8 +78,11 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
     static_capacity: bool = False
     """The feature gate: with it the nodes that static NodePools lack are planned."""
     attach_limits: tuple[tuple[str, int], ...] = ()
-    """CSI drivers, and how many volumes a node that has not reported its own limit is taken to
-    attach; a driver that is not listed has no limit."""
+    """CSI drivers, and how many volumes a node of any type that has not reported its own limit is
+    expected to attach, in place of what the catalogue has."""
+    reported_attach_limits: tuple[tuple[str, str, int], ...] = ()
+    """Instance types, CSI drivers, and the lowest limit that nodes of the type report: what the
+    next ones are expected to report."""
 
 
 DEFAULT_PLAN_OPTIONS: Final = PlanOptions()
@@ -225,6 +228,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def price(self) -> float:
         """USD per hour of all claims, without fees."""
         return fsum(claim.launch.price for claim in self.claims)
+
+    @property
+    def has_modelled_prices(self) -> bool:
+        """Whether a price in it is an estimate."""
+        return any(claim.launch.modelled_price for claim in self.claims)
 
     @property
     def fees(self) -> float:

@@ -15,6 +15,8 @@ from wainwright.model.requirements import NO_REQUIREMENTS, Requirements
 from wainwright.model.resources import Resources
 from wainwright.model.taints import Toleration
 
+EBS_CSI_DRIVER: Final = "ebs.csi.aws.com"
+
 
 class HostPort(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
     port: int

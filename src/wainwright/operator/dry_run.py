@@ -13,9 +13,9 @@ from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.clock import Clock
 from wainwright.cloud import NodePoolCatalog
 from wainwright.cluster import Cluster
-from wainwright.controllers.cluster_cache import ClusterCache
 from wainwright.controllers.context import compute_in_thread
 from wainwright.controllers.disruption.disruption_queue import describe_command
+from wainwright.controllers.informer_cache import InformerCache
 from wainwright.controllers.live_state import LiveState
 from wainwright.controllers.manager import WATCHED_KINDS, CloudFactory
 from wainwright.controllers.nodeclaim.launch_log import NodeClaimLaunchLog
@@ -39,7 +39,7 @@ class DryRun:
         self, cluster: Cluster, make_cloud: CloudFactory, clock: Clock, settings: ControllerSettings
     ) -> None:
         self._clock, self._settings = clock, settings
-        self._cache = ClusterCache(cluster, clock, WATCHED_KINDS, "dry run")
+        self._cache = InformerCache(cluster, clock, WATCHED_KINDS, "dry run")
         self._cloud = make_cloud(NodeClaimLaunchLog(cluster, self._cache))
         self._state = LiveState(self._cache, clock)
         self._declared = DeclaredObjectsTracker(self._cache, self._cloud)

@@ -59,7 +59,8 @@ class CloudEvents:
         self.warnings: list[str] = []
 
     def warn(self, event: ScenarioEvent, message: str) -> None:
-        self.warnings.append(f"line {event.line}: {message}")
+        place = f"line {event.line}" if event.line is not None else f"after {event.at:.0f}s"
+        self.warnings.append(f"{place}: {message}")
 
     # Reservations
 

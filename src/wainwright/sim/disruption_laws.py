@@ -75,7 +75,7 @@ class DisruptionLaws:
     ) -> None:
         """`are_prices_known`: whether prices stay as the controllers have fetched them."""
         self._world, self._recorder, self._break = world, recorder, break_law
-        self._are_prices_known = are_prices_known
+        self.are_prices_known = are_prices_known
         self._marked: dict[str, _MarkedClaim] = {}
         self._newly_marked: set[tuple[str, str]] = set()
         """NodePools and reasons of commands that began at this moment."""
@@ -146,7 +146,7 @@ class DisruptionLaws:
                     f"{', '.join(candidates)} is deleted, and its replacement "
                     f"{claim.metadata.name} is not initialized",
                 )
-        if replacements and reason == UNDERUTILIZED and self._are_prices_known:
+        if replacements and reason == UNDERUTILIZED and self.are_prices_known:
             self._judge_saving(candidates, known)
 
     def _judge_saving(

@@ -61,6 +61,7 @@ from wainwright.translate.object_metadata import parse_timestamp
 EMULATED_IMAGE: Final = "emulated"
 CLAIM_TAG: Final = "karpenter.sh/nodeclaim"
 EBS_DRIVER: Final = "ebs.csi.aws.com"
+XEN_ATTACHMENTS: Final = 39
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 PLAIN_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 PRESSURE_CONDITIONS: Final = (
@@ -92,7 +93,7 @@ class KubeletOptions(msgspec.Struct, frozen=True, kw_only=True):
     less: Mapping[str, QuantityValue] = {}
     """What every instance offers less than it should, by resource."""
     volumes: int | None = None
-    """How many volumes can be attached to a node; None: no limit."""
+    """How many volumes of pods can be attached to a node; None: as many as its type attaches."""
     version: str = ""
     """Of the kubelet, such as v1.33.0, where somebody looks at it."""
     container_statuses: bool = False
@@ -301,12 +302,11 @@ class Kubelets:
     async def _create_csi_node(self, instance_id: str, node: Node) -> None:
         if node.metadata.name in self._csi_nodes.objects:
             return
-        limit = self._options.volumes
         driver = CSINodeDriver(
             name=EBS_DRIVER,
             nodeID=instance_id,
             topologyKeys=[ZONE_LABEL],
-            allocatable=None if limit is None else VolumeNodeResources(count=limit),
+            allocatable=VolumeNodeResources(count=self._attachable_volumes(instance_id)),
         )
         owner = OwnerReference(
             apiVersion="v1", kind="Node", name=node.metadata.name, uid=node.metadata.uid
@@ -314,6 +314,14 @@ class Kubelets:
         metadata = ObjectMeta(name=node.metadata.name, ownerReferences=[owner])
         made = CSINode(metadata=metadata, spec=CSINodeSpec(drivers=[driver]))
         self._csi_nodes.observe(await self._cluster.create(made))
+
+    def _attachable_volumes(self, instance_id: str) -> int | None:
+        """What the CSI driver makes of the instance, unless the options say it."""
+        instance = self._instances.get(instance_id)
+        if self._options.volumes is not None or instance is None:
+            return self._options.volumes
+        disks = self._instances.specification_of(instance).disks
+        return attachable_disks(built_in_instance_types()[instance.type], len(disks))
 
     def _look_at_taints(self, node: Node) -> None:
         if _is_node_ready(node) and self._present_startup_taints(node):
@@ -505,6 +513,14 @@ def _without_devices(offered: ResourceList) -> ResourceList:
         for name, amount in offered.items()
         if name in PLAIN_RESOURCES or name.startswith("hugepages-")
     }
+
+
+def attachable_disks(info: InstanceTypeInfo, disks: int) -> int:
+    """Attachments that the disks of the instance, and a second network interface, leave."""
+    if info.hypervisor == "xen":
+        return min(info.ebs_attachments, XEN_ATTACHMENTS) - disks
+    interfaces = 0 if info.dedicated_ebs_attachments else min(info.all_network_interfaces, 2) - 1
+    return max(info.ebs_attachments - interfaces - disks, 1)
 
 
 def _devices(info: InstanceTypeInfo) -> ResourceList:

@@ -84,6 +84,10 @@ class Laws:
             world, recorder, self.break_law, are_prices_known=are_prices_known
         )
 
+    def prices_will_change(self) -> None:
+        """From now on savings are not what the controllers expect of them."""
+        self._disruption.are_prices_known = False
+
     @property
     def results(self) -> list[LawResult]:
         return [self._broken.get(law) or LawResult(law=law, held=True) for law in LAWS]

@@ -362,10 +362,17 @@ class ScenarioEvent(msgspec.Struct, frozen=True, kw_only=True):
     """What happens at one moment."""
 
     at: float
-    line: int
+    line: int | None
+    """None where no file has it: somebody made it happen while the simulation ran."""
     action: Action
     duration: float | None = None
     """`for`; None: to the end, or an action without one."""
+
+    @property
+    def last_moment(self) -> float:
+        """When the last of it happens."""
+        curve = self.action.curve if isinstance(self.action, ScaleWorkload) else ()
+        return self.at + max(self.duration or 0.0, curve[-1].after if curve else 0.0)
 
 
 # What is expected
@@ -490,11 +497,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def last_moment(self) -> float:
         """Of events and their ends, trace rows and expectations: before it nothing is quiet."""
-        moments = [0.0]
-        for event in self.events:
-            moments.append(event.at + (event.duration or 0.0))
-            if isinstance(event.action, ScaleWorkload):
-                moments.append(event.at + event.action.curve[-1].after)
+        moments = [0.0, *(event.last_moment for event in self.events)]
         moments += [pod.deleted or pod.created for pod in self.traces]
         for each in self.expect:
             if not isinstance(each, TotalExpectation):

@@ -97,6 +97,8 @@ class ScenarioEvents:
         self._is_up.set()
         self._down = 0
         """How many outages of the API server are in effect."""
+        self._tasks: asyncio.TaskGroup | None = None
+        """Those of a simulation that runs."""
         self._traces = TracePods(scenario, world, self._write_soon)
         for event in scenario.events:
             self._plan(event)
@@ -113,6 +115,18 @@ class ScenarioEvents:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._run_steps())
             tasks.create_task(self._run_writes())
+            self._tasks = tasks
+
+    async def happen(self, event: ScenarioEvent) -> None:
+        """Now, while it runs: an event that the file does not have."""
+        assert self._tasks is not None
+        await self._begin(event)
+        for after, step in self._later_steps(event):
+            self._tasks.create_task(self._wait(after, step))
+
+    async def _wait(self, seconds: float, step: Step) -> None:
+        await self._world.clock.sleep(seconds)
+        await step()
 
     async def _run_steps(self) -> None:
         clock, start = self._world.clock, self._world.start
@@ -128,12 +142,16 @@ class ScenarioEvents:
 
     def _plan(self, event: ScenarioEvent) -> None:
         self._at(event.at, partial(self._begin, event))
+        for after, step in self._later_steps(event):
+            self._at(event.at + after, step)
+
+    def _later_steps(self, event: ScenarioEvent) -> Iterator[tuple[float, Step]]:
+        """What follows from its beginning, and how many seconds later."""
         if event.duration is not None:
-            self._at(event.at + event.duration, partial(self._end, event))
+            yield event.duration, partial(self._end, event)
         if isinstance(event.action, ScaleWorkload):
             for after, replicas in _scale_steps(event.action):
-                step = partial(self._scale, event, event.action.target, replicas)
-                self._at(event.at + after, step)
+                yield after, partial(self._scale, event, event.action.target, replicas)
 
     def _plan_trace(self, pod: TracePod) -> None:
         self._at(pod.created, partial(self._write, partial(self._traces.create, pod)))

@@ -28,6 +28,7 @@ from wainwright.manifests.documents import (
     STDIN,
     LoadedManifests,
     ManifestDocument,
+    NamedText,
     ProgressCallback,
     ReadOptions,
     load_manifests,
@@ -69,6 +70,8 @@ from wainwright.translate.disruption import format_duration
 from wainwright.translate.workload_expansion import POD_LIMIT, check_pod_count
 
 QUIET: Final = "quiet"
+EVENT: Final = "the event"
+"""What an event that stands in no file is called."""
 MAX_QUIET: Final = 30 * 24 * 3600.0
 """How long `until: quiet` may take."""
 SPEC_KEYS: Final = (
@@ -99,17 +102,95 @@ def read_scenario(
     return scenario
 
 
+def has_scenario(file: str) -> bool:
+    """Whether there is a Scenario in the file, or so much is wrong with it that nobody knows."""
+    loaded = load_manifests([file])
+    return bool(loaded.problems) or any(_is_scenario(each.value) for each in loaded.documents)
+
+
+def read_event(
+    text: str, cluster: ClusterManifests, at: float, *, pod_limit: int = POD_LIMIT
+) -> ScenarioEvent:
+    """An event that happens at once: as a Scenario has it, without `at` and without files.
+
+    What it names must be there in the cluster as it is. Raises InvalidInput with every problem.
+    """
+    loaded = load_manifests([NamedText(EVENT, text)])
+    if len(loaded.documents) != 1 or loaded.problems:
+        problems = loaded.problems or [_not_one_event(len(loaded.documents))]
+        raise InvalidInput(ProblemReport(errors=problems, warnings=[]), undone="changed")
+    event = _EventOfText(loaded.documents[0], cluster).read()
+    _check_event_size(event, pod_limit)
+    return msgspec.structs.replace(event, at=at, line=None)
+
+
+def _not_one_event(count: int) -> Problem:
+    return Problem(
+        file=EVENT,
+        line=1,
+        message="there is no event" if not count else "there are several events",
+        found=f"{count} documents",
+        expected="one event, such as outage: {zone: us-west-2a}",
+    )
+
+
+class _EventOfText:
+    """Reads one event that is no part of a Scenario."""
+
+    def __init__(self, document: ManifestDocument, cluster: ClusterManifests) -> None:
+        self._document = document
+        self._cluster = cluster
+        self._reader = FieldReader()
+        self._selectors = SelectorReader(self._reader)
+        self._applied = AppliedManifests(document, None, self._reader)
+        self._created = CreatedObjects()
+        self._created.add_objects(cluster.objects)
+        for identity in _reservation_ids(cluster):
+            self._created.add(RESERVATION, identity)
+
+    def read(self) -> ScenarioEvent:
+        value = self._document.value
+        event = None
+        if isinstance(value, dict) and "at" not in value:
+            reader = EventReader(
+                *(self._reader, self._selectors, self._applied, self._created),
+                self._document.line,
+            )
+            event = reader.read({"at": "0s", **value}, (), 0)
+        elif isinstance(value, dict):
+            self._reader.add(invalid_value(("at",), value["at"], "no time: it happens at once"))
+        else:
+            self._reader.add(invalid_value((), value, "an event such as outage: {zone: …}"))
+        self._check_names()
+        errors = [locate_error(self._document, each) for each in self._reader.errors]
+        errors += self._applied.errors
+        if errors or event is None:
+            raise InvalidInput(ProblemReport(errors=errors, warnings=[]), undone="changed")
+        return event
+
+    def _check_names(self) -> None:
+        for reference in self._selectors.references:
+            error = self._created.check(reference)
+            if error is not None:
+                self._reader.add(error)
+        self._selectors.cloud.check(self._cluster)
+
+
 def _check_pod_counts(scenario: Scenario, limit: int) -> None:
     """Refused before anything runs: a mistyped number of replicas would take all memory."""
     check_pod_count(scenario.manifests.objects, limit)
     for pool in scenario.manifests.pools:
         _check_replicas(f"NodePool {pool.metadata.name}", pool.spec.replicas or 0, limit)
     for event in scenario.events:
-        if isinstance(event.action, ApplyObjects):
-            check_pod_count(event.action.objects, limit)
-        if isinstance(event.action, ScaleWorkload):
-            most = max(point.replicas for point in event.action.curve)
-            _check_replicas(event.action.target.name, most, limit)
+        _check_event_size(event, limit)
+
+
+def _check_event_size(event: ScenarioEvent, limit: int) -> None:
+    if isinstance(event.action, ApplyObjects):
+        check_pod_count(event.action.objects, limit)
+    if isinstance(event.action, ScaleWorkload):
+        most = max(point.replicas for point in event.action.curve)
+        _check_replicas(event.action.target.name, most, limit)
 
 
 def _check_replicas(name: str, replicas: int, limit: int) -> None:

@@ -27,7 +27,13 @@ from wainwright.emulator.ec2.capacity_reservations.reservation_capacity import (
 from wainwright.emulator.ec2.instance.interruptions import TERMINATION_EVENT
 from wainwright.emulator.ec2.instance.lifecycle import RUNNING_EVENT, TERMINATED_EVENT
 from wainwright.manifests.cluster_manifests import ClusterManifests
-from wainwright.model.simulation import ExpectationResult, SimulationResult
+from wainwright.model.simulation import (
+    EndState,
+    ExpectationResult,
+    Series,
+    SimulationResult,
+    Totals,
+)
 from wainwright.offline import PlanSettings, prepare_input
 from wainwright.sim.aws_calls import AwsCalls, SimulatedAwsCalls
 from wainwright.sim.cloud_events import CloudEvents
@@ -166,6 +172,9 @@ class Simulation:
         self._last_moment = max(scenario.last_moment, 0.0 if faults is None else faults.until)
         self._cloud = CloudEvents(world, self.calls, self.recorder, seed=self.seed)
         self._expectations = Expectations(scenario.expect)
+        self._tasks: list[asyncio.Future[None]] = []
+        self._ending: asyncio.Future[None]
+        """Done at the end, or once nothing is left to do."""
         self._quiet_changes: list[str] = []
         self._is_disturbed = False
         self.was_quiet = False
@@ -180,6 +189,65 @@ class Simulation:
 
     def close(self) -> None:
         self.world.close()
+
+    # Step by step, for somebody who looks at it and changes it on the way
+
+    def begin(self) -> None:
+        """Instead of `run`; the same happens, as far as `advance` goes."""
+        self.world.clock.run(self._begin())
+        self.advance(0.0)
+
+    def advance(self, until: float) -> None:
+        """Everything that is due until then, in seconds since the start, and not after the end."""
+        self.world.clock.run_until(self.world.start + min(until, self.end + SETTLING))
+        for task in self._tasks:
+            if task.done():
+                task.result()  # raises what ended it
+
+    @property
+    def end(self) -> float:
+        """Seconds after which there is nothing to simulate any more."""
+        return LONGEST_QUIET if self._scenario.duration is None else self._scenario.duration
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the end is reached, or nothing is left to do where that is the end."""
+        return self._ending.done()
+
+    def inject(self, event: ScenarioEvent) -> None:
+        """What no file has happens now."""
+        if _changes_prices(event):
+            self._laws.prices_will_change()
+        self._last_moment = max(self._last_moment, event.last_moment)
+        self.world.clock.run(self._events.happen(event))
+        self.advance(self.world.now())
+        if self._ending.done() and self.world.now() < self.end:
+            self._ending = self.world.clock.run(self._begin_ending())
+
+    async def _begin_ending(self) -> asyncio.Future[None]:
+        return asyncio.ensure_future(self._until_end())
+
+    @property
+    def warnings(self) -> list[str]:
+        """So far."""
+        return [*self.world.warnings, *self._cloud.warnings]
+
+    def result_so_far(self) -> SimulationResult:
+        """As if it ended here; expectations of later moments are not judged."""
+        series, totals, end = self.recorder.finish()
+        expectations = self._expectations.finish(self.recorder, totals, is_complete=False)
+        result = self._result(series, totals, end, expectations)
+        return msgspec.structs.replace(result, laws=self._laws.results)
+
+    def finish(self) -> SimulationResult:
+        """What `run` gives, once it is over."""
+        try:
+            return self.world.clock.run(self._finish())
+        finally:
+            self.stop()
+
+    def stop(self) -> None:
+        self.world.clock.run(self._stop())
 
     # What runs
 
@@ -218,9 +286,17 @@ class Simulation:
         self._process.restart()
 
     async def _run(self) -> SimulationResult:
-        timer = AccountTimer(self.world.account)
-        timer.start()
-        events = ScenarioEvents(
+        await self._begin()
+        try:
+            await self._while_running(self._tasks, self._ending)
+            return await self._finish()
+        finally:
+            await self._stop()
+
+    async def _begin(self) -> None:
+        self._timer = AccountTimer(self.world.account)
+        self._timer.start()
+        self._events = ScenarioEvents(
             self._scenario,
             self.world,
             self.recorder,
@@ -228,28 +304,30 @@ class Simulation:
             self._components,
             self._restart,
         )
-        await events.begin()
-        tasks = [
+        await self._events.begin()
+        self._tasks = [
             asyncio.ensure_future(each)
             for each in (
-                events.run(),
+                self._events.run(),
                 self._show_moments(),
                 self._components.run(),
                 self._process.run(),
             )
         ]
-        try:
-            await self._while_running(tasks, self._until_end())
-            return await self._finish(tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            timer.stop()
-            self.world.clock.on_advance(None)
+        self._ending = asyncio.ensure_future(self._until_end())
+
+    async def _stop(self) -> None:
+        tasks = [*self._tasks, self._ending]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._timer.stop()
+        self.world.clock.on_advance(None)
 
     async def _while_running(
-        self, tasks: Iterable[asyncio.Future[None]], main: Coroutine[Any, Any, None]
+        self,
+        tasks: Iterable[asyncio.Future[None]],
+        main: Coroutine[Any, Any, None] | asyncio.Future[None],
     ) -> None:
         """Until `main` is done; raises what ends one of the tasks before."""
         waiting = asyncio.ensure_future(main)
@@ -316,27 +394,37 @@ class Simulation:
 
     # The end
 
-    async def _finish(self, tasks: Sequence[asyncio.Future[None]]) -> SimulationResult:
+    async def _finish(self) -> SimulationResult:
         series, totals, end = self.recorder.finish()
         state: ObservedState = self.recorder
         expectations = self._expectations.finish(state, totals, is_complete=self._is_complete)
         self._tell_expectations(expectations, state.at)
-        result = SimulationResult(
+        result = self._result(series, totals, end, expectations)
+        self._shell_state = self._objects()
+        await self._judge_quiet()
+        return msgspec.structs.replace(result, laws=self._laws.results)
+
+    def _result(
+        self,
+        series: Series,
+        totals: Totals,
+        end: EndState,
+        expectations: list[ExpectationResult],
+    ) -> SimulationResult:
+        return SimulationResult(
             scenario=self._scenario.name,
             seed=self.seed,
             start=format_timestamp(self.world.start),
-            finish=_moment(self.world.start + state.at),
+            finish=_moment(self.world.start + self.recorder.at),
             # Stable: what was judged at a moment comes after what happened at it.
             timeline=sorted(self.recorder.timeline.entries, key=lambda entry: entry.at),
             series=series,
             totals=totals,
+            modelledPrices=self.world.prices.has_estimates,
             end=end,
             expectations=expectations,
-            warnings=[*self.world.warnings, *self._cloud.warnings],
+            warnings=self.warnings,
         )
-        self._shell_state = self._objects()
-        await self._judge_quiet(tasks)
-        return msgspec.structs.replace(result, laws=self._laws.results)
 
     def _tell_expectations(self, results: Sequence[ExpectationResult], end: float) -> None:
         moments = self._expectations.judged_at(end)
@@ -352,7 +440,7 @@ class Simulation:
         duration = self._scenario.duration
         return until >= duration if duration is not None else self._is_quiet
 
-    async def _judge_quiet(self, tasks: Sequence[asyncio.Future[None]]) -> None:
+    async def _judge_quiet(self) -> None:
         self.was_quiet = self._is_quiet
         if not self._is_quiet or not self._is_complete:
             return
@@ -361,7 +449,7 @@ class Simulation:
             self.world.api.subscribe(self._note_change)
             lifecycle = self.world.account.services.reservations.lifecycle
             lifecycle.add_change_listener(self._note_reservation)
-            await self._while_running(tasks, self.world.clock.sleep(QUIET_SECONDS))
+            await self._while_running(self._tasks, self.world.clock.sleep(QUIET_SECONDS))
             self._laws.judge_stillness(self._quiet_changes)
 
     def _note_change(self, change: Any) -> None:

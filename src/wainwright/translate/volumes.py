@@ -18,7 +18,13 @@ from wainwright.api.kubernetes.storage import (
 from wainwright.api.kubernetes.workloads import Pod, PodSpec, StatefulSet
 from wainwright.api.wire import ObjectMeta
 from wainwright.model.labels import HOSTNAME, REGION, ZONE, normalize_label
-from wainwright.model.pod import ANY_NODE_TERMS, PodVolume, VolumeAttachment, VolumeProblem
+from wainwright.model.pod import (
+    ANY_NODE_TERMS,
+    EBS_CSI_DRIVER,
+    PodVolume,
+    VolumeAttachment,
+    VolumeProblem,
+)
 from wainwright.model.requirements import NO_REQUIREMENTS, RequirementEntry, Requirements
 from wainwright.translate.object_metadata import name_or_prefix, namespace_of, parse_timestamp
 from wainwright.translate.requirements import NodeAffinityTranslator, any_of
@@ -29,7 +35,7 @@ NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 EBS_PROVISIONER: Final = "kubernetes.io/aws-ebs"
 GCE_PROVISIONER: Final = "kubernetes.io/gce-pd"
 MIGRATED_PROVISIONERS: Final = {
-    EBS_PROVISIONER: "ebs.csi.aws.com",
+    EBS_PROVISIONER: EBS_CSI_DRIVER,
     GCE_PROVISIONER: "pd.csi.storage.gke.io",
     "kubernetes.io/azure-disk": "disk.csi.azure.com",
     "kubernetes.io/azure-file": "file.csi.azure.com",

@@ -171,6 +171,7 @@ def _joined_node(planner_input: PlannerInput, claim: PlannedNodeClaim) -> BoundN
     kind = next(each for each in kinds if each.name == claim.launch.instance_type)
     labels = _claim_labels(kinds, claim) | _cloud_labels(kind, claim) | {HOSTNAME: claim.name}
     host = BoundNode(claim.name, labels, pool.taints, dict(kind.allocatable))
+    host.attach_limits = kind.attach_limits
     _reserve_for_daemonsets(host, planner_input.snapshot.daemonsets)
     return host
 

@@ -261,6 +261,7 @@ class ConstrainedPodMaker:
 ZONES = ("zone-a", "zone-b", "zone-c")
 CPUS = (1, 2, 2, 4, 8)
 STARTUP_TAINT = TAINTS[0]
+VOLUMES = tuple(f"shared-{letter}" for letter in "abcdefgh")
 
 
 def random_constrained_input(seed: int) -> PlannerInput:
@@ -291,6 +292,35 @@ def random_mixed_input(seed: int) -> PlannerInput:
     )
     snapshot = msgspec.structs.replace(planner_input.snapshot, pods=pods, nodes=nodes)
     return msgspec.structs.replace(planner_input, snapshot=snapshot)
+
+
+def with_attach_limits(planner_input: PlannerInput, seed: int) -> PlannerInput:
+    """Types that attach one to three volumes of a driver, some without a known limit, and pods that
+    have such volumes, some of them the same."""
+    rng = Random(f"{seed} attach limits")
+    limits = {
+        kind.name: {DRIVERS[0]: rng.randint(1, 3)} if rng.randrange(100) < 80 else {}
+        for kinds in planner_input.types.values()
+        for kind in kinds
+    }
+    types = {
+        pool: tuple(
+            msgspec.structs.replace(kind, attach_limits=limits[kind.name]) for kind in kinds
+        )
+        for pool, kinds in planner_input.types.items()
+    }
+    pods = tuple(_with_volumes(pod, rng) for pod in planner_input.snapshot.pods)
+    snapshot = msgspec.structs.replace(planner_input.snapshot, pods=pods)
+    return msgspec.structs.replace(planner_input, types=types, snapshot=snapshot)
+
+
+def _with_volumes(pod: Pod, rng: Random) -> Pod:
+    names = rng.sample(VOLUMES, rng.choice((0, 1, 1, 2, 3)))
+    if not names:
+        return pod
+    attachments = tuple(VolumeAttachment(driver=DRIVERS[0], volume=each) for each in sorted(names))
+    constraints = msgspec.structs.replace(pod.constraints, attachments=attachments)
+    return msgspec.structs.replace(pod, constraints=constraints)
 
 
 def _constrain_pod(pod: Pod, rng: Random, constraints: list[PodConstraints]) -> Pod:

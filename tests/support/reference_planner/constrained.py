@@ -19,11 +19,14 @@ from tests.support.reference_planner.first_fit import (
 )
 from tests.support.reference_planner.new_nodes import (
     eligible_new_nodes,
+    expected_limits,
     has_port_conflict,
+    has_too_many_volumes,
     launchable_values,
     launched_label,
     ports_and_volumes_fit,
     restrict_draft,
+    types_that_attach,
     types_without_port_conflict,
 )
 from tests.support.reference_planner.offerings import (
@@ -51,6 +54,7 @@ from wainwright.model.plan import Plan, PlannedNodeClaim
 from wainwright.model.pod import Pod, TopologySpread
 from wainwright.model.reasons import RelaxedPreference
 from wainwright.model.requirements import Requirements
+from wainwright.model.snapshot import Node
 from wainwright.model.taints import PREFER_NO_SCHEDULE
 
 
@@ -261,11 +265,17 @@ class ConstrainedReferencePlanner(ReferencePlanner):
                 limits.admits(node)
                 and is_node_compatible(node, pod, wanted)
                 and fits_on_node(node, [*there, pod], daemonsets)
-                and ports_and_volumes_fit(node, [*node.pods, *there], pod, daemonsets)
+                and ports_and_volumes_fit(
+                    node, [*node.pods, *there], pod, daemonsets, self._attach_limits(node)
+                )
             ):
                 there.append(pod)
                 return True
         return False
+
+    def _attach_limits(self, node: Node) -> Mapping[str, int]:
+        catalogs = [each for each in self.pool_catalogs if each.pool.name == node.pool]
+        return expected_limits(node, [kind for each in catalogs for kind in each.types])
 
     def _joinable_by(self, options: Sequence[PlacementOption], number: int) -> list[ReferenceDraft]:
         """The drafts that the pod may join without bypassing reservations or a heavier pool."""
@@ -318,11 +328,12 @@ class ConstrainedReferencePlanner(ReferencePlanner):
     def _joined(
         self, draft: ReferenceDraft, pod: Pod, wanted: Requirements
     ) -> ReferenceDraft | None:
-        if has_port_conflict(draft.pods, pod):
+        if has_port_conflict(draft.pods, pod) or has_too_many_volumes(draft, pod):
             return None
-        portless = copy(draft)
-        portless.types = types_without_port_conflict(draft.catalog, draft.types, pod)
-        return super()._joined(portless, pod, wanted)
+        usable = copy(draft)
+        usable.types = types_without_port_conflict(draft.catalog, draft.types, pod)
+        usable.types = types_that_attach(usable.types, [*draft.pods, pod], pod)
+        return super()._joined(usable, pod, wanted)
 
     def _new(
         self,
@@ -332,9 +343,9 @@ class ConstrainedReferencePlanner(ReferencePlanner):
         reservation_ids: Collection[str],
         among: Sequence[InstanceType],
     ) -> ReferenceDraft | None:
-        return super()._new(
-            catalog, pod, wanted, reservation_ids, types_without_port_conflict(catalog, among, pod)
-        )
+        usable = types_without_port_conflict(catalog, among, pod)
+        usable = types_that_attach(usable, [pod], pod)
+        return super()._new(catalog, pod, wanted, reservation_ids, usable)
 
     def _openings(
         self, pod: Pod, catalogs: Iterable[PoolCatalog] | None = None

@@ -1,7 +1,8 @@
 """Labels and ports that new nodes of a pool could have, for constrained pods."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from copy import copy
+from math import inf
 from typing import Final
 
 from tests.support.reference_planner.first_fit import ReferenceDraft, TypeOffering, draft_launch
@@ -14,7 +15,7 @@ from tests.support.reference_planner.relaxation import RelaxedPod, intersect
 
 from wainwright.core.scheduling.constraints.host_ports import ports_conflict
 from wainwright.model.instance_type import InstanceType
-from wainwright.model.labels import CAPACITY_TYPE, HOSTNAME, ZONE
+from wainwright.model.labels import CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, ZONE
 from wainwright.model.pod import DaemonSet, HostPort, Pod, TopologySpread
 from wainwright.model.requirements import Requirements
 from wainwright.model.snapshot import Node
@@ -147,19 +148,66 @@ def daemonset_runs_on(node: Node, daemonset: DaemonSet) -> bool:
     )
 
 
+def expected_limits(node: Node, types: Iterable[InstanceType]) -> dict[str, int]:
+    """What the node reports; of one that has not started far enough, what its type attaches."""
+    if node.initialized or node.attach_limits:
+        return node.attach_limits
+    name = node.labels.get(INSTANCE_TYPE)
+    return next((kind.attach_limits for kind in types if kind.name == name), {})
+
+
 def ports_and_volumes_fit(
-    node: Node, there: list[Pod], pod: Pod, daemonsets: Iterable[DaemonSet]
+    node: Node,
+    there: list[Pod],
+    pod: Pod,
+    daemonsets: Iterable[DaemonSet],
+    limits: Mapping[str, int],
 ) -> bool:
     """Whether one more pod has no port conflict, and its volumes can be attached."""
     agents = [each for each in daemonsets if daemonset_runs_on(node, each)]
     if has_port_conflict(there, pod) or has_port_conflict(agents, pod):
         return False
-    for driver, most in node.attach_limits.items():
+    for driver, most in limits.items():
         own = {each for each in pod.constraints.attachments if each.driver == driver}
         others = {o for each in there for o in each.constraints.attachments if o.driver == driver}
         if own and len(own | others) > most:
             return False
     return True
+
+
+def types_that_attach(
+    types: Iterable[InstanceType], pods: Iterable[Pod], pod: Pod
+) -> list[InstanceType]:
+    """The types that attach the volumes of all of the pods, as far as one of them has such."""
+    counts = _volumes(pods)
+    own = _volumes([pod])
+    return [
+        kind
+        for kind in types
+        if all(len(counts[driver]) <= kind.attach_limits.get(driver, inf) for driver in own)
+    ]
+
+
+def has_too_many_volumes(draft: ReferenceDraft, pod: Pod) -> bool:
+    """Whether the draft would have more than the cheapest type that it was opened with attaches."""
+    cheapest = min(draft.opened, key=_cost_order)
+    counts = _volumes([*draft.pods, pod])
+    return any(
+        len(counts[driver]) > cheapest.attach_limits.get(driver, inf) for driver in _volumes([pod])
+    )
+
+
+def _volumes(pods: Iterable[Pod]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for pod in pods:
+        for each in pod.constraints.attachments:
+            found.setdefault(each.driver, set()).add(each.volume)
+    return found
+
+
+def _cost_order(kind: InstanceType) -> tuple[float, str]:
+    prices = [o.price for o in kind.offerings if o.available and o.reservation_id is None]
+    return min(prices, default=inf) + kind.fee, kind.name
 
 
 def _daemonsets_on(catalog: PoolCatalog, kind: InstanceType) -> list[DaemonSet]:

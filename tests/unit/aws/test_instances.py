@@ -18,15 +18,19 @@ from tests.support.aws_provider import (
 )
 
 from wainwright.aws.api.services import AwsResponse, Ec2, Params
+from wainwright.aws.cluster_config import ClusterConfig
 from wainwright.aws.instances import (
     BATCH_TAG,
     Ec2Instance,
     InstanceBatcher,
-    find_garbage,
+    InstanceProvider,
     parse_instance_id,
     provider_id,
     to_model_instance,
+    without_awaited,
+    without_claim,
 )
+from wainwright.aws.reservation_availability import ReservationAvailability
 from wainwright.clock import EPOCH, VirtualClock
 from wainwright.errors import AwsError, InstanceNotFoundError
 from wainwright.metrics import MetricsRegistry
@@ -245,12 +249,15 @@ def test_instances_without_a_claim_are_garbage_after_half_a_minute() -> None:
         del scene.store.claims["uid-2"]
         claims = list(scene.store.claims.values())
         for _ in range(2):  # half a minute since it was first seen, however old it is
-            assert not await scene.cloud.find_garbage(claims)
+            found = await scene.cloud.find_garbage(claims)
+            assert (found.instances, found.is_complete) == ((), False)
             await scene.clock.sleep(29)
         await scene.clock.sleep(2)
-        assert [each.id for each in await scene.cloud.find_garbage(claims)] == [lost.id]
+        found = await scene.cloud.find_garbage(claims)
+        assert ([each.id for each in found.instances], found.is_complete) == ([lost.id], True)
         await scene.cloud.terminate(lost.id)
-        assert not await scene.cloud.find_garbage(claims)
+        found = await scene.cloud.find_garbage(claims)
+        assert (found.instances, found.is_complete) == ((), True)
         assert [each.id for each in scene.running()] == [kept.id]
 
     run_scene(test)
@@ -282,7 +289,9 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], set[str], bool]] = [
 def test_which_instances_are_garbage(
     fields: dict[str, Any], owner: dict[str, Any], flying: set[str], collected: bool
 ) -> None:
-    found = find_garbage([running_instance(**fields)], [node_claim(1, **owner)], flying)
+    claims = [node_claim(1, **owner)]
+    unclaimed = without_claim([running_instance(**fields)], claims)
+    found = without_awaited(unclaimed, claims, flying)
     assert bool(found) is collected
 
 
@@ -337,3 +346,40 @@ def test_terminating_a_reserved_instance_frees_its_capacity() -> None:
         assert [each.available for each in catalog.reservations] == [2]
 
     run_scene(test, reservation_object(1, 2))
+
+
+@pytest.mark.parametrize(
+    ("preference", "expected"), [("capacity-reservations-only", 2), ("open", 1)]
+)
+def test_only_instances_launched_into_a_reservation_are_given_back_to_it(
+    preference: str, expected: int
+) -> None:
+    """One that EC2 put into an open reservation was never subtracted from its count."""
+    specification = {"CapacityReservationPreference": preference}
+    placed = {
+        "CapacityReservationId": "cr-00000001",
+        "CapacityReservationSpecification": specification,
+    }
+    instances = [{"Instances": [row("i-1") | placed]}]
+    seam = ScriptedApi(
+        {
+            "DescribeInstances": lambda _: {"Reservations": instances},
+            "TerminateInstances": terminate,
+        }
+    )
+
+    async def main(clock: VirtualClock) -> int:
+        availability = ReservationAvailability(clock)
+        availability.record_counts([reservation_object(1, 2, available=1)], clock.now())
+        await _instance_provider(seam, clock, availability).terminate("i-1")
+        return availability.available_count("cr-00000001")
+
+    assert run_in_virtual_time(main) == expected
+
+
+def _instance_provider(
+    seam: ScriptedApi, clock: VirtualClock, availability: ReservationAvailability
+) -> InstanceProvider:
+    batcher = InstanceBatcher(Ec2(seam), clock, MetricsRegistry())
+    cluster = ClusterConfig(name="wain", region="us-east-1")
+    return InstanceProvider(Ec2(seam), batcher, cluster, availability, clock)

@@ -66,6 +66,7 @@ def test_a_class_that_is_not_ready_has_a_message_and_launches_nothing() -> None:
         state = await scene.cloud.resolve("default")
         assert not state.ready
         assert "SubnetsReady" in state.not_ready_message
+        assert not state.not_ready_message.startswith("Ready:")
         (found,) = await scene.launch(node_claim(1))
         assert isinstance(found, NodeClassNotReadyError)
         assert "SubnetsReady" in found.message
@@ -202,6 +203,7 @@ def test_a_launch_describes_its_instance() -> None:
         assert labels["karpenter.k8s.aws/instance-family"] == "m5"
         assert labels["topology.k8s.aws/zone-id"] == instance.zone_id
         assert labels["karpenter.k8s.aws/instance-tenancy"] == "default"
+        assert not [key for key in labels if "placement-group" in key]
         assert set(found.annotations) == {
             NODE_CLASS_HASH,
             NODE_CLASS_HASH_VERSION,

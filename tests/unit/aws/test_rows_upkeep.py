@@ -37,12 +37,12 @@ def test_anc_6_an_instance_without_a_claim_is_garbage_after_half_a_minute() -> N
         kept = scene.store.claims["uid-1"]
         for _ in range(2):
             await scene.clock.sleep(25)
-            assert await scene.cloud.find_garbage([]) == []
+            assert (await scene.cloud.find_garbage([])).instances == ()
         await scene.clock.sleep(10)
-        assert [each.id for each in await scene.cloud.find_garbage([])] == [instance.id]
-        assert await scene.cloud.find_garbage([kept]) == []
+        assert [each.id for each in (await scene.cloud.find_garbage([])).instances] == [instance.id]
+        assert (await scene.cloud.find_garbage([kept])).instances == ()
         await scene.cloud.terminate(instance.id)
-        assert await scene.cloud.find_garbage([]) == []
+        assert (await scene.cloud.find_garbage([])).instances == ()
 
     run_refreshed_scene(run)
 
@@ -53,7 +53,7 @@ def test_anc_6_instances_of_other_clusters_are_not_garbage() -> None:
         tagging = {"ImageId": image, "InstanceType": "m5.large", "MinCount": 1, "MaxCount": 1}
         scene.emulated.answer("ec2", "RunInstances", tagging)
         await scene.clock.sleep(60)
-        assert await scene.cloud.find_garbage([]) == []
+        assert (await scene.cloud.find_garbage([])).instances == ()
         assert await scene.cloud.instances() == []
 
     run_refreshed_scene(run)

@@ -16,7 +16,7 @@ from wainwright.api.kubernetes.cluster import Node, NodeSpec, NodeStatus
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.api.wire import ObjectMeta
 from wainwright.clock import VirtualClock
-from wainwright.controllers.cluster_cache import ClusterCache
+from wainwright.controllers.informer_cache import InformerCache
 from wainwright.controllers.live_state import LiveState
 from wainwright.controllers.manager import WATCHED_KINDS
 from wainwright.model.snapshot import Node as ModelNode
@@ -32,7 +32,7 @@ def run(story: Story) -> None:
 
     async def main() -> None:
         api = InMemoryApiServer(clock)
-        cache = ClusterCache(api, clock, WATCHED_KINDS)
+        cache = InformerCache(api, clock, WATCHED_KINDS)
         state = LiveState(cache, clock)
         watching = asyncio.create_task(cache.run())
         await cache.wait_until_listed()

@@ -64,12 +64,12 @@ def run(
     reconciler: Recorder,
     story: Callable[[Controller], Awaitable[None]],
     *,
-    workers: int = 1,
     metrics: MetricsRegistry | None = None,
+    **options: Any,
 ) -> None:
     async def main() -> None:
         runtime = ControllerRuntime(clock, metrics or MetricsRegistry(), seed=3)
-        controller = runtime.add(reconciler, workers=workers)
+        controller = runtime.add(reconciler, **options)
         running = asyncio.create_task(runtime.run())
         await story(controller)
         runtime.stop()
@@ -113,7 +113,8 @@ def test_a_key_that_is_added_during_its_work_is_looked_at_once_more_and_never_tw
     assert recorder.calls == [(0.0, "a"), (10.0, "a")]
 
 
-def test_workers_are_bounded(clock: VirtualClock) -> None:
+@pytest.mark.parametrize(("options", "bound"), [({"workers": 3}, 3), ({}, 1)])
+def test_workers_are_bounded(clock: VirtualClock, options: dict[str, int], bound: int) -> None:
     metrics, most = MetricsRegistry(), 0.0
 
     async def act(_: Key) -> Result:
@@ -128,9 +129,9 @@ def test_workers_are_bounded(clock: VirtualClock) -> None:
         await clock.sleep(60)
 
     recorder = Recorder(clock, act)
-    run(clock, recorder, story, workers=3, metrics=metrics)
-    assert most == 3
-    assert [at for at, _ in recorder.calls] == [0.0] * 3 + [1.0] * 3 + [2.0] * 3
+    run(clock, recorder, story, metrics=metrics, **options)
+    assert most == bound
+    assert [at for at, _ in recorder.calls] == [float(number // bound) for number in range(9)]
 
 
 def test_again_looks_at_the_object_then_and_a_change_looks_earlier(clock: VirtualClock) -> None:

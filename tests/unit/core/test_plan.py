@@ -3,15 +3,27 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+import msgspec
 import pytest
-from tests.support.model_builders import GIB, instance_type, label_requirement, offering
+from tests.support.model_builders import (
+    GIB,
+    affinity_term,
+    instance_type,
+    label_requirement,
+    labelled_pods,
+    offering,
+    plan_pods,
+    spread_constraint,
+    zonal_instance_type,
+)
 
-from wainwright.core.plan import plan
+from wainwright.core.plan import plan, planned_claims, solve_snapshot
 from wainwright.model.instance_type import InstanceType, Offering
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import (
     ARCH,
     CAPACITY_TYPE,
+    HOSTNAME,
     INSTANCE_FAMILY,
     INSTANCE_TYPE,
     ON_DEMAND,
@@ -19,10 +31,23 @@ from wainwright.model.labels import (
     SPOT,
     ZONE,
 )
-from wainwright.model.plan import MinValuesPolicy, Plan, PlannedNodeClaim, PlanOptions
-from wainwright.model.pod import ANY_NODE_TERMS, Pod
+from wainwright.model.plan import (
+    DEFAULT_PLAN_OPTIONS,
+    MinValuesPolicy,
+    Plan,
+    PlannedNodeClaim,
+    PlanOptions,
+)
+from wainwright.model.pod import (
+    ANY_NODE_TERMS,
+    Pod,
+    PodConstraints,
+    PreferredNodeTerm,
+    WeightedAffinityTerm,
+)
+from wainwright.model.reasons import PreferredNodeAffinity, PreferredPodAntiAffinity
 from wainwright.model.requirements import NO_REQUIREMENTS, Requirements
-from wainwright.model.snapshot import Pool, Snapshot
+from wainwright.model.snapshot import Node, Pool, Snapshot
 from wainwright.model.taints import Taint, Toleration
 
 WHOLE = 2000  # cpu of a large type: a pod that requests it needs a node of its own
@@ -437,3 +462,110 @@ def test_limits_held_back_for_the_largest_type_are_released_in_the_next_round() 
 def test_existing_nodes_count_against_the_limit() -> None:
     pool = Pool(name="only", limits={"cpu": 6000, "nodes": 3}, in_use={"cpu": 2000, "nodes": 2})
     assert planned(pods(5), [pool], [type_named("c5.large")]).scheduled == 1
+
+
+def test_other_strategies_replace_first_fit_only_where_they_place_more_pods() -> None:
+    """A pod that no strategy places changes nothing for the others."""
+    first, second = labelled_pods(2, cpu=200, constraints=spread_constraint())
+    waiting = [msgspec.structs.replace(first, constraints=PodConstraints()), second]
+    without_company = PodConstraints(affinity=(affinity_term(app="nobody"),))
+    lonely = labelled_pods(1, "lonely", constraints=without_company)
+    alone, beside = plan_pods(waiting), plan_pods([*waiting, *lonely])
+    assert beside.unplaced == ("shop/lonely-0",)
+    assert beside.claims == alone.claims
+    assert [claim.round for claim in alone.claims] == [1, 1]
+
+
+SMALL = {"cpu": 1000, "memory": 2**32, "pods": 1}
+"""Capacity of a node for one pod."""
+
+
+def pods_with_cpu(count: int) -> tuple[Pod, ...]:
+    return tuple(Pod(namespace="d", name=str(n), requests={"cpu": 500}) for n in range(count))
+
+
+def claims_with(*taken: str) -> tuple[PlannedNodeClaim, ...]:
+    index = InstanceTypeIndex([instance_type(capacity=SMALL)])
+    snapshot = Snapshot(pods=pods_with_cpu(3), pools=(Pool(name="web"), Pool(name="web-1")))
+    solution = solve_snapshot(snapshot, {"web": index}, DEFAULT_PLAN_OPTIONS)
+    return planned_claims(solution.drafts, solution.classes.resources, frozenset(taken))
+
+
+def test_claims_are_numbered_in_the_order_of_creation() -> None:
+    assert [claim.name for claim in claims_with()] == ["web-1", "web-2", "web-3"]
+
+
+def test_names_of_existing_nodes_are_skipped() -> None:
+    assert [claim.name for claim in claims_with("web-1", "web-3", "other")] == [
+        "web-2",
+        "web-4",
+        "web-5",
+    ]
+
+
+def test_taken_names_are_those_of_nodes_and_of_their_claims() -> None:
+    nodes = (Node(name="web-2"), Node(name="ip-10-0-0-1"))
+    assert Snapshot(nodes=nodes, claims=frozenset({"web-1"})).taken_names == {
+        "web-1",
+        "web-2",
+        "ip-10-0-0-1",
+    }
+
+
+def test_a_claim_costs_the_fees_of_the_type_that_would_be_launched() -> None:
+    expensive_disk = instance_type(
+        name="a", capacity=SMALL, offerings=(offering(price=1.0),), fee=0.5
+    )
+    cheap_disk = instance_type(name="b", capacity=SMALL, offerings=(offering(price=1.2),), fee=0.1)
+    snapshot = Snapshot(pods=pods_with_cpu(2), pools=(Pool(name="p"),))
+    result = plan(snapshot, {"p": InstanceTypeIndex([expensive_disk, cheap_disk])})
+    assert [(each.launch.instance_type, each.fees) for each in result.claims] == [("b", 0.1)] * 2
+    assert (result.price, result.fees) == (2.4, 0.2)
+
+
+def prefers_zone(zone: str) -> PodConstraints:
+    preferred = PreferredNodeTerm(weight=7, requirements=label_requirement(ZONE, "In", zone))
+    return PodConstraints(preferred_nodes=(preferred,))
+
+
+def test_pods_with_the_same_relaxed_preferences_are_grouped() -> None:
+    result = plan_pods(
+        [
+            *labelled_pods(3, constraints=prefers_zone("zone-x")),
+            *labelled_pods(1, "db", constraints=prefers_zone("zone-y")),
+        ]
+    )
+    assert [group.pods for group in result.relaxed] == [
+        ("shop/db-0",),
+        ("shop/web-0", "shop/web-1", "shop/web-2"),
+    ]
+    assert result.relaxed[1].preferences == (
+        PreferredNodeAffinity(requirements=f"{ZONE} In [zone-x]", weight=7),
+    )
+
+
+def test_an_unsatisfiable_preference_has_no_price() -> None:
+    assert (
+        plan_pods(labelled_pods(1, constraints=prefers_zone("zone-x"))).relaxed[0].price_if_kept
+        is None
+    )
+
+
+def test_a_relaxed_preference_is_priced_by_the_cheapest_node_that_keeps_it() -> None:
+    """A pool of one node: the second pod shares it despite its preferred anti-affinity."""
+    alone = WeightedAffinityTerm(weight=1, term=affinity_term(HOSTNAME))
+    small = Pool(name="small", limits={"nodes": 1})
+    result = plan_pods(
+        labelled_pods(2, constraints=PodConstraints(preferred_anti_affinity=(alone,))),
+        zonal_instance_type(price=3.0),
+        pools=(small,),
+    )
+    assert len(result.claims) == 1
+    assert [group.preferences for group in result.relaxed] == [
+        (PreferredPodAntiAffinity(term=affinity_term(HOSTNAME), weight=1),)
+    ]
+    assert result.relaxed[0].price_if_kept == 3.0
+
+
+def test_pods_that_keep_their_preferences_are_not_listed() -> None:
+    assert plan_pods(labelled_pods(2, constraints=prefers_zone("zone-b"))).relaxed == ()

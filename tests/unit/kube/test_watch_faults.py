@@ -14,7 +14,7 @@ from tests.support.scripted_api import event, page, pod, serve, status, stream
 
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.clock import VirtualClock
-from wainwright.controllers.cluster_cache import ClusterCache
+from wainwright.controllers.informer_cache import InformerCache
 from wainwright.errors import ServerUnavailableError
 from wainwright.kube.api_server_access import ApiServerAddress
 from wainwright.kube.client import KubeClient
@@ -54,7 +54,7 @@ def follow(server: ScriptedServer, seconds: float) -> list[str]:
             serve(server.handle) as url,
             KubeClient.connect(ApiServerAddress(url=url)) as client,
         ):
-            cache = ClusterCache(client, clock, [Pod])
+            cache = InformerCache(client, clock, [Pod])
             task = asyncio.create_task(cache.run())
             await clock.sleep(seconds)
             task.cancel()
@@ -221,7 +221,7 @@ def test_processes_with_other_seeds_wait_for_other_times() -> None:
                 serve(handle) as url,
                 KubeClient.connect(ApiServerAddress(url=url)) as client,
             ):
-                task = asyncio.create_task(ClusterCache(client, clock, [Pod], seed).run())
+                task = asyncio.create_task(InformerCache(client, clock, [Pod], seed).run())
                 await clock.sleep(1)
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)

@@ -154,7 +154,7 @@ def test_calls_that_do_not_fit_are_counted_only() -> None:
 
 
 def test_each_reservation_has_a_line_on_what_it_was_worth() -> None:
-    assert list(reservation_lines(simulation_result().totals)) == [
+    assert list(reservation_lines(simulation_result())) == [
         "cr-1: 33% of 72.0 h used, worth $2.04 on demand; $4.08 idle",
         "cr-2: 100% of 10.0 h used, worth $0.85 on demand",
         "cr-3: never active",

@@ -16,8 +16,11 @@ from tests.support.simulated_cluster import (
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.storage import CSINode
 from wainwright.api.kubernetes.workloads import Pod
+from wainwright.catalogue.instancetypes.attach_limits import attachable_volumes
+from wainwright.catalogue.instancetypes.instance_type_info import built_in_instance_types
+from wainwright.catalogue.instancetypes.node_class_settings import NodeClassSettings
 from wainwright.emulator.boot.user_data import BootFailureReason
-from wainwright.sim.kubelet import KubeletOptions
+from wainwright.sim.kubelet import KubeletOptions, attachable_disks
 
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -218,6 +221,25 @@ def test_csi_nodes_have_the_limit_of_attachments() -> None:
         assert (await cluster.api.list(CSINode)).items == []
 
     play(story, options=KubeletOptions(volumes=7))
+
+
+def test_csi_nodes_have_the_limit_that_the_planner_expects_of_their_type() -> None:
+    """Written apart from it, from the same facts."""
+    plain = NodeClassSettings()
+    for info in built_in_instance_types().values():
+        assert attachable_disks(info, 1) == attachable_volumes(info, plain).amount, info.name
+
+    async def story(cluster: SimulatedCluster) -> None:
+        cluster.launch()
+        await cluster.wait(60)
+        (found,) = (await cluster.api.list(CSINode)).items
+        (driver,) = found.spec.drivers or []
+        assert driver.allocatable is not None
+        instance_type = (await only_node(cluster)).metadata.labels or {}
+        info = built_in_instance_types()[instance_type["node.kubernetes.io/instance-type"]]
+        assert driver.allocatable.count == attachable_volumes(info, plain).amount
+
+    play(story)
 
 
 def test_an_instance_waits_for_the_name_of_an_earlier_one() -> None:

@@ -37,6 +37,9 @@ ARCHITECTURES: Final = {"x86_64": "amd64", "arm64": "arm64"}
 BANDWIDTH_PATTERN: Final = re.compile(r"(?:(?P<cards>\d+)x )?(?P<figure>\d+(?:\.\d+)?) Gigabit")
 
 
+DEFAULT_EBS_ATTACHMENTS: Final = 27
+
+
 def parse_instance_types(rows: Iterable[Row]) -> dict[str, InstanceTypeInfo]:
     """By name, sorted. A row without required fields is skipped: one type that cannot be parsed
     must not hide all others."""
@@ -55,6 +58,7 @@ def parse_instance_type(row: Row) -> InstanceTypeInfo:
     network, processor = row["NetworkInfo"], row["ProcessorInfo"]
     cards, storage = network["NetworkCards"], row.get("InstanceStorageInfo") or {}
     usages = row.get("SupportedUsageClasses") or ()
+    attachments, is_dedicated = _ebs_attachments(row)
     return InstanceTypeInfo(
         name=row["InstanceType"],
         vcpus=row["VCpuInfo"]["DefaultVCpus"],
@@ -71,6 +75,8 @@ def parse_instance_type(row: Row) -> InstanceTypeInfo:
         ],
         all_network_interfaces=network["MaximumNetworkInterfaces"],
         network_cards=network.get("MaximumNetworkCards") or len(cards),
+        ebs_attachments=attachments,
+        dedicated_ebs_attachments=is_dedicated,
         ebs_mbps=_ebs_bandwidth(row.get("EbsInfo") or {}),
         network_mbps=_network_bandwidth(network),
         local_storage_gb=storage.get("TotalSizeInGB", 0),
@@ -98,6 +104,19 @@ def _ebs_bandwidth(ebs: Mapping[str, Any]) -> int | None:
         return None
     bandwidth: int | None = (ebs.get("EbsOptimizedInfo") or {}).get("MaximumBandwidthInMbps")
     return bandwidth
+
+
+def _ebs_attachments(row: Row) -> tuple[int, bool]:
+    """The limit, and whether it is dedicated; that of the built-in catalog where an endpoint does
+    not return it, and of most types where that has none either."""
+    ebs = row.get("EbsInfo") or {}
+    stated: int | None = ebs.get("MaximumEbsAttachments")
+    if stated is not None:
+        return stated, ebs.get("AttachmentLimitType") == "dedicated"
+    known = instance_type_info.built_in_instance_types().get(row["InstanceType"])
+    if known is not None:
+        return known.ebs_attachments, known.dedicated_ebs_attachments
+    return DEFAULT_EBS_ATTACHMENTS, False
 
 
 def _network_bandwidth(network: Mapping[str, Any]) -> int | None:

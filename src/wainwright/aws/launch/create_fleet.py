@@ -14,7 +14,7 @@ from wainwright.aws.api.services import AwsResponse, Row, tag_specifications
 from wainwright.aws.instances import BATCH_TAG, RESERVATIONS_ONLY, Ec2Instance
 from wainwright.aws.launch.launch_request import LaunchRequest
 from wainwright.aws.launch.offering_selection import AvailableCount, LaunchOffering, LaunchSelection
-from wainwright.aws.launchtemplate.template_configs import LaunchTemplateConfig, TemplateSplit
+from wainwright.aws.launchtemplate.launch_templates import LaunchTemplateConfig, TemplateSplit
 from wainwright.aws.launchtemplate.template_data import INTERRUPTIBLE_RESERVATION, LaunchTemplate
 from wainwright.aws.nodeclass.network import SubnetAddresses
 from wainwright.aws.nodeclass.status import ResolvedSubnet
@@ -69,7 +69,7 @@ def build_fleet_batch(
     try:
         split = first.split_templates(subnets, available_count)
     except InvalidInputError as error:
-        raise to_cloud_error(error, f"launching {first.claim.name}") from error
+        raise to_cloud_error(error, f"launching NodeClaim {first.claim.name}") from error
     if not split.configs:
         raise _empty_batch_error(first, subnets, split)
     configs = truncate_configs(split.configs, first.selection.offerings)

@@ -29,7 +29,7 @@ from wainwright.aws.launch.offering_selection import (
     LaunchSelection,
     LaunchSelector,
 )
-from wainwright.aws.launchtemplate.template_configs import (
+from wainwright.aws.launchtemplate.launch_templates import (
     LaunchInstanceType,
     LaunchInstanceTypes,
     LaunchSpec,

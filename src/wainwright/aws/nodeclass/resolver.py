@@ -22,7 +22,7 @@ from wainwright.aws.launch.launch_request import (
     LaunchContextProvider,
     without_status,
 )
-from wainwright.aws.launchtemplate.template_provider import LaunchTemplateProvider
+from wainwright.aws.launchtemplate.launch_templates import LaunchTemplateProvider
 from wainwright.aws.nodeclass.amis import AmiProvider, SsmParameterCache, deprecation_conditions
 from wainwright.aws.nodeclass.instance_profile import InstanceProfileProvider
 from wainwright.aws.nodeclass.network import (

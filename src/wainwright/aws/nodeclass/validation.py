@@ -17,7 +17,7 @@ from wainwright.aws.api.services import Ec2, tag_specifications
 from wainwright.aws.cluster_config import ClusterConfig
 from wainwright.aws.launch.launch_request import ClusterContext, LaunchContext, LaunchRequest
 from wainwright.aws.launch.offering_selection import LaunchOffering, LaunchSelection
-from wainwright.aws.launchtemplate.template_provider import LaunchTemplateProvider
+from wainwright.aws.launchtemplate.launch_templates import LaunchTemplateProvider
 from wainwright.aws.nodeclass.status import (
     FALSE,
     VALIDATION_SUCCEEDED,

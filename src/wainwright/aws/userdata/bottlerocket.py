@@ -2,7 +2,7 @@
 
 There are no scripts: nothing can be looked up at boot. The settings have the class's maxPods, or
 none, and then the node computes it from its network interfaces; instance types that would need
-another number are not launched (`launchtemplate/template_configs.py`).
+another number are not launched (`launchtemplate/launch_templates.py`).
 """
 
 import json

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from wainwright.catalogue.instancetypes.attach_limits import compute_attach_limits
 from wainwright.catalogue.instancetypes.derived_amount import (
     GIB,
     MIB,
@@ -259,6 +260,8 @@ class DerivedResources(msgspec.Struct, frozen=True, kw_only=True):
     overhead: Overhead
     declared_allocatable: Mapping[str, DerivedAmount] = {}
     """In place of capacity less overhead, where an InstanceType object states it."""
+    attach_limits: Mapping[str, DerivedAmount] = {}
+    """By CSI driver how many volumes of pods can be attached."""
 
     def allocatable(self) -> dict[str, int]:
         """Capacity less overhead; below zero on the smallest types, on which no pod fits."""
@@ -275,6 +278,7 @@ class NodeResources(msgspec.Struct, frozen=True, kw_only=True):
     derived: DerivedResources
     capacity: Resources
     overhead: Resources
+    attach_limits: dict[str, int] = {}
 
 
 def derive_resources(
@@ -286,6 +290,7 @@ def derive_resources(
         overhead=compute_overhead(info, settings, derived_amounts, override),
         # Pods are a limit of the kubelet: those of the object are in the capacity already.
         declared_allocatable=declared_allocatable(override, without=PODS),
+        attach_limits=compute_attach_limits(info, settings),
     )
 
 
@@ -310,6 +315,7 @@ def to_node_resources(derived: DerivedResources) -> NodeResources:
         derived=derived,
         capacity=sort_resources(capacity),
         overhead=sort_resources(overhead),
+        attach_limits=plain_amounts(derived.attach_limits),
     )
 
 
@@ -364,6 +370,8 @@ def resource_inputs(info: InstanceTypeInfo, settings: NodeClassSettings) -> Reso
         info.addresses_per_interface,
         info.network_interfaces,
         info.all_network_interfaces,
+        info.ebs_attachments,
+        info.dedicated_ebs_attachments,
         info.local_storage_gb if striped else 0,
         info.efa_interfaces,
         info.gpu,

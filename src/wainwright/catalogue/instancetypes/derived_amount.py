@@ -78,6 +78,15 @@ class DerivationRule(Enum):
     BRANCH_LISTED = "listed for the type"
     WINDOWS_ADDRESSES = "{addresses} addresses of the first interface, less its own"
 
+    SHARED_ATTACHMENTS = (
+        "{attachments} attachments of the type, less {interfaces} for further network interfaces "
+        "and {volumes} for volumes of the node itself"
+    )
+    DEDICATED_ATTACHMENTS = (
+        "{attachments} EBS volumes of the type, less {volumes} of the node itself; network "
+        "interfaces do not count"
+    )
+
     KUBE_CPU = "6 % of the first core, 1 % of the second, 0.5 % of two more, 0.25 % of the others"
     KUBE_MEMORY_INTERFACES = "255Mi + 11Mi × {pods} pods that the network interfaces allow"
     KUBE_MEMORY_DECLARED = "255Mi + 11Mi × {pods} pods of the type's InstanceType object"

@@ -65,6 +65,10 @@ class InstanceTypeInfo(msgspec.Struct, frozen=True, kw_only=True, array_like=Tru
     """On the default network card, the only one with addresses for pods."""
     all_network_interfaces: int
     network_cards: int
+    ebs_attachments: int = 27
+    """How many EBS volumes EC2 attaches, with one network interface and all local disks."""
+    dedicated_ebs_attachments: bool = False
+    """Whether further network interfaces leave that number as it is."""
     ebs_mbps: int | None = None
     """None where EBS bandwidth is not dedicated by default."""
     network_mbps: int | None = None

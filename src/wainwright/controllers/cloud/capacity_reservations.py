@@ -15,8 +15,8 @@ from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.wire import WireStruct
 from wainwright.cloud import LabelChange, ReservedNode
-from wainwright.controllers.cluster_cache import metadata_of
 from wainwright.controllers.context import ControllerContext
+from wainwright.controllers.informer_cache import metadata_of
 from wainwright.controllers.live_state import is_ours
 from wainwright.controllers.nodeclaim.claim_deletion import delete_claim
 from wainwright.controllers.runtime import (

@@ -85,11 +85,12 @@ class GarbageCollection:
             return Again(SYNC_POLL)
         claims = [each for each in self._cache.all(NodeClaim) if is_ours(each.spec.nodeClassRef)]
         garbage = await self._cloud.find_garbage(map(translate_node_claim, claims))
-        await self._for_each(self._terminate, garbage)
+        await self._for_each(self._terminate, garbage.instances)
         await self._for_each(self._delete_lost, await self._lost_claims(claims))
         unclaimed = [*filter(self._is_unclaimed, self._cache.all(Node))]
         await self._for_each(self._delete_if_gone, unclaimed)
-        return Poll(GARBAGE_PERIOD, depends_on=GARBAGE_DEPENDS_ON)
+        due = None if garbage.is_complete else self._context.clock.now() + GARBAGE_PERIOD
+        return Poll(GARBAGE_PERIOD, due=due, depends_on=GARBAGE_DEPENDS_ON)
 
     async def _for_each(
         self, action: Callable[[Subject], Awaitable[None]], subjects: Iterable[Subject]

@@ -4,8 +4,8 @@ from typing import Final
 
 from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
 from wainwright.api.kubernetes.cluster import Node
-from wainwright.controllers.cluster_cache import Change
 from wainwright.controllers.context import ControllerContext
+from wainwright.controllers.informer_cache import Change
 from wainwright.controllers.live_state import is_ours
 from wainwright.controllers.runtime import DONE, Key, Result, WorkQueue
 from wainwright.model.labels import CAPACITY_TYPE, INITIALIZED, INSTANCE_TYPE, ZONE, ZONE_ID

@@ -15,8 +15,8 @@ import msgspec
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.clock import format_timestamp
-from wainwright.controllers.cluster_cache import Change
 from wainwright.controllers.context import ControllerContext
+from wainwright.controllers.informer_cache import Change
 from wainwright.core.disruption.budgets import DisruptionReason
 from wainwright.core.disruption.candidates import (
     UNDONE_CONSOLIDATIONS,

@@ -11,9 +11,9 @@ from wainwright.api.kubernetes.workloads import Pod
 from wainwright.clock import format_timestamp
 from wainwright.cluster import MergePatch
 from wainwright.controllers import conditions as condition
-from wainwright.controllers.cluster_cache import Change
 from wainwright.controllers.conditions import ConditionSet
 from wainwright.controllers.context import ControllerContext
+from wainwright.controllers.informer_cache import Change
 from wainwright.controllers.live_state import is_ours
 from wainwright.controllers.runtime import AFTER_CONFLICT, DONE, Again, Key, Result, WorkQueue
 from wainwright.errors import ConflictError

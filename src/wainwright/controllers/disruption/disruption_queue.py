@@ -18,7 +18,6 @@ from wainwright.api.kubernetes.cluster import Node
 from wainwright.clock import format_timestamp
 from wainwright.cloud import NodePoolCatalog
 from wainwright.controllers import conditions as condition
-from wainwright.controllers.cluster_cache import Change
 from wainwright.controllers.conditions import (
     ConditionSet,
     is_initialized,
@@ -29,6 +28,7 @@ from wainwright.controllers.disruption.consolidation_backoff import (
     ConsolidationBackoff,
     undone_annotation,
 )
+from wainwright.controllers.informer_cache import Change
 from wainwright.controllers.node.disrupted_taint import is_disrupted, taint_patch, untaint_patch
 from wainwright.controllers.nodeclaim.claim_creation import ClaimCreator
 from wainwright.controllers.nodeclaim.claim_deletion import (

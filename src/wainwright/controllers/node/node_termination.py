@@ -8,13 +8,13 @@ from wainwright.api.kubernetes.operations import VolumeAttachment
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.clock import format_timestamp
 from wainwright.controllers import conditions as condition
-from wainwright.controllers.cluster_cache import Change, without_finalizer
 from wainwright.controllers.conditions import (
     claim_conditions,
     instance_id,
     write_claim_conditions,
 )
 from wainwright.controllers.context import ControllerContext
+from wainwright.controllers.informer_cache import Change, without_finalizer
 from wainwright.controllers.live_state import is_ours
 from wainwright.controllers.node.disrupted_taint import taint_patch
 from wainwright.controllers.node.drain import (

@@ -6,9 +6,9 @@ from typing import Final
 from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.controllers import conditions as condition
-from wainwright.controllers.cluster_cache import Change
 from wainwright.controllers.conditions import ConditionSet, is_initialized, write_claim_conditions
 from wainwright.controllers.context import ControllerContext
+from wainwright.controllers.informer_cache import Change
 from wainwright.controllers.live_state import is_ours
 from wainwright.controllers.runtime import AFTER_CONFLICT, DONE, Again, Key, Result, WorkQueue
 from wainwright.errors import ConflictError

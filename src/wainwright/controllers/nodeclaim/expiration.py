@@ -1,8 +1,8 @@
 """Expiration: NodeClaims that have reached their expireAfter are deleted, whatever budgets say."""
 
 from wainwright.api.karpenter.nodeclaim import NodeClaim
-from wainwright.controllers.cluster_cache import Change
 from wainwright.controllers.context import ControllerContext
+from wainwright.controllers.informer_cache import Change
 from wainwright.controllers.live_state import is_ours
 from wainwright.controllers.nodeclaim.claim_deletion import delete_claim
 from wainwright.controllers.runtime import DONE, Again, Key, Result, WorkQueue

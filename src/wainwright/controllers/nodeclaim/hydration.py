@@ -2,8 +2,8 @@
 
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.cluster import Node
-from wainwright.controllers.cluster_cache import Change
 from wainwright.controllers.context import ControllerContext
+from wainwright.controllers.informer_cache import Change
 from wainwright.controllers.live_state import is_ours
 from wainwright.controllers.runtime import DONE, Key, Result, WorkQueue
 from wainwright.translate.node_claim_pairing import NodeWithClaim

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.cloud import LaunchLogEntry
 from wainwright.cluster import Cluster, MergePatch
-from wainwright.controllers.cluster_cache import ClusterCache
 from wainwright.controllers.conditions import instance_id
+from wainwright.controllers.informer_cache import InformerCache
 from wainwright.errors import KubernetesError, TemporarilyUnavailableError
 from wainwright.model.node_claim import LaunchRecord
 from wainwright.translate.nodeclaims import (
@@ -23,7 +23,7 @@ from wainwright.translate.nodeclaims import (
 class NodeClaimLaunchLog:
     """Implements `cloud.LaunchLog`."""
 
-    def __init__(self, cluster: Cluster, cache: ClusterCache) -> None:
+    def __init__(self, cluster: Cluster, cache: InformerCache) -> None:
         self._cluster, self._cache = cluster, cache
         self._by_uid = cache.index(NodeClaim, lambda claim: claim.metadata.uid)
 

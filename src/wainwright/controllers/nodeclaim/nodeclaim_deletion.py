@@ -5,7 +5,6 @@ from typing import Final
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.clock import format_timestamp
 from wainwright.controllers import conditions as condition
-from wainwright.controllers.cluster_cache import without_finalizer
 from wainwright.controllers.conditions import (
     ConditionSet,
     claim_conditions,
@@ -13,6 +12,7 @@ from wainwright.controllers.conditions import (
     write_claim_conditions,
 )
 from wainwright.controllers.context import ControllerContext
+from wainwright.controllers.informer_cache import without_finalizer
 from wainwright.controllers.nodeclaim.claim_deletion import TERMINATION_TIMESTAMP_ANNOTATION
 from wainwright.controllers.nodeclaim.node_registration import TERMINATION_FINALIZER
 from wainwright.controllers.nodeclaim.nodeclaim_launch import NodeClaimLaunch

@@ -13,9 +13,9 @@ from typing import Final
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.controllers import conditions as condition
-from wainwright.controllers.cluster_cache import Change, with_finalizer
 from wainwright.controllers.conditions import ConditionSet, claim_conditions, write_claim_conditions
 from wainwright.controllers.context import ControllerContext
+from wainwright.controllers.informer_cache import Change, with_finalizer
 from wainwright.controllers.live_state import is_ours
 from wainwright.controllers.nodeclaim.claim_deletion import delete_claim
 from wainwright.controllers.nodeclaim.liveness import (

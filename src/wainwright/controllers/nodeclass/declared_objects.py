@@ -18,7 +18,7 @@ from wainwright.cloud import (
     NodePoolCatalog,
     NodePoolScope,
 )
-from wainwright.controllers.cluster_cache import Change, ClusterCache
+from wainwright.controllers.informer_cache import Change, InformerCache
 from wainwright.controllers.live_state import is_ours
 from wainwright.errors import CloudProviderError
 
@@ -26,7 +26,7 @@ LOG: Final = logging.getLogger(__name__)
 
 
 class DeclaredObjectsTracker:
-    def __init__(self, cache: ClusterCache, cloud: CloudProvider) -> None:
+    def __init__(self, cache: InformerCache, cloud: CloudProvider) -> None:
         self._cache, self._cloud = cache, cloud
         self._manifests: dict[type[WireStruct], dict[str, Manifest]] = {}
         self._pools: dict[str, NodePoolScope] = {}

@@ -9,8 +9,8 @@ import msgspec
 
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass, EC2NodeClassStatus
 from wainwright.api.karpenter.nodeclaim import NodeClaim
-from wainwright.controllers.cluster_cache import Change, with_finalizer, without_finalizer
 from wainwright.controllers.context import ControllerContext
+from wainwright.controllers.informer_cache import Change, with_finalizer, without_finalizer
 from wainwright.controllers.live_state import is_ours
 from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
 from wainwright.controllers.nodepool.nodepool_hash import take_over_claims

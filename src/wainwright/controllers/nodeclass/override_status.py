@@ -12,10 +12,10 @@ from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.cloud import ObjectRemark
 from wainwright.controllers import conditions as condition
-from wainwright.controllers.cluster_cache import Change
 from wainwright.controllers.conditions import ConditionSet
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.events import truncate
+from wainwright.controllers.informer_cache import Change
 from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
 from wainwright.controllers.nodepool.runtime_validation import validation_problems
 from wainwright.controllers.runtime import (

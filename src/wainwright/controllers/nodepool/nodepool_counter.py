@@ -5,8 +5,8 @@ from typing import Any, Final
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool, NodePoolStatus
 from wainwright.api.kubernetes.cluster import Node
-from wainwright.controllers.cluster_cache import Change
 from wainwright.controllers.context import ControllerContext
+from wainwright.controllers.informer_cache import Change
 from wainwright.controllers.live_state import LiveState, is_ours
 from wainwright.controllers.runtime import DONE, Again, Key, Result, WorkQueue
 from wainwright.metrics import NODEPOOL_LIMIT, NODEPOOL_USAGE

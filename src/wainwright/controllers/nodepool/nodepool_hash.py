@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.controllers import conditions as condition
-from wainwright.controllers.cluster_cache import Change, ClusterCache
 from wainwright.controllers.context import ControllerContext
+from wainwright.controllers.informer_cache import Change, InformerCache
 from wainwright.controllers.live_state import is_ours
 from wainwright.controllers.nodepool.registration_health import find_condition
 from wainwright.controllers.runtime import DONE, Key, Result, WorkQueue
@@ -58,7 +58,7 @@ class NodePoolHash:
 
 
 async def take_over_claims(
-    cache: ClusterCache,
+    cache: InformerCache,
     claims: Iterable[NodeClaim],
     current: Mapping[str, str],
     version_annotation: str,

@@ -8,10 +8,10 @@ from wainwright.api.karpenter.nodepool import NodePool, NodePoolStatus
 from wainwright.api.karpenter.shared_fields import CAPACITY_TYPES
 from wainwright.api.wire import Condition
 from wainwright.controllers import conditions as condition
-from wainwright.controllers.cluster_cache import Change
 from wainwright.controllers.conditions import ConditionSet
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.events import truncate
+from wainwright.controllers.informer_cache import Change
 from wainwright.controllers.live_state import is_ours
 from wainwright.controllers.nodepool.registration_health import (
     RegistrationHealth,

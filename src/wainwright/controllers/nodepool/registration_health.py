@@ -14,8 +14,8 @@ from wainwright.api.wire import Condition
 from wainwright.clock import Clock
 from wainwright.cluster import MergePatch
 from wainwright.controllers import conditions as condition
-from wainwright.controllers.cluster_cache import ClusterCache
 from wainwright.controllers.conditions import ConditionSet
+from wainwright.controllers.informer_cache import InformerCache
 from wainwright.controllers.live_state import is_ours
 from wainwright.errors import ConflictError, ObjectNotFoundError
 
@@ -48,7 +48,7 @@ class _Outcomes:
 class RegistrationHealth:
     """The lifecycle of NodeClaims reports here; the verdict is written at once."""
 
-    def __init__(self, cache: ClusterCache, clock: Clock) -> None:
+    def __init__(self, cache: InformerCache, clock: Clock) -> None:
         self._cache, self._clock = cache, clock
         self._outcomes: dict[str, _Outcomes] = {}
         """By uid of the NodePool."""

@@ -12,8 +12,8 @@ import msgspec
 from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.controllers import conditions as condition
-from wainwright.controllers.cluster_cache import Change, ClusterCache
 from wainwright.controllers.context import ControllerContext
+from wainwright.controllers.informer_cache import Change, InformerCache
 from wainwright.controllers.live_state import is_ours
 from wainwright.controllers.nodeclaim.claim_creation import ClaimCreator
 from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
@@ -47,7 +47,7 @@ class StaticPoolClaims(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClaimCounter:
-    def __init__(self, cache: ClusterCache) -> None:
+    def __init__(self, cache: InformerCache) -> None:
         self._by_pool = cache.index(NodeClaim, lambda claim: pool_of_claim(claim) or "")
 
     def of(self, pool: str) -> StaticPoolClaims:

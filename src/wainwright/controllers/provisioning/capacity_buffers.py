@@ -33,9 +33,9 @@ from wainwright.api.kubernetes.workloads import (
 from wainwright.api.wire import ObjectMeta, WireStruct
 from wainwright.cloud import NodePoolCatalog
 from wainwright.controllers import conditions as condition
-from wainwright.controllers.cluster_cache import Change, ClusterCache
 from wainwright.controllers.conditions import ConditionSet
 from wainwright.controllers.context import ControllerContext
+from wainwright.controllers.informer_cache import Change, InformerCache
 from wainwright.controllers.nodeclaim.claim_creation import ClaimCreator
 from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
 from wainwright.controllers.provisioning.launch_backoff import LaunchBackoff
@@ -116,7 +116,7 @@ def buffer_replicas(spec: CapacityBufferSpec, scale: int | None, requests: Resou
 class VirtualPods:
     """The virtual pods of all buffers, and how these stand."""
 
-    def __init__(self, cache: ClusterCache) -> None:
+    def __init__(self, cache: InformerCache) -> None:
         self._state = ClusterState()
         self._pods: dict[Key, dict[str, Pod]] = {}
         """By buffer and by uid."""

@@ -12,8 +12,8 @@ import msgspec
 
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.workloads import Pod
-from wainwright.controllers.cluster_cache import Change, ClusterCache
 from wainwright.controllers.conditions import INITIALIZED, TRUE
+from wainwright.controllers.informer_cache import Change, InformerCache
 from wainwright.model.labels import NODEPOOL
 from wainwright.model.pod import Pod as ModelPod
 from wainwright.model.requirements import Requirements
@@ -41,7 +41,7 @@ class _Launches:
 class LaunchBackoff:
     """Remembers by pod and pool what was launched for pods that are still unbound."""
 
-    def __init__(self, cache: ClusterCache) -> None:
+    def __init__(self, cache: InformerCache) -> None:
         self._by_pod: dict[str, dict[str, _Launches]] = {}
         self._pods_of_claim: dict[str, tuple[str, ...]] = {}
         cache.subscribe(Pod, self._changed_pod)

@@ -13,8 +13,8 @@ from typing import Final
 import msgspec
 
 from wainwright.api.kubernetes.workloads import Pod
-from wainwright.controllers.cluster_cache import Change, ClusterCache
 from wainwright.controllers.conditions import INITIALIZED
+from wainwright.controllers.informer_cache import Change, InformerCache
 from wainwright.model.pod import Pod as ModelPod
 from wainwright.model.snapshot import Node, Snapshot
 
@@ -23,7 +23,7 @@ BINDING_SECONDS: Final = 10.0
 
 
 class PodNominations:
-    def __init__(self, cache: ClusterCache) -> None:
+    def __init__(self, cache: InformerCache) -> None:
         self._claims: dict[str, str] = {}
         """By uid of the pod the name of its NodeClaim."""
         cache.subscribe(Pod, self._changed_pod)

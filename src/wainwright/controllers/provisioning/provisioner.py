@@ -20,13 +20,13 @@ from wainwright.api.kubernetes.workloads import Pod
 from wainwright.api.wire import WireStruct
 from wainwright.clock import format_timestamp
 from wainwright.cloud import NodePoolCatalog
-from wainwright.controllers.cluster_cache import Change, ChangeHandler, metadata_of
 from wainwright.controllers.conditions import NODE_CLASS_READY, is_initialized
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.disruption.consolidation_backoff import (
     ConsolidationBackoff,
     undone_annotation,
 )
+from wainwright.controllers.informer_cache import Change, ChangeHandler, metadata_of
 from wainwright.controllers.nodeclaim.claim_creation import ClaimCreator
 from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
 from wainwright.controllers.nodepool.nodepool_status import READINESS_UNKNOWN
@@ -344,7 +344,8 @@ class Provisioner:
 
     async def _report(self, group: UnschedulableGroup) -> None:
         """To all its pods at once: the next plan waits for it."""
-        message = f"Failed to schedule pod: {'; '.join(answer_for(group).lines())}"
+        answer = "; ".join(answer_for(group, with_total=False).lines())
+        message = f"Failed to schedule pod: {answer}"
         pods = filter(None, map(self._pod, group.pods))
         warn, repeat = self._context.events.warn, FAILED_SCHEDULING_REPEAT
         await asyncio.gather(
@@ -379,7 +380,7 @@ def describe_claim(claim: PlannedNodeClaim) -> str:
     types = f" or {format_count(others, 'other type')}" if others else ""
     reserved = f" {launch.reservation_id}" if launch.reservation_id else ""
     place = f"{launch.capacity_type}{reserved} in {launch.zone or 'any zone'}"
-    price = format_hourly(launch.price)
+    price = format_hourly(launch.price, modelled=launch.modelled_price)
     pods = format_count(len(claim.pods), "pod")
     return f"{launch.instance_type}{types}, {place}, {price}, for {pods}"
 

@@ -75,18 +75,6 @@ class CommandSequence(msgspec.Struct, frozen=True, kw_only=True):
         return Counter(move.pod for command in self.commands for move in command.moves())
 
 
-def find_next_command(looked: DisruptionPass) -> Command | None:
-    """The command to carry out now; the next pass decides anew, from what has become of it.
-
-    The rest of the sequence is found again then, or a better one, as all of them depend on nothing
-    but the cluster. Every command saves or removes, so that none leads back.
-    """
-    command = looked.find_command()
-    if command is None or not command.evictions:
-        return command
-    return next(iter(find_sequence(looked).commands), command)
-
-
 def find_sequence(first: DisruptionPass) -> CommandSequence:
     """Of the sequences that save most, or nearly as much, the one that moves the fewest pods; a pod
     that moves again counts twice.

@@ -21,7 +21,7 @@ from wainwright.core.disruption.commands import (
     Method,
     UnavailableReplacement,
 )
-from wainwright.core.plan_builder import unused_names
+from wainwright.core.plan import unused_names
 from wainwright.core.removal_simulation import ClusterSimulator, RemovalSimulation
 from wainwright.core.static_capacity import plan_static_capacity, template_options
 from wainwright.model.plan import ClusterLimits, Plan, PlannedNodeClaim, PlanOptions

@@ -46,6 +46,7 @@ from wainwright.model.reasons import (
     PoolReason,
     RequiredBy,
     RestrictedLabel,
+    TooManyVolumes,
     TopologyReason,
     TopologySpreadUnsatisfied,
     UntoleratedTaint,
@@ -172,7 +173,7 @@ def _changes_for_reason(partial_fix: PartialFix, context: FunnelContext) -> Iter
         case InstanceTypesTooSmall():
             yield from _widenings(partial_fix, context)
             yield from _lower_request(reason, pod, pool.name)
-        case DaemonSetsExceedCapacity():
+        case DaemonSetsExceedCapacity() | TooManyVolumes():
             yield from _widenings(partial_fix, context)
         case UntoleratedTaint(taint=taint):
             toleration = Toleration(key=taint.key, value=taint.value, effect=taint.effect)

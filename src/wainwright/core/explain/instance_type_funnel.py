@@ -1,13 +1,13 @@
 """The instance type funnel: how many types of a NodePool are left to a pod after each check, and
 the check that leaves none.
 
-Labels, host ports, resources, offerings, minValues and limits are checked in the order of the
-scheduler. It runs only for pods without a place and for a pod that is explained, so that it may
-look at types one by one. Results about sets of types are cached by all that they depend on.
+Labels, host ports, resources, volumes, offerings, minValues and limits are checked in the order
+of the scheduler. It runs only for pods without a place and for a pod that is explained, so that it
+may look at types one by one. Results about sets of types are cached by all that they depend on.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -28,6 +28,8 @@ from wainwright.model.reasons import (
     NoMatchingOffering,
     OfferingsUnavailable,
     PoolReason,
+    RemainingValues,
+    TypeFilter,
 )
 from wainwright.model.requirements import Requirements
 from wainwright.model.resources import PODS, resources_key
@@ -123,11 +125,14 @@ class _AlternativeFunnel:
         self.wanted = wanted
         self.requests = {**pod.requests, PODS: 1}
         self.ports = pod.constraints.ports
+        self.attachments = pod.constraints.attachments
         self.context = context
         self.passed: list[int] = []
         """How many types passed each check so far."""
         self.combined = template.base.requirements
         """Of the pool; of the pod as well once labels are checked."""
+        self.compatible: BitSet = 0
+        self.fitting: BitSet = 0
         self.available: BitSet = 0
         self.groups: OfferingGroupSet = 0
 
@@ -146,16 +151,22 @@ class _AlternativeFunnel:
     def _check_types(self) -> PoolReason | None:
         compatible = self.index.compatible_types(self.combined)
         self._count(compatible)
+        self.compatible = compatible
         if not compatible:
             return node_affinity.why_no_type(self._label_diagnosis)
         daemonset_ports = self.template.daemonset_ports
         with_ports = compatible ^ (compatible & daemonset_ports.with_conflict(self.ports))
         if not with_ports:
             return daemonset_ports.why(self.ports, compatible)
-        fitting = with_ports & self.template.allocatable.fitting(self.requests)
+        large_enough = with_ports & self.template.allocatable.fitting(self.requests)
+        volume_limits = self.template.volume_limits
+        fitting = volume_limits.admits_types(large_enough, self.attachments)
         self._count(fitting)
-        if not fitting:
+        self.fitting = fitting
+        if not large_enough:
             return self._too_small(with_ports)
+        if not fitting:
+            return volume_limits.why(large_enough, self.attachments)
         offering_groups = self._offering_groups()
         available = fitting & self.index.available_in(offering_groups)
         self._count(available)
@@ -209,9 +220,33 @@ class _AlternativeFunnel:
         reserved = self._reserved(offering_groups)
         if reserved_types & self.index.available_in(reserved):
             return None
-        return self.template.min_values_checker.why(
+        reason = self.template.min_values_checker.why(
             self.template.min_values, self.combined, types, offering_groups ^ reserved
         )
+        if reason is None:
+            return None
+        steps = self._value_counts(reason.key, types, offering_groups ^ reserved)
+        return msgspec.structs.replace(reason, steps=tuple(steps))
+
+    def _value_counts(
+        self, key: str, last: BitSet, offering_groups: OfferingGroupSet
+    ) -> Iterator[RemainingValues]:
+        """How many values of the label the NodePool allows, and each check that left fewer."""
+        index, pool, combined = self.index, self.template.base.requirements, self.combined
+        own_groups, groups = index.compatible_groups(pool), index.compatible_groups(combined)
+        stages = (
+            (TypeFilter.NODE_POOL, index.compatible_types(pool), own_groups, pool),
+            (TypeFilter.POD_REQUIREMENTS, self.compatible, groups, combined),
+            (TypeFilter.RESOURCES, self.fitting, groups, combined),
+            (TypeFilter.OFFERINGS, self.available, offering_groups, combined),
+            (TypeFilter.LIMITS, last, offering_groups, combined),
+        )
+        fewest = None
+        for check, types, within, wanted in stages:
+            count = len(index.remaining_values(key, types, within, wanted.allowed(key)))
+            if fewest is None or count < fewest:
+                yield RemainingValues(after=check, count=count)
+                fewest = count
 
     def _reserved(self, offering_groups: OfferingGroupSet) -> OfferingGroupSet:
         return offering_groups & reserved_offerings(self.index)

@@ -51,6 +51,7 @@ from wainwright.model.reasons import (
     PoolUnusable,
     PoolVerdict,
     RestrictedLabel,
+    TooManyVolumes,
     TopologyReason,
     TopologyUnsatisfied,
     UnsupportedFeatures,
@@ -158,8 +159,7 @@ class VerdictBuilder:
             pool, narrowed_pod
         )
         return JudgedPool(
-            verdict=msgspec.structs.replace(verdict, reason=reason),
-            is_only_taint=is_only_taint,
+            verdict=msgspec.structs.replace(verdict, reason=reason, is_only_taint=is_only_taint),
             has_devices=self._has_devices(pool, pod),
         )
 
@@ -228,8 +228,6 @@ class VerdictBuilder:
 
 class JudgedPool(msgspec.Struct, frozen=True, kw_only=True):
     verdict: PoolVerdict
-    is_only_taint: bool = False
-    """Whether nothing but a taint keeps the pod off."""
     has_devices: bool = False
     """Whether it has the GPUs or other devices that the pod requests: it is meant for such pods."""
 
@@ -242,6 +240,7 @@ NEARNESS: Final[Mapping[type[PoolReason], int]] = {
     OfferingsUnavailable: 6,
     InstanceTypesTooSmall: 5,
     HostPortsTaken: 5,
+    TooManyVolumes: 5,
     DaemonSetsExceedCapacity: 5,
     NoMatchingOffering: 3,
     NoMatchingInstanceType: 2,
@@ -260,7 +259,7 @@ def _nearness(judged: JudgedPool) -> tuple[int, bool, bool, tuple[int, ...]]:
     A NodePool that lacks a resource altogether, as GPUs, is not one that the pod was meant for.
     """
     reason, funnel = judged.verdict.reason, judged.verdict.funnel
-    rank = ONLY_TAINT if judged.is_only_taint else NEARNESS.get(type(reason), 0)
+    rank = ONLY_TAINT if judged.verdict.is_only_taint else NEARNESS.get(type(reason), 0)
     if isinstance(reason, InstanceTypesTooSmall) and not reason.best:
         rank = LACKS_RESOURCE
     is_misspelt = getattr(reason, "meant", None) is not None
@@ -287,7 +286,7 @@ def _volume_requiring(key: str, pod: Pod) -> PodVolume | None:
     return None
 
 
-def _nearest_miss(reason: PoolReason) -> NearestMiss | None:
+def _nearest_miss(reason: PoolReason) -> NearestMiss | None:  # noqa: C901, PLR0911 - one case each
     """What is needed, and the most that there is."""
     match reason:
         case (
@@ -300,6 +299,9 @@ def _nearest_miss(reason: PoolReason) -> NearestMiss | None:
             return NearestMiss(what=f"minValues of {key}", needed=str(needed), best=str(found))
         case LimitExceeded():
             return _nearest_to_limit(reason)
+        case TooManyVolumes(driver=driver, needed=needed, best=best, instance_type=name):
+            what = f"volumes of {driver}"
+            return NearestMiss(what=what, needed=needed, best=best, instance_type=name)
         case LabelConflict(key=key, wanted=wanted, offered=offered):
             return NearestMiss(what=key, needed=str(wanted), best=_format_offered(offered))
         case NoMatchingOffering(key=key, wanted=wanted, offered=offered, instance_type=name):

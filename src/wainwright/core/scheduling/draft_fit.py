@@ -1,9 +1,10 @@
-"""Whether a draft can take a pod, and what is left to it then: labels, resources, offerings and
-minValues, in this order.
+"""Whether a draft can take a pod, and what is left to it then: labels, resources, volumes,
+offerings and minValues, in this order.
 """
 
 from wainwright.core.scheduling.compiled_requirements import CompiledRequirements
 from wainwright.core.scheduling.constraints import offerings, resource_fit
+from wainwright.core.scheduling.constraints.volume_limits import Attachments, volumes_after
 from wainwright.core.scheduling.drafts import Draft, DraftChange
 from wainwright.core.scheduling.pod_classes import PodRequirements, PoolCompatibility
 from wainwright.model.bitset import BitSet
@@ -35,10 +36,20 @@ def evaluate_fit(draft: Draft, pod_reqs: PodRequirements) -> DraftChange | None:
     if types:
         tables = template.allocatable_tables
         types = resource_fit.admits_types(types, tables, pod_reqs.amounts, draft.totals)
+        if types and pod_reqs.attachments:
+            types = _with_volumes(draft, types, pod_reqs.attachments)
     change = _change_for(draft, compatibility, types) if types else None
     if change is None or not draft.min_values or _meets_min_values(draft, change):
         return change
     return None
+
+
+def _with_volumes(draft: Draft, types: BitSet, wanted: Attachments) -> BitSet:
+    """Those of the types that attach the volumes; none where the draft has too many with them."""
+    for driver, count in volumes_after(wanted, draft.volumes):
+        if count > draft.attach_limit(driver):
+            return 0
+    return draft.template.volume_limits.admits_types(types, wanted, draft.volumes)
 
 
 def narrow_draft(draft: Draft, requirements: Requirements) -> DraftChange | None:

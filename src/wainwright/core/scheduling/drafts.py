@@ -4,22 +4,25 @@ Sets are subtracted as `a ^ (a & b)`: `a & ~b` would create a negative integer a
 takes longer for sets of thousands of bits.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Sequence
 
 from wainwright.core.launch.launch_choice import LaunchChoice, LaunchOptions
 from wainwright.core.scheduling.capacity_index import CapacityIndex, IndexEntry
 from wainwright.core.scheduling.compiled_requirements import CompiledRequirements
 from wainwright.core.scheduling.constraints.host_ports import HostPortUsage
 from wainwright.core.scheduling.constraints.min_values import Witnesses
-from wainwright.core.scheduling.constraints.volume_limits import DraftVolumes
+from wainwright.core.scheduling.constraints.volume_limits import (
+    NO_VOLUMES,
+    AttachedVolumes,
+    Attachments,
+    DraftVolumes,
+)
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
 from wainwright.core.scheduling.pod_classes import NewNodeOption, PodRequirements
 from wainwright.model.bitset import BitSet, iter_bits, largest_amount_position
 from wainwright.model.offering_groups import OfferingGroupSet
 from wainwright.model.pod import Pod
 
-NO_LIMITS: Final[Mapping[str, int]] = {}
 LEVELS_PER_CANDIDATE = 6  # checking this many levels takes as long as comparing one candidate
 
 
@@ -36,6 +39,7 @@ class Draft:
         "launch_choice",
         "min_values",
         "number",
+        "opened_types",
         "pinned_group",
         "pinned_type",
         "pods",
@@ -45,6 +49,7 @@ class Draft:
         "template",
         "totals",
         "types",
+        "volumes",
         "witnesses",
     )
 
@@ -58,6 +63,7 @@ class Draft:
         self.template = template
         self.compiled: CompiledRequirements = option.compiled
         self.types: BitSet = option.types
+        self.opened_types: BitSet = option.types
         self.held: OfferingGroupSet = option.held
         """Reserved groups of which it holds an instance; it must never lose the last one. Once
         pinned, those of the reservation that it is launched into."""
@@ -72,6 +78,7 @@ class Draft:
         """By resource: the largest allocatable amount among `sizing_types`."""
         self.index_levels: list[int] = []
         self.pods: list[Pod] = []
+        self.volumes: AttachedVolumes = NO_VOLUMES
         self.preferred_types: BitSet = 0
         """Types of which the draft must keep at least one, where the plan is packed by cost."""
         self.pinned_type: BitSet = 0
@@ -116,6 +123,10 @@ class Draft:
             or self.types
         )
 
+    def attach_limit(self, driver: str) -> int:
+        """How many volumes of the driver it may have: what its cheapest type attached at first."""
+        return self.template.volume_limits.of_cheapest(driver, self.opened_types)
+
 
 class DraftChange:
     """The state of a draft after a pod has joined."""
@@ -137,7 +148,6 @@ class DraftTable:
         self,
         templates: Sequence[NodeClaimTemplate],
         capacity_index: CapacityIndex,
-        attach_limits: Mapping[str, int] = NO_LIMITS,
     ) -> None:
         self.drafts: list[Draft] = []
         self.by_template: list[BitSet] = [0] * len(templates)
@@ -153,13 +163,13 @@ class DraftTable:
         self._by_pod_count: list[BitSet] = [0]
         self.capacity_index = capacity_index
         self._ports = HostPortUsage()
-        self._volumes = DraftVolumes(attach_limits)
+        self._volumes = DraftVolumes()
 
     def new_table(self, templates: Sequence[NodeClaimTemplate]) -> "DraftTable":
         """An empty table for a fork. The capacity index is shared: it must be one without sizes,
         which nothing is ever entered into.
         """
-        return DraftTable(templates, self.capacity_index, self._volumes.limits)
+        return DraftTable(templates, self.capacity_index)
 
     def candidates(self, pod_reqs: PodRequirements, among: BitSet) -> BitSet:
         """The drafts that no index rules out; whether one fits is known only after trying it."""
@@ -236,13 +246,22 @@ class DraftTable:
         if pod_reqs.scheduling.ports:
             self._ports.add(draft.bit, pod_reqs.scheduling.ports)
         if pod_reqs.attachments:
-            self._volumes.attach(draft.bit, pod_reqs.attachments)
+            self._attach(draft, pod_reqs.attachments)
         if not draft.pinned_type:
             self._raise_pod_count(draft)
         if narrowed and not draft.pinned_type:
             self.update_capacity(draft)
         else:
             self._update_index(draft, pod_reqs.columns)
+
+    def _attach(self, draft: Draft, volumes: Attachments) -> None:
+        if draft.volumes is NO_VOLUMES:
+            draft.volumes = {}
+        for each in volumes:
+            draft.volumes.setdefault(each.driver, set()).add(each)
+        for driver, attached in draft.volumes.items():
+            self._volumes.set_room(draft.bit, driver, draft.attach_limit(driver) - len(attached))
+        self._volumes.hold(draft.bit, volumes)
 
     def update_capacity(self, draft: Draft) -> None:
         """Updates how much the draft can take after its types have changed."""

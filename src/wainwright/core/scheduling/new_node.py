@@ -31,6 +31,7 @@ from wainwright.core.scheduling.pod_classes import (
 )
 from wainwright.core.scheduling.reservation_manager import ReservationManager, ReservationSet
 from wainwright.model.bitset import MAX_CACHED_RESULTS, BitSet
+from wainwright.model.instance_type import Offering
 from wainwright.model.offering_groups import OfferingGroupSet
 from wainwright.model.plan import MinValuesPolicy
 
@@ -187,7 +188,8 @@ class NewNodeEvaluator:
 
 
 def fitting_types(template: NodeClaimTemplate, pod_reqs: PodRequirements) -> BitSet:
-    """The pool's types with the labels and enough allocatable resources; cached."""
+    """The pool's types with the labels, enough allocatable resources and room for the volumes;
+    cached."""
     types = pod_reqs.types_by_pool.get(template.number)
     if types is None:
         compatibility = pod_reqs.scheduling.compatibility[template.number]
@@ -195,6 +197,8 @@ def fitting_types(template: NodeClaimTemplate, pod_reqs: PodRequirements) -> Bit
         if types:
             tables = template.allocatable_tables
             types = resource_fit.admits_types(types, tables, pod_reqs.amounts, [0] * len(tables))
+            if pod_reqs.attachments:
+                types = template.volume_limits.admits_types(types, pod_reqs.attachments)
         pod_reqs.types_by_pool[template.number] = types
     return types
 
@@ -302,6 +306,12 @@ class NodePoolSelector:
     def price(self, candidate: NewNodeCandidate) -> float:
         """USD per hour, with fees, of the node that would be launched now."""
         return self._evaluator.price(candidate.template, candidate.option)
+
+    def launched_offering(self, candidate: NewNodeCandidate) -> Offering:
+        """The offering that would be launched now."""
+        options = options_of_new_node(candidate.template, candidate.option)
+        available_count = self._evaluator.reservation_manager.available_count
+        return choose_offering(options, available_count).offering
 
     def equal_candidates(self, candidate: NewNodeCandidate) -> list[NewNodeCandidate]:
         """The candidates of all pools of the same weight that are reserved, or not, as this one."""

@@ -24,6 +24,10 @@ from wainwright.core.scheduling.constraints.min_values import (
     min_values_of,
 )
 from wainwright.core.scheduling.constraints.resource_fit import TypeResources
+from wainwright.core.scheduling.constraints.volume_limits import (
+    CATALOGUE_LIMITS,
+    TypeVolumeLimits,
+)
 from wainwright.core.scheduling.daemonset_overhead import DaemonSetOverhead, daemonset_overhead
 from wainwright.core.scheduling.pod_classes import PoolCompatibility, SchedulingRequirements
 from wainwright.core.scheduling.reservation_manager import PoolReservations, reserved_offerings
@@ -58,6 +62,7 @@ class NodeClaimTemplate:
         "overhead",
         "pool",
         "pool_reservations",
+        "volume_limits",
         "well_known",
     )
 
@@ -77,6 +82,8 @@ class NodeClaimTemplate:
         self.limits = PoolLimits(pool, index)
         self.pool_reservations = PoolReservations(index, 0, {})
         """The reservations that the pool may use; set when the reservation manager is created."""
+        self.volume_limits = TypeVolumeLimits(index, CATALOGUE_LIMITS)
+        """Set again when it is known what nodes of the cluster report."""
         # While their feature gate is off, no node is launched into reservations.
         self.disabled_groups: OfferingGroupSet = 0 if gate else reserved_offerings(index)
         self.daemonsets = daemonsets

@@ -176,7 +176,7 @@ class PodRequirements:
         self.amounts = amounts
         self.columns = columns
         self.attachments: tuple[VolumeAttachment, ...] = ()
-        """Those of its class, where new nodes have limits."""
+        """Those of its class."""
         self.rejected_by: BitSet = 0
         """Drafts that cannot take such a pod; drafts only get fuller, so it stays true."""
         self.full_nodes: BitSet = 0
@@ -306,8 +306,8 @@ class ClassificationContext(msgspec.Struct, frozen=True, kw_only=True):
     options: PlanOptions = DEFAULT_PLAN_OPTIONS
     has_soft_taints: bool = False
     """Whether any pool or node has a PreferNoSchedule taint."""
-    has_attach_limits: bool = False
-    """Whether any node, or every new one, limits its volume attachments."""
+    limited_drivers: frozenset[str] = frozenset()
+    """CSI drivers of whose volumes any node, or any instance type, attaches only so many."""
 
 
 _Level: TypeAlias = tuple[
@@ -454,10 +454,12 @@ class PodClasses:
         return pod.alternatives, pod.tolerations, constraints, id(matching), namespace
 
     def _constraints(self, pod: Pod) -> PodConstraints:
-        """Volume attachments distinguish pods only if some node limits them."""
-        if self._context.has_attach_limits or not pod.constraints.attachments:
+        """Volume attachments distinguish pods only where some node limits them."""
+        attachments, limited = pod.constraints.attachments, self._context.limited_drivers
+        if not attachments or all(each.driver in limited for each in attachments):
             return pod.constraints
-        bare = msgspec.structs.replace(pod.constraints, attachments=())
+        counted = tuple([each for each in attachments if each.driver in limited])
+        bare = msgspec.structs.replace(pod.constraints, attachments=counted)
         return NO_CONSTRAINTS if bare == NO_CONSTRAINTS else bare
 
     def _create(self, template: "_ClassTemplate", amounts: Amounts) -> PodClass:
@@ -475,7 +477,7 @@ class PodClasses:
         ]
         pod_class = PodClass(len(self.all), tuple(levels))
         pod_class.attachments, pod_class.counted_by = template.attachments, template.counted_by
-        if template.attachments and self._context.options.attach_limits:
+        if template.attachments:
             for pod_reqs in pod_class.alternatives:
                 pod_reqs.attachments = template.attachments
         return pod_class

@@ -5,6 +5,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from wainwright.core.scheduling.capacity_index import CapacityIndex
 from wainwright.core.scheduling.constraints.taint_toleration import TolerablePools
+from wainwright.core.scheduling.constraints.volume_limits import ExpectedLimits, TypeVolumeLimits
 from wainwright.core.scheduling.drafts import Draft, DraftTable
 from wainwright.core.scheduling.existing_nodes import ExistingNodes
 from wainwright.core.scheduling.new_node import NewNodeEvaluator, NodePoolSelector, fitting_types
@@ -264,6 +265,7 @@ class CompiledCluster:
         """
         registry = TopologyRegistry()
         registry.register(pods, (pod for node in nodes.nodes for pod in node.pods))
+        expect_attach_limits(templates, nodes, options)
         context = classification_context(templates, nodes, options)
         self.classes = PodClasses(pods, registry, context, updatable=forkable)
         self.free_counts = free_counts
@@ -278,9 +280,7 @@ class CompiledCluster:
         pool_selector = NodePoolSelector(
             templates, NewNodeEvaluator(options.min_values_policy, reservation_manager)
         )
-        attach_limits = dict(options.attach_limits)
-        nodes.volumes.assume(nodes.nodes, attach_limits)
-        table = DraftTable(templates, capacity_index, attach_limits)
+        table = DraftTable(templates, capacity_index)
         topology = (
             Topology(registry, templates, nodes, table, reservation_manager)
             if registry.groups
@@ -352,9 +352,29 @@ def classification_context(
     return ClassificationContext(
         options=options,
         has_soft_taints=any(map(_has_prefer_no_schedule, taints)),
-        has_attach_limits=bool(options.attach_limits)
-        or any(node.attach_limits for node in nodes.nodes),
+        limited_drivers=limited_drivers(templates, nodes),
     )
+
+
+def expect_attach_limits(
+    templates: Sequence[NodeClaimTemplate], nodes: ExistingNodes, options: PlanOptions
+) -> None:
+    """Gives templates, and nodes that have not reported theirs, the limits that they are expected
+    to have. Templates that share a catalogue share the tables."""
+    expected = ExpectedLimits(options)
+    shared: dict[InstanceTypeIndex, TypeVolumeLimits] = {}
+    for template in templates:
+        if template.index not in shared:
+            shared[template.index] = TypeVolumeLimits(template.index, expected)
+        template.volume_limits = shared[template.index]
+    by_pool = {template.pool.name: template.volume_limits for template in templates}
+    nodes.volumes.expect(nodes.nodes, by_pool, expected)
+
+
+def limited_drivers(templates: Sequence[NodeClaimTemplate], nodes: ExistingNodes) -> frozenset[str]:
+    """CSI drivers of whose volumes any node or instance type attaches only so many."""
+    by_catalogue = {template.volume_limits for template in templates}
+    return nodes.volumes.drivers.union(*(each.drivers for each in by_catalogue))
 
 
 def _has_prefer_no_schedule(taints: Iterable[Taint]) -> bool:

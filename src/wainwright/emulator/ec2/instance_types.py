@@ -157,6 +157,8 @@ def _ebs_info(type_info: InstanceTypeInfo, nvme: str) -> JsonObject:
         "EbsOptimizedSupport": "unsupported" if type_info.ebs_mbps is None else "default",
         "EncryptionSupport": "supported",
         "NvmeSupport": "supported" if type_info.family == "i3" else nvme,
+        "MaximumEbsAttachments": type_info.ebs_attachments,
+        "AttachmentLimitType": "dedicated" if type_info.dedicated_ebs_attachments else "shared",
     }
     if type_info.ebs_mbps is not None:
         info["EbsOptimizedInfo"] = {

@@ -315,23 +315,29 @@ SHUTDOWN_GRACE_SECONDS: Final = (
 BACKLOG: Final = 128
 
 
-def listen(port: int) -> socket.socket:
-    """A listening socket on the loopback interface; port 0 is any free port."""
-    sock = socket.socket()
+def listen(port: int, host: str = LOOPBACK) -> socket.socket:
+    """A listening socket on the loopback interface, or on another; port 0 is any free port."""
+    sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        sock.bind((LOOPBACK, port))
+        sock.bind((host, port))
     except OSError as error:
         sock.close()
         hint = "choose another with --port; 0 is any that is free"
-        raise UsageError(f"port {port} cannot be used: {error.strerror}", hint) from None
+        where = f"port {port}" if host == LOOPBACK else f"{host}, port {port},"
+        raise UsageError(f"{where} cannot be used: {error.strerror}", hint) from None
     sock.listen(BACKLOG)
     return sock
 
 
 def endpoint_url(sock: socket.socket) -> str:
-    host, port = sock.getsockname()
-    return f"http://{host}:{port}"
+    host, port = sock.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def host_name(headers: Mapping[str, str]) -> str:
+    """Whom a request is for, without the port."""
+    return re.sub(r":[0-9]+$", "", headers.get("Host", LOOPBACK)).lower()
 
 
 def is_foreign(headers: Mapping[str, str]) -> bool:
@@ -340,9 +346,8 @@ def is_foreign(headers: Mapping[str, str]) -> bool:
     Browsers name the page in Origin, or tell by Sec-Fetch-Site that there is one; no AWS client
     sends either. A name that somebody's DNS points at the loopback interface is in Host.
     """
-    host = re.sub(r":[0-9]+$", "", headers.get("Host", LOOPBACK))
     is_page = "Origin" in headers or headers.get("Sec-Fetch-Site", "") not in SAME_SITE
-    return is_page or host.lower() not in LOCAL_HOSTS
+    return is_page or host_name(headers) not in LOCAL_HOSTS
 
 
 class _RequestHandler(RequestHandler):

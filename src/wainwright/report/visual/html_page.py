@@ -14,6 +14,10 @@ UNSAFE: Final = re.compile(r"[<>&]|[^\x20-\x7e]")
 """What could end the element that holds the data or begin another one, and all that is not ASCII:
 whatever reads the file, and however, finds the same data."""
 
+POLICY: Final = re.compile(r'http-equiv="Content-Security-Policy" content="([^"]+)"')
+FILE_POLICY: Final = "default-src 'none';"
+LIVE_POLICY: Final = "default-src 'none'; connect-src 'self';"
+
 
 @cache
 def _page() -> tuple[str, str]:
@@ -29,9 +33,27 @@ def render_page(report: Report) -> str:
     return f"{before}{embed(report)}{after}"
 
 
+def render_live_page(report: bytes) -> str:
+    """The page of a server, which may ask that server for more; `report` is the JSON."""
+    before, after = _page()
+    before = before.replace(FILE_POLICY, LIVE_POLICY, 1)
+    return f"{before}{_embed_json(report)}{after}"
+
+
+def live_policy() -> str:
+    """The Content-Security-Policy of such a page."""
+    found = POLICY.search(_page()[0])
+    assert found is not None
+    return found[1].replace(FILE_POLICY, LIVE_POLICY, 1)
+
+
 def embed(report: Report) -> str:
     """The JSON of the report, as it may stand inside a script element."""
-    return UNSAFE.sub(_escape, msgspec.json.encode(report).decode())
+    return _embed_json(msgspec.json.encode(report))
+
+
+def _embed_json(report: bytes) -> str:
+    return UNSAFE.sub(_escape, report.decode())
 
 
 def _escape(found: re.Match[str]) -> str:

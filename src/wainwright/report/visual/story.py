@@ -143,6 +143,40 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A name, both values and the difference."""
 
 
+class LiveMode(StrEnum):
+    SCENARIO = "scenario"
+    """A simulation that goes on, and that the page may change."""
+    CLUSTER = "cluster"
+    """A cluster that is only read."""
+
+
+class WorkloadInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What can be scaled."""
+
+    kind: str
+    namespace: str
+    name: str
+    replicas: int = 0
+
+
+class LiveInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Of a page whose story goes on (`wain serve`)."""
+
+    mode: LiveMode
+    frame: str
+    """The last change that is in the story; the stream of changes goes on after it."""
+    isPlaying: bool = False
+    isOver: bool = False
+    speed: float = 0.0
+    """Seconds of the simulation in a second."""
+    until: float | None = None
+    """Where the simulation ends; None: when nothing is left to do."""
+    zones: list[str] = []
+    workloads: list[WorkloadInfo] = []
+    problem: str = ""
+    """Why what is shown is old; empty where it is not."""
+
+
 class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a page shows: one story, or two on the same axis."""
 
@@ -152,3 +186,4 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of wainwright."""
     stories: list[Story]
     comparison: Comparison | None = None
+    live: LiveInfo | None = None

@@ -29,7 +29,10 @@ class AppliedManifests:
     """Reads the manifests of events, as those of the start are read; unknown fields are refused
     where a manifest is written in the Scenario itself."""
 
-    def __init__(self, document: ManifestDocument, folder: Path, reader: FieldReader) -> None:
+    def __init__(
+        self, document: ManifestDocument, folder: Path | None, reader: FieldReader
+    ) -> None:
+        """Without a folder names of files are refused."""
         self._document = document
         self._folder = folder
         self._reader = reader
@@ -49,10 +52,11 @@ class AppliedManifests:
         return tuple(objects)
 
     def _read_one(self, value: Any, path: FieldPath) -> tuple[WireStruct, ...]:
-        if isinstance(value, str) and value:
-            return self._read_file(value, path)
+        if isinstance(value, str) and value and self._folder is not None:
+            return self._read_file(value, path, self._folder)
         if not isinstance(value, dict):
-            self._reader.add(invalid_value(path, value, EXPECTED_MANIFESTS))
+            expected = EXPECTED_MANIFESTS if self._folder is not None else "a manifest"
+            self._reader.add(invalid_value(path, value, expected))
             return ()
         if identify_kind(value).is_other_kind:
             return self._read_operation_kind(value, path)
@@ -82,8 +86,8 @@ class AppliedManifests:
             )
             return ()
 
-    def _read_file(self, name: str, path: FieldPath) -> tuple[WireStruct, ...]:
-        file = find_file(self._folder, name, path, self._reader)
+    def _read_file(self, name: str, path: FieldPath, folder: Path) -> tuple[WireStruct, ...]:
+        file = find_file(folder, name, path, self._reader)
         if file is None:
             return ()
         loaded = load_manifests([file])

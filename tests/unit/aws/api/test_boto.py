@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Event, Thread, Timer
 from typing import Any, ClassVar
 
 import pytest
@@ -75,15 +76,10 @@ def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def server() -> Iterator[Aws]:
     handler = type("Once", (Handler,), {})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    boto = BotoSeam("us-east-1", f"http://127.0.0.1:{server.server_port}", workers=2)
-    yield Aws(boto, handler)
-    boto.close()
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with _serving(handler) as endpoint:
+        boto = BotoSeam("us-east-1", endpoint, workers=2)
+        yield Aws(boto, handler)
+        boto.close()
 
 
 @pytest.fixture
@@ -171,3 +167,43 @@ def test_the_price_list_is_called_in_a_region_that_serves_it(region: str, expect
     assert boto.region_of("pricing") == expected
     assert boto.region_of("ec2") == region
     boto.close()
+
+
+def test_closing_waits_for_the_calls_in_progress() -> None:
+    order: list[str] = []
+    arrived, released = Event(), Event()
+
+    class Slow(Handler):
+        body = ZONES
+
+        def do_POST(self) -> None:
+            arrived.set()
+            released.wait(10)
+            order.append("answered")
+            super().do_POST()
+
+    with _serving(Slow) as endpoint:
+        boto = BotoSeam("us-east-1", endpoint)
+        caller = Thread(
+            target=lambda: asyncio.run(boto.call("ec2", "DescribeAvailabilityZones", {}))
+        )
+        caller.start()
+        assert arrived.wait(10)
+        Timer(0.2, released.set).start()
+        boto.close()
+        order.append("closed")
+        caller.join()
+    assert order == ["answered", "closed"]
+
+
+@contextmanager
+def _serving(handler: type[Handler]) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

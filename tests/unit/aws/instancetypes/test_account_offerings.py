@@ -7,6 +7,7 @@ from tests.support.emulator_accounts import ManualClock
 
 from wainwright.aws.instancetypes.account_offerings import parse_instance_type, parse_instance_types
 from wainwright.catalogue.instancetypes import instance_type_info
+from wainwright.catalogue.instancetypes.instance_type_info import AcceleratorInfo
 from wainwright.emulator.emulated_account import EmulatedAwsAccount
 
 
@@ -28,6 +29,17 @@ def test_every_built_in_type_survives_the_round_trip(rows: list[dict[str, Any]])
     assert len(found) > 1300
     assert list(found) == sorted(found)
     assert found == {name: instance_type_info.built_in_instance_types()[name] for name in found}
+
+
+def test_an_endpoint_that_does_not_state_attachments_has_those_of_the_built_in_types(
+    rows: list[dict[str, Any]],
+) -> None:
+    rows = [{**row, "EbsInfo": {"EbsOptimizedSupport": "unsupported"}} for row in rows]
+    found = parse_instance_types(rows)
+    assert (found["m5.large"].ebs_attachments, found["m7i.48xlarge"].ebs_attachments) == (27, 128)
+    assert found["m7i.48xlarge"].dedicated_ebs_attachments
+    unknown = parse_instance_types([{**rows[0], "InstanceType": "z9.large"}])["z9.large"]
+    assert (unknown.ebs_attachments, unknown.dedicated_ebs_attachments) == (27, False)
 
 
 @pytest.mark.parametrize(
@@ -70,3 +82,13 @@ def test_network_bandwidth_is_the_sustained_value(
     ]
     found = parse_instance_type({**rows[0], "NetworkInfo": {**network, "NetworkCards": cards}})
     assert found.network_mbps == mbps
+
+
+def test_an_accelerator_that_is_no_neuron_device_has_no_neuron_cores(
+    rows: list[dict[str, Any]],
+) -> None:
+    device = {"Name": "Gaudi HL-205", "Manufacturer": "Habana", "Count": 8}
+    found = parse_instance_type(
+        {**rows[0], "InferenceAcceleratorInfo": {"Accelerators": [device]}, "NeuronInfo": None}
+    )
+    assert found.accelerator == AcceleratorInfo("gaudi-hl-205", "habana", 8, 0)

@@ -30,7 +30,7 @@ from wainwright.aws.launch.create_fleet import (
     type_and_zone,
 )
 from wainwright.aws.launch.offering_selection import LaunchOffering
-from wainwright.aws.launchtemplate.template_configs import LaunchTemplateConfig
+from wainwright.aws.launchtemplate.launch_templates import LaunchTemplateConfig
 from wainwright.aws.launchtemplate.template_data import LaunchTemplate
 from wainwright.model.labels import INSTANCE_TYPE
 from wainwright.model.requirements import Requirements

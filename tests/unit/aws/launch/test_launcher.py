@@ -218,6 +218,24 @@ def test_concurrent_launches_do_not_use_the_same_addresses() -> None:
     run_scene(test, types=["m5.large"])
 
 
+def test_a_launch_that_failed_holds_no_addresses() -> None:
+    async def test(scene: ProviderScene) -> None:
+        account = scene.emulated.account
+        subnet = {"VpcId": account.vpc, "AvailabilityZone": A, "CidrBlock": "192.168.224.0/20"}
+        other = scene.emulated.answer("ec2", "CreateSubnet", subnet)["Subnet"]["SubnetId"]
+        scene.use(subnetSelectorTerms=[{"id": other}, {"id": account.subnets[A]}])
+        await scene.cloud.resolve("default")
+        scene.emulated.change({"faults": [{"operation": "CreateFleet", "code": "InternalError"}]})
+        failed = await scene.launch(*(node_claim(number, LARGE) for number in range(1, 201)))
+        assert not scene.running()
+        assert "Instance" not in outcome_types(failed)
+        scene.emulated.change({"faults": []})
+        await scene.launch_one(node_claim(300, LARGE))
+        assert {each.subnet for each in scene.running()} == {account.subnets[A]}
+
+    run_scene(test, types=["m5.large"])
+
+
 def test_never_more_instances_are_requested_than_a_reservation_has() -> None:
     async def test(scene: ProviderScene) -> None:
         scene.use(**RESERVATION_SELECTOR)

@@ -319,3 +319,13 @@ def test_few_types_for_spot_give_a_note() -> None:
     (note,) = chosen(claim_requirements(capacity="spot"), catalogue(types=["m5.large"])).notes
     assert "a choice of 1 for" in note
     assert not chosen(claim_requirements(capacity="on-demand"), catalogue(types=["m5.large"])).notes
+
+
+def test_an_earlier_process_may_have_used_only_reservations_of_types_that_fit() -> None:
+    selector = LaunchSelector(
+        catalogue(reservation_object(1, 2), reservation_object(2, 2, instance_type="m5.xlarge"))
+    )
+    small = node_claim(1, ONLY_RESERVED)
+    large = node_claim(2, ONLY_RESERVED, requests={"cpu": 3000})
+    assert selector.possible_reservations(small) == {"cr-00000001", "cr-00000002"}
+    assert selector.possible_reservations(large) == {"cr-00000002"}

@@ -208,7 +208,7 @@ def test_instances_of_deleted_claims_are_garbage() -> None:
             scene.store.set_instance(uid, each.id)
         await scene.cloud.find_garbage(list(scene.store.claims.values()))
         await scene.clock.sleep(31)
-        (garbage,) = await scene.cloud.find_garbage(list(scene.store.claims.values()))
+        (garbage,) = (await scene.cloud.find_garbage(list(scene.store.claims.values()))).instances
         assert garbage.id not in {each.id for each in recovered.instances.values()}
 
     run_scene(test)
@@ -372,7 +372,9 @@ def test_an_instance_that_is_visible_too_late_is_garbage() -> None:
         kept = await scene.launch_one(node_claim(1))
         for _ in range(8):
             await scene.clock.sleep(10)
-            for each in await scene.cloud.find_garbage(list(scene.store.claims.values())):
+            for each in (
+                await scene.cloud.find_garbage(list(scene.store.claims.values()))
+            ).instances:
                 await scene.cloud.terminate(each.id)
         assert ids(scene) == [kept.id] != late
         assert 90 - VISIBLE_AFTER + GARBAGE_MIN_AGE + 2 * 10 <= 8 * 10
@@ -400,9 +402,9 @@ def test_garbage_does_not_depend_on_the_clock_of_ec2(skew: float) -> None:
         scene.cloud = scene.provider(clock=SkewedClock(scene.clock, skew))
         await scene.cloud.refresh()
         for _ in range(3):
-            assert not await scene.cloud.find_garbage([])
+            assert not (await scene.cloud.find_garbage([])).instances
             await scene.clock.sleep(10)
-        assert [each.id for each in await scene.cloud.find_garbage([])] == [lost.id]
+        assert [each.id for each in (await scene.cloud.find_garbage([])).instances] == [lost.id]
 
     run_scene(test)
 
@@ -412,7 +414,7 @@ def test_an_old_instance_without_a_claim_is_garbage_at_once() -> None:
         lost = await scene.launch_one(node_claim(1, ON_DEMAND))
         await scene.clock.sleep(MAX_CLOCK_SKEW + GARBAGE_MIN_AGE + 1)
         await reborn(scene)
-        assert [each.id for each in await scene.cloud.find_garbage([])] == [lost.id]
+        assert [each.id for each in (await scene.cloud.find_garbage([])).instances] == [lost.id]
 
     run_scene(test)
 
@@ -554,7 +556,7 @@ def test_an_instance_is_not_garbage_while_its_launch_record_is_not_visible_yet()
         stale = node_claim(1, ON_DEMAND)
         await scene.launch_one(stale)
         for _ in range(3):
-            assert not await scene.cloud.find_garbage([stale])
+            assert not (await scene.cloud.find_garbage([stale])).instances
             await scene.clock.sleep(20)
 
     run_scene(test)

@@ -136,6 +136,17 @@ def test_a_success_is_cached_for_half_an_hour_unless_something_changes() -> None
     assert run_in_virtual_time(main) == [1, 1, 2, 2, 3]
 
 
+def test_another_class_of_the_same_name_is_tried_anew() -> None:
+    async def main(clock: VirtualClock) -> list[int]:
+        bench, counts = ResolverBench(clock), []
+        for uid in ("one", "one", "two"):
+            await bench.resolve(discovered_node_class(uid=uid))
+            counts.append(bench.count("RunInstances"))
+        return counts
+
+    assert run_in_virtual_time(main) == [1, 1, 2]
+
+
 def test_a_propagating_profile_is_waited_for() -> None:
     fault = FaultRule(
         operation="RunInstances",

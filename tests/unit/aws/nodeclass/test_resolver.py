@@ -19,7 +19,7 @@ from tests.support.aws_account import (
 
 from wainwright.aws.api.middleware import with_middleware
 from wainwright.aws.api.services import AwsServices
-from wainwright.aws.launchtemplate.template_provider import LaunchTemplateProvider
+from wainwright.aws.launchtemplate.launch_templates import LaunchTemplateProvider
 from wainwright.aws.nodeclass.resolver import (
     AwaitingClaims,
     Finalized,
@@ -84,6 +84,13 @@ def test_the_status_has_the_shape_of_the_api() -> None:
     assert [each.id for each in shown.subnets or []] == [each.id for each in found.subnets]
     assert shown.instanceProfile == found.profile
     assert shown.capacityReservations is None
+    architectures = [
+        (each.key, each.operator, each.values)
+        for image in shown.amis or []
+        for each in image.requirements
+        if each.key == "kubernetes.io/arch"
+    ]
+    assert {tuple(values or ()) for _, _, values in architectures} == {("amd64",), ("arm64",)}
     assert shown.conditions == list(found.conditions)
 
 
@@ -339,6 +346,8 @@ def test_a_class_stays_while_a_claim_uses_it() -> None:
 def test_many_claims_are_not_all_named() -> None:
     waiting = AwaitingClaims(claims=tuple("abcdefgh"))
     assert str(waiting) == "waiting for the NodeClaims a, b, c, d, e and 3 more to terminate"
+    few = AwaitingClaims(claims=tuple("abcde"))
+    assert str(few) == "waiting for the NodeClaims a, b, c, d, e to terminate"
 
 
 def test_finalizing_deletes_what_was_created_and_can_be_repeated() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wainwright.api.karpenter.kubelet import KubeletConfiguration
-from wainwright.aws.launchtemplate.template_configs import launch_instance_type
+from wainwright.aws.launchtemplate.launch_templates import launch_instance_type
 from wainwright.aws.userdata.bootstrap_options import BootstrapOptions
 from wainwright.aws.userdata.user_data import (
     MAX_USER_DATA_BYTES,

@@ -13,6 +13,7 @@ from wainwright.catalogue.instancetypes.node_class_settings import AmiFamily
 from wainwright.catalogue.offerings.capacity_reservations import (
     PriceRange,
     ReservationStanding,
+    catalog_reservations,
     describe_reservation_requests,
     is_platform_compatible,
     matches_reservation_term,
@@ -154,3 +155,17 @@ def test_a_price_for_any_zone_is_preferred_to_that_of_another_zone() -> None:
 
 def test_no_on_demand_price_is_none() -> None:
     assert on_demand_price_in_zone([layered_offering(capacity_type="spot")], "zone-a") is None
+
+
+def test_a_reservation_of_a_catalog_has_the_smallest_count_that_is_not_zero() -> None:
+    counts = {"m5.large": (0, 4), "m5.xlarge": (3,), "c5.large": (0,)}
+    ids = {"m5.large": "cr-1", "m5.xlarge": "cr-1", "c5.large": "cr-2"}
+    offerings = {
+        name: tuple(
+            layered_offering(capacity_type="reserved", reservation_id=ids[name], available=count)
+            for count in each
+        )
+        for name, each in counts.items()
+    }
+    found = {each.reservation.id: each.available for each in catalog_reservations(offerings)}
+    assert found == {"cr-1": 3, "cr-2": 0}

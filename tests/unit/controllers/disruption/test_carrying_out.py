@@ -412,6 +412,32 @@ def test_q5_a_reason_without_a_taint_is_taken_back_too() -> None:
     run_cluster(story, instanceTypes=TYPES)
 
 
+def test_q5_a_taint_that_is_added_meanwhile_stays() -> None:
+    """The list of taints is written as a whole: not over a version that has not been read."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        (node,) = await started(cluster, "web-0")
+        name = node.metadata.name
+
+        async def before(verb: str, kind: str, details: Mapping[str, Any]) -> None:
+            taints = (details.get("patch") or {}).get("spec", {}).get("taints")
+            if (verb, kind) == ("patch", "Node") and taints is not None and not meanwhile:
+                meanwhile.append({"key": "team/repair", "effect": "NoSchedule"})
+                await cluster.api.patch(Node, name, {"spec": {"taints": [left, *meanwhile]}})
+
+        meanwhile: list[dict[str, str]] = []
+        await cluster.kill()
+        left = {"key": DISRUPTED, "effect": "NoSchedule"}
+        await cluster.api.patch(Node, name, {"spec": {"taints": [left]}})
+        cluster.port = ObservedCluster(cluster.api, before)
+        cluster.start()
+        await cluster.wait(60)
+        (node,) = await cluster.nodes()
+        assert [taint.key for taint in node.spec.taints or ()] == ["team/repair"]
+
+    run_cluster(story, instanceTypes=["m5.large"])
+
+
 def test_a_look_for_savings_never_delays_provisioning() -> None:
     """While a command waits for its validation and its replacement, pods get nodes as quickly as
     in a cluster in which there is nothing to disrupt."""

@@ -466,6 +466,33 @@ def test_t4_an_empty_node_is_drained_for_five_seconds() -> None:
     run_cluster(story)
 
 
+def test_t3_no_write_of_a_drain_is_refused_where_nobody_else_writes() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        asked: list[str] = []
+        done: list[str] = []
+        cluster.port = ObservedCluster(
+            cluster.api,
+            lambda verb, _, details: _note(asked, verb, details),
+            lambda verb, _, details: _note(done, verb, details),
+        )
+        await begin(cluster)
+        claim, _ = await initialized(cluster)
+        asked.clear()
+        done.clear()
+        await cluster.api.delete(NodeClaim, claim.metadata.name)
+        await cluster.wait(60)
+        assert await cluster.claims() == []
+        assert asked == done
+        assert len(asked) >= 4
+
+    run_cluster(story)
+
+
+def _note(writes: list[str], verb: str, details: Mapping[str, Any]) -> None:
+    if verb in ("patch", "patch_status"):
+        writes.append(f"{verb} {details['name']} {details['patch']}")
+
+
 # Evictions
 
 

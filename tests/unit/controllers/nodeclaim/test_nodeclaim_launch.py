@@ -34,7 +34,7 @@ from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
 from wainwright.api.kubernetes.cluster import Node, NodeSpec
 from wainwright.api.wire import Condition, ObjectMeta
 from wainwright.clock import format_timestamp
-from wainwright.controllers.cluster_cache import ClusterCache
+from wainwright.controllers.informer_cache import InformerCache
 from wainwright.controllers.manager import WATCHED_KINDS
 from wainwright.controllers.nodeclaim.launch_log import NodeClaimLaunchLog
 from wainwright.controllers.nodeclaim.nodeclaim_lifecycle import NodeClaimLifecycle
@@ -481,7 +481,7 @@ def test_l3_claims_of_a_batch_are_found_by_their_records_in_the_api_server() -> 
     async def story(cluster: ControlledCluster) -> None:
         await cluster.create(recorded("a", "one"), recorded("b", "two"), recorded("c", "one"))
         await cluster.create(node_claim("without"))
-        cache = ClusterCache(cluster.api, cluster.clock, WATCHED_KINDS)
+        cache = InformerCache(cluster.api, cluster.clock, WATCHED_KINDS)
         entries = await NodeClaimLaunchLog(cluster.api, cache).batch_entries("one")
         assert sorted(entry.launch_record.token for entry in entries) == ["a", "c"]
 

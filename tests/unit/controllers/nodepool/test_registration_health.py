@@ -13,7 +13,7 @@ from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.wire import Condition, OwnerReference
 from wainwright.clock import VirtualClock
-from wainwright.controllers.cluster_cache import ClusterCache
+from wainwright.controllers.informer_cache import InformerCache
 from wainwright.controllers.nodepool.registration_health import RegistrationHealth
 from wainwright.sim.api_server import InMemoryApiServer
 
@@ -25,7 +25,7 @@ class Pools:
 
     def __init__(self, clock: VirtualClock) -> None:
         self.api = InMemoryApiServer(clock)
-        self.cache = ClusterCache(self.api, clock, [NodePool])
+        self.cache = InformerCache(self.api, clock, [NodePool])
         self.health = RegistrationHealth(self.cache, clock)
         self._claims = 0
 

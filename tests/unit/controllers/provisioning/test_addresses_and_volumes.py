@@ -1,5 +1,6 @@
 """Free addresses of subnets, and volumes that a node can attach, in plans and launches."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -133,9 +134,21 @@ def volume_objects(count: int) -> list[Any]:
     return objects
 
 
+def with_volumes(name: str, numbers: Iterable[int]) -> Pod:
+    volumes = [
+        {"name": f"data-{n}", "persistentVolumeClaim": {"claimName": f"data-{n}"}} for n in numbers
+    ]
+    return pending_pod(name, cpu="20m", memory="20Mi", spec={"volumes": volumes})
+
+
 def with_volume(n: int) -> Pod:
-    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": f"data-{n}"}}]
-    return pending_pod(f"db-{n}", cpu="100m", memory="100Mi", spec={"volumes": volumes})
+    return with_volumes(f"db-{n}", [n])
+
+
+def csi_node(name: str, limit: int) -> CSINode:
+    driver = {"name": DRIVER, "nodeID": "i-1", "allocatable": {"count": limit}}
+    content = {"metadata": {"name": name}, "spec": {"drivers": [driver]}}
+    return msgspec.convert(content, CSINode, strict=False)
 
 
 def test_vol_1_pods_whose_volumes_a_node_cannot_attach_get_another_node() -> None:
@@ -147,9 +160,7 @@ def test_vol_1_pods_whose_volumes_a_node_cannot_attach_get_another_node() -> Non
         await cluster.wait(15)
         node = await cluster.join(await cluster.claim())
         await cluster.bind("web-0", node.metadata.name)
-        limits = {"name": DRIVER, "nodeID": "i-1", "allocatable": {"count": 3}}
-        csi_node = {"metadata": {"name": node.metadata.name}, "spec": {"drivers": [limits]}}
-        await cluster.create(msgspec.convert(csi_node, CSINode, strict=False))
+        await cluster.create(csi_node(node.metadata.name, 3))
         await cluster.create(*map(with_volume, range(5)))
         await cluster.wait(15)
         assert len(await cluster.claims()) == 2
@@ -159,9 +170,9 @@ def test_vol_1_pods_whose_volumes_a_node_cannot_attach_get_another_node() -> Non
     run_cluster(story, instanceTypes=TYPES)
 
 
-def test_vol_1_new_nodes_are_planned_for_no_more_volumes_than_others_can_attach() -> None:
-    """What the CSI driver reports of one node is expected of the next ones, which have room for
-    all pods: two of them are launched at once."""
+def test_vol_1_new_nodes_are_planned_for_no_more_volumes_than_others_of_their_type_attach() -> None:
+    """What the CSI driver reports of one node is expected of the next ones of its type, which have
+    room for all pods: two of them are launched at once."""
 
     async def story(cluster: ControlledCluster) -> None:
         await start(cluster, "m5.large")
@@ -169,9 +180,7 @@ def test_vol_1_new_nodes_are_planned_for_no_more_volumes_than_others_can_attach(
         await cluster.wait(15)
         node = await cluster.join(await cluster.claim())
         await cluster.bind("web-0", node.metadata.name)
-        limits = {"name": DRIVER, "nodeID": "i-1", "allocatable": {"count": 3}}
-        csi_node = {"metadata": {"name": node.metadata.name}, "spec": {"drivers": [limits]}}
-        await cluster.create(msgspec.convert(csi_node, CSINode, strict=False))
+        await cluster.create(csi_node(node.metadata.name, 3))
         await cluster.create(*map(with_volume, range(8)))
         await cluster.wait(15)
         assert len(await cluster.claims()) == 3
@@ -179,5 +188,72 @@ def test_vol_1_new_nodes_are_planned_for_no_more_volumes_than_others_can_attach(
         await cluster.create(with_volume(8))
         await cluster.wait(15)
         assert len(await cluster.claims()) == 3
+
+    run_cluster(story, instanceTypes=TYPES)
+
+
+def test_vol_1_before_any_node_reports_its_limit_that_of_the_instance_type_counts() -> None:
+    """m5.large attaches 25 volumes of pods; cpu and addresses are there for all 27 pods."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        await start(cluster, "m5.large")
+        await cluster.create(*volume_objects(28), *map(with_volume, range(27)))
+        await cluster.wait(15)
+        assert len(await cluster.claims()) == 2
+        # The second one has two volumes, and has not joined or reported anything.
+        await cluster.create(with_volume(27))
+        await cluster.wait(15)
+        assert len(await cluster.claims()) == 2
+        assert await cluster.events("FailedScheduling") == []
+
+    run_cluster(story, instanceTypes=TYPES)
+
+
+def test_vol_1_only_types_that_attach_the_volumes_of_the_pods_are_launched() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await start(cluster, "m5.large", "m7i.large")
+        await cluster.create(*volume_objects(29), with_volumes("db", range(29)))
+        await cluster.wait(15)
+        types = {
+            value
+            for claim in await cluster.claims()
+            for each in claim.spec.requirements
+            if each.key == INSTANCE_TYPE
+            for value in each.values or ()
+        }
+        assert types == {"m7i.large"}
+        launched = cluster.account.services.instances.list_alive()
+        assert {each.type for each in launched} == {"m7i.large"}
+
+    run_cluster(story, instanceTypes=["m5.large", "m7i.large"])
+
+
+def test_vol_1_a_pod_with_more_volumes_than_any_type_attaches_gets_the_reason_and_no_node() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await start(cluster, "m5.large")
+        await cluster.create(*volume_objects(26), with_volumes("db", range(26)))
+        await cluster.wait(60)
+        assert await cluster.claims() == []
+        (event,) = await cluster.events("FailedScheduling")
+        assert "the pod has 26 volumes of ebs.csi.aws.com" in event.message
+        assert "attaches is 25 (m5.large)" in event.message
+
+    run_cluster(story, instanceTypes=TYPES)
+
+
+def test_vol_1_what_nodes_of_another_type_report_does_not_count() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await start(cluster, "m5.large", "m5.xlarge")
+        await cluster.create(*volume_objects(12), pending_pod(cpu="100m"))
+        await cluster.wait(15)
+        node = await cluster.join(await cluster.claim())
+        await cluster.bind("web-0", node.metadata.name)
+        await cluster.create(csi_node(node.metadata.name, 3))
+        selector = {INSTANCE_TYPE: "m5.xlarge"}
+        for pod in map(with_volume, range(12)):
+            spec = msgspec.structs.replace(pod.spec, nodeSelector=selector)
+            await cluster.create(msgspec.structs.replace(pod, spec=spec))
+        await cluster.wait(15)
+        assert len(await cluster.claims()) == 2
 
     run_cluster(story, instanceTypes=TYPES)

@@ -28,7 +28,14 @@ from wainwright.controllers.provisioning.provisioner import (
 from wainwright.core.explain.pod_verdicts import EMPTY_FUNNEL
 from wainwright.metrics import LAUNCH_BACKOFF_PODS
 from wainwright.model.plan import ClusterLimits, PlanOptions, UnschedulableGroup
-from wainwright.model.reasons import LimitExceeded, NoCompatiblePool, PoolVerdict
+from wainwright.model.reasons import (
+    LimitExceeded,
+    NoCompatiblePool,
+    PoolReason,
+    PoolVerdict,
+    UntoleratedTaint,
+)
+from wainwright.model.taints import Taint
 
 QUIET: dict[str, Any] = {"disruption": {"consolidateAfter": "Never"}}
 LIMITED_TO_ONE: dict[str, Any] = {"limits": {"nodes": "1"}}
@@ -502,11 +509,13 @@ def test_pods_that_wait_for_a_node_leave_no_room_for_others_there() -> None:
     run_cluster(story)
 
 
-def unschedulable(pod: str, pool: str, in_use: int = 0) -> UnschedulableGroup:
+def unschedulable(
+    pod: str, pool: str, in_use: int = 0, reason: PoolReason | None = None
+) -> UnschedulableGroup:
     reached = LimitExceeded(
         resource="cpu", limit=4000, in_use=in_use, needed=2000, instance_type="m5.large"
     )
-    verdict = PoolVerdict(pool=pool, reason=reached, funnel=EMPTY_FUNNEL)
+    verdict = PoolVerdict(pool=pool, reason=reason or reached, funnel=EMPTY_FUNNEL)
     return UnschedulableGroup(
         pods=(pod,), reason=NoCompatiblePool(), pools=(verdict,), nearest_pool=pool
     )
@@ -519,5 +528,7 @@ def test_an_unschedulable_pod_is_reported_again_after_a_while_or_for_another_cau
     assert reported.select_due([unschedulable("a/b", "gpu")], 20.0) == {"a/b"}
     assert reported.select_due([unschedulable("a/b", "gpu")], 319.0) == frozenset()
     assert reported.select_due([unschedulable("a/b", "gpu")], 320.0) == {"a/b"}
+    tainted = UntoleratedTaint(taint=Taint(key="gpu"))
+    assert reported.select_due([unschedulable("a/b", "gpu", reason=tainted)], 325.0) == {"a/b"}
     assert reported.select_due([], 330.0) == frozenset()
     assert reported.select_due([unschedulable("a/b", "gpu")], 340.0) == {"a/b"}

@@ -7,13 +7,15 @@ import pytest
 from tests.support.model_builders import instance_type, offering
 
 from wainwright.core.disruption.candidates import (
+    UNDONE_CONSOLIDATIONS,
     BlockerCode,
     BlockerKind,
     Candidate,
     CandidateContext,
-    EvictionAllowance,
+    consolidated_again_at,
     find_candidates,
 )
+from wainwright.core.disruption.eviction import EvictionAllowance
 from wainwright.model.disruption import (
     Condition,
     NodeClaimState,
@@ -159,6 +161,14 @@ def test_the_order_of_blockers() -> None:
         "policy",
         "unknown-price",
     ]
+
+
+@pytest.mark.parametrize("status", ["True", "False"])
+def test_a_node_that_is_rebooted_is_left_alone_until_it_is_back(status: str) -> None:
+    stated = {**READY, "Rebooting": Condition(status=status)}
+    claim = NodeClaimState(name="c", conditions=stated)
+    found = candidate(node(initialized=True, claim=claim))
+    assert codes(found) == (["not-initialized"] if status == "True" else [])
 
 
 @pytest.mark.parametrize(
@@ -350,3 +360,13 @@ def test_static_pools_are_for_drift_alone_and_only_with_their_gate() -> None:
 def test_a_node_of_an_unknown_pool_is_not_ours_and_unmanaged_nodes_are_left_out() -> None:
     assert codes(candidate(node(pool="other"))) == ["not-ours"]
     assert find_candidates(Snapshot(nodes=(node(managed=False),)), CONTEXT) == []
+
+
+def test_the_time_after_consolidations_that_were_undone_doubles_and_is_bounded() -> None:
+    def again_at(undone: int) -> float | None:
+        annotations = {UNDONE_CONSOLIDATIONS: str(undone)}
+        return consolidated_again_at(NodeClaimState(name="c", created=NOW, annotations=annotations))
+
+    found = [again_at(undone) for undone in (0, 1, 2, 3, 10, 11, 12, 10**9)]
+    hours = [None if each is None else (each - NOW) / 3600 for each in found]
+    assert hours == [None, 1, 2, 4, 512, 1024, 1024, 1024]

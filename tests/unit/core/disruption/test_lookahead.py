@@ -17,7 +17,6 @@ from wainwright.core.disruption.disruption_pass import DisruptionPass
 from wainwright.core.disruption.lookahead import (
     CommandSequence,
     after_command,
-    find_next_command,
     find_sequence,
 )
 from wainwright.core.disruption.preview import preview_disruption
@@ -90,32 +89,16 @@ def test_sets_are_begun_with_expensive_nodes_too() -> None:
     assert sequence.repeated_moves == 0
 
 
-def test_the_next_command_is_the_first_of_the_sequence() -> None:
-    looked = look(*MERGED_TOO_SOON)
-    command = find_next_command(looked)
-    assert command is not None
-    assert [each.name for each in command.candidates] == ["a"]
-    assert find_next_command(look(node("a", "medium", 1900))) is None
-
-
 def test_deciding_anew_after_every_command_comes_to_the_same_end() -> None:
     looked, saved = look(*MERGED_TOO_SOON), 0.0
     for _ in range(10):
-        command = find_next_command(looked)
-        if command is None:
+        sequence = find_sequence(looked)
+        if not sequence.commands:
             break
-        saved += command.saving
-        looked = DisruptionPass(after_command(looked, command), looked.options)
+        saved += sequence.commands[0].saving
+        looked = DisruptionPass(after_command(looked, sequence.commands[0]), looked.options)
     assert looked.find_command() is None
     assert saved == pytest.approx(0.7)
-
-
-def test_what_cannot_be_chosen_is_not_compared() -> None:
-    """Empty nodes go in any sequence, so that the next command is known at once."""
-    empty = node("d", "huge")
-    looked = look(*MERGED_TOO_SOON, empty, look_ahead=0)
-    command = find_next_command(looked)
-    assert command is looked.find_command()
 
 
 @pytest.mark.parametrize("look_ahead", [0, 29])
@@ -124,7 +107,6 @@ def test_too_many_nodes_are_not_looked_ahead_for(look_ahead: int) -> None:
     looked = look(*MERGED_TOO_SOON, look_ahead=look_ahead)
     sequence = find_sequence(looked)
     assert (sequence.commands, sequence.settled, sequence.compared) == ((), False, False)
-    assert find_next_command(looked) is looked.find_command()
     options = DisruptionOptions(look_ahead=look_ahead)
     found = preview_disruption(given(*MERGED_TOO_SOON), options)
     assert (found.settled, found.looked_ahead) == (True, False)

@@ -82,6 +82,23 @@ def test_what_blocks_holds_back_dollars() -> None:
     assert held == [("pod", "shop/a-0", 0.8), ("pod", "shop/b-0", 0.4)]
 
 
+def test_nodes_that_go_or_start_anyway_hold_nothing_back() -> None:
+    starting = NodeClaimState(name="c", conditions={"Initialized": Condition(status="False")})
+    found = preview(
+        node("a", "huge", deleting=True),
+        node("b", "huge", initialized=False, claim=starting),
+        node("c", "huge", annotations={"karpenter.sh/do-not-disrupt": "true"}),
+    )
+    assert {name: code for name, (_, code) in fates(found).items()} == {
+        "a": "deleting",
+        "b": "not-initialized",
+        "c": "do-not-disrupt-node",
+    }
+    assert [(each.name, each.nodes, each.saving) for each in found.held] == [
+        ("karpenter.sh/do-not-disrupt", 1, 0.8)
+    ]
+
+
 def test_a_budget_that_allows_nothing_holds_back_too() -> None:
     found = preview(node("a", "huge", 900), pool=with_budget(DisruptionBudget(nodes="0")))
     assert fates(found) == {"a": ("blocked", "budget")}

@@ -4,12 +4,16 @@ import msgspec
 import pytest
 from tests.support.model_builders import (
     GIB,
+    affinity_term,
+    existing_node,
     explain_pods,
     explained_plan,
     instance_type,
     label_requirement,
     labelled_pods,
     offering,
+    spread_constraint,
+    zonal_instance_type,
 )
 
 from wainwright.core.explain.unschedulable import explain_unschedulable
@@ -17,15 +21,16 @@ from wainwright.core.plan import plan, solve_plan
 from wainwright.messages import unschedulable
 from wainwright.messages.suggestions import describe_suggestion
 from wainwright.model.instance_type_index import InstanceTypeIndex
-from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE
+from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from wainwright.model.plan import MinValuesPolicy, PlanOptions, UnschedulableGroup
-from wainwright.model.pod import Pod, UnsupportedFeature
-from wainwright.model.reasons import InstanceTypesTooSmall
+from wainwright.model.pod import Pod, PodConstraints, UnsupportedFeature
+from wainwright.model.reasons import InstanceTypesTooSmall, LabelConflict, NoMatchingOffering
 from wainwright.model.requirements import Requirements
 from wainwright.model.snapshot import Pool, Snapshot
 from wainwright.model.suggestions import (
     AddToleration,
     AnyFix,
+    HonorTaints,
     LowerMinValues,
     LowerRequest,
     RaiseLimit,
@@ -64,14 +69,17 @@ def fix(found: UnschedulableGroup) -> AnyFix:
 
 
 def suggestion_text(found: UnschedulableGroup) -> str:
-    return "" if found.suggestion is None else describe_suggestion(found.suggestion)
+    if found.suggestion is None:
+        return ""
+    return describe_suggestion(found.suggestion, with_total=False)
 
 
 def test_a_pod_that_is_too_large_has_the_largest_type_as_nearest_miss() -> None:
     found = failed(pod(memory=20 * GIB), POOL)
     [verdict] = found.pools
     assert unschedulable.describe_pool_reason(verdict.reason) == (
-        "the pod needs 20Gi memory; the largest instance type that it allows, m5.xlarge, has 16Gi"
+        "the pod needs 20Gi memory; the largest instance type that it allows, m5.xlarge, has 16Gi "
+        "allocatable"
     )
     assert verdict.nearest_miss is not None
     assert (verdict.nearest_miss.needed, verdict.nearest_miss.best) == (20 * GIB, 16 * GIB)
@@ -88,7 +96,8 @@ def test_the_nearest_type_is_the_one_with_the_smallest_shortage_of_its_scarcest_
     reason = found.pools[0].reason
     assert (
         unschedulable.describe_pool_reason(reason)
-        == "the pod needs 5 cpu; the largest instance type that it allows, m5.xlarge, has 4"
+        == "the pod needs 5 cpu; the largest instance type that it allows, m5.xlarge, has 4 "
+        "allocatable"
     )
 
 
@@ -135,7 +144,8 @@ def test_unsatisfied_min_values_are_reported_with_both_counts() -> None:
     )
     found = failed(pod(), diverse)
     assert unschedulable.describe_pool_reason(found.pools[0].reason) == (
-        "minValues requires 3 values of node.kubernetes.io/instance-type; only 2 are left"
+        "minValues requires 3 values of node.kubernetes.io/instance-type; the NodePool allows 2 "
+        "(m5.large, m5.xlarge)"
     )
     assert isinstance(fix(found), LowerMinValues)
 
@@ -232,7 +242,7 @@ def test_the_alternative_that_passed_most_checks_is_explained() -> None:
     )
     found = failed(pod(*alternatives, memory=9 * GIB), POOL)
     assert (
-        "the largest instance type that it allows, m5.large, has 8Gi"
+        "the largest instance type that it allows, m5.large, has 8Gi allocatable"
         in unschedulable.describe_pool_reason(found.pools[0].reason)
     )
 
@@ -253,3 +263,32 @@ def test_every_node_pool_says_why_it_launches_nothing_while_there_are_not_very_m
     (group,) = explain_pods(labelled_pods(1, cpu=99_000), pools=pools)
     assert [verdict.pool for verdict in group.pools] == [pool.name for pool in pools]
     assert group.unexplained_pools == 0
+
+
+def test_a_spread_that_counts_zones_of_tainted_pools_can_honour_their_taints() -> None:
+    zones = label_requirement(ZONE, "In", "zone-a", "zone-b")
+    tainted = Pool(
+        name="gpu",
+        taints=(Taint(key="gpu"),),
+        requirements=label_requirement(ZONE, "In", "zone-c"),
+    )
+    waiting = labelled_pods(4, cpu=9000, constraints=spread_constraint())
+    [group] = explain_pods(
+        waiting, zonal_instance_type(), pools=(Pool(name="web", requirements=zones), tainted)
+    )
+    assert len(group.pods) == 2
+    assert fix(group) == HonorTaints(key=ZONE)
+
+
+@pytest.mark.parametrize("is_own", [False, True])
+def test_whether_it_is_the_pod_or_its_affinity_that_requires_a_zone(is_own: bool) -> None:
+    near = PodConstraints(affinity=(affinity_term(app="db"),))
+    own = label_requirement(ZONE, "In", "zone-a") if is_own else Requirements()
+    [group] = explain_pods(
+        labelled_pods(1, constraints=near, alternatives=(own,)),
+        zonal_instance_type(zones=("zone-b",)),
+        nodes=[existing_node("full", "zone-a", *labelled_pods(1, "db"), cpu=100)],
+    )
+    reason = group.pools[0].reason
+    assert isinstance(reason, NoMatchingOffering | LabelConflict)
+    assert (reason.key, reason.by_topology) == (ZONE, not is_own)

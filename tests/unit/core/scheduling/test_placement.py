@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.model_builders import (
+    ZONES,
     affinity_term,
     existing_node,
     explain_pods,
@@ -21,7 +22,7 @@ from tests.support.model_builders import (
 )
 
 from wainwright.core.scheduling.new_node import MANY_POOLS
-from wainwright.model.labels import CAPACITY_TYPE, HOSTNAME, RESERVED, ZONE
+from wainwright.model.labels import CAPACITY_TYPE, HOSTNAME, RESERVATION_ID, RESERVED, ZONE
 from wainwright.model.plan import PackingPolicy, Plan, PlanOptions
 from wainwright.model.pod import Pod, PodConstraints, PreferredNodeTerm, VolumeAttachment
 from wainwright.model.snapshot import Node, Pool
@@ -324,3 +325,32 @@ def test_a_node_without_a_label_of_any_of_the_spreads_does_not_count_for_the_oth
     ]
     new = [msgspec.structs.replace(pod, name="new") for pod in labelled_pods(1, constraints=both)]
     assert plan_pods(new, pools=(), nodes=[bare, *racked]).scheduled == 1
+
+
+def test_a_node_gives_up_the_reservations_of_zones_that_its_pods_do_not_allow() -> None:
+    """One of zone-a before the small pod joins; the large pod gets it in the same round."""
+    reservations = [
+        offering(
+            zone=zone,
+            capacity_type=RESERVED,
+            price=1e-7,
+            available=1,
+            reservation_id=f"cr-{zone}",
+            labels={RESERVATION_ID: f"cr-{zone}"},
+        )
+        for zone in ZONES[:2]
+    ]
+    in_zone = label_requirement(ZONE, "In", "zone-b")
+    result = plan_pods(
+        [
+            *labelled_pods(1, "first", cpu=1500),
+            *labelled_pods(1, "large", cpu=1450),
+            *labelled_pods(1, "small", cpu=400, alternatives=(in_zone,)),
+            *labelled_pods(1, "last", cpu=390),
+        ],
+        instance_type(offerings=(offering(), *reservations)),
+    )
+    assert [(claim.pods, claim.launch.reservation_id, claim.round) for claim in result.claims] == [
+        (("shop/first-0", "shop/small-0"), "cr-zone-b", 1),
+        (("shop/large-0", "shop/last-0"), "cr-zone-a", 1),
+    ]

@@ -12,7 +12,7 @@ from tests.support.node_boot import boot_node
 
 from wainwright.api.karpenter.kubelet import KubeletConfiguration
 from wainwright.api.quantity import parse_quantity
-from wainwright.aws.launchtemplate.template_configs import launch_instance_type
+from wainwright.aws.launchtemplate.launch_templates import launch_instance_type
 from wainwright.aws.userdata.bootstrap_options import BootstrapOptions
 from wainwright.aws.userdata.user_data import MAX_PODS_LOOKUP_FAMILIES, build_user_data
 from wainwright.catalogue.instancetypes import instance_type_info

@@ -6,8 +6,7 @@ import pytest
 from tests.support.manifest_tables import TESTS
 
 from wainwright.cli.consolidate import DisruptionArguments, consolidation_input, decide
-from wainwright.cli.plan import plan_of
-from wainwright.cli.plan_run import PlanArguments, Timings
+from wainwright.cli.plan import PlanArguments, Timings, plan_of
 from wainwright.model.cluster_history import NodeRecord
 from wainwright.report.consolidation_json import consolidation_document
 from wainwright.report.plan_json import Document, plan_document

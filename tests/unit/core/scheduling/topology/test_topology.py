@@ -7,8 +7,10 @@ from tests.support.model_builders import (
     ZONES,
     affinity_term,
     existing_node,
+    instance_type,
     label_requirement,
     labelled_pods,
+    offering,
     plan_pods,
     pods_by_zone,
     spread_constraint,
@@ -62,6 +64,17 @@ def test_a_pod_with_affinity_joins_the_same_node_without_deciding_its_zone() -> 
         [*labelled_pods(1, cpu=200), *labelled_pods(5, "x", cpu=150, constraints=near)]
     )
     assert [claim.choices.zones for claim in result.claims] == [ZONES]
+
+
+def test_pods_that_waited_for_another_are_tried_again_in_the_same_round() -> None:
+    """The larger pods come first, while the pod that they want to be near has no place yet."""
+    near = PodConstraints(affinity=(affinity_term(app="db"),))
+    result = plan_pods(
+        [*labelled_pods(2, "x", cpu=1000, constraints=near), *labelled_pods(1, "db", cpu=200)],
+        nodes=[existing_node("n", "zone-a", cpu=1300)],
+    )
+    assert [placement.pods for placement in result.placements] == [("shop/db-0", "shop/x-0")]
+    assert [(claim.pods, claim.round) for claim in result.claims] == [(("shop/x-1",), 1)]
 
 
 def test_affinity_requires_every_topology_label_on_the_node() -> None:
@@ -275,3 +288,37 @@ def test_tainted_nodes_count_unless_node_taints_policy_is_honor(honour: bool, pl
         nodes=[tainted],
     )
     assert result.scheduled == placed
+
+
+RACK = "example.com/rack"
+WITHOUT_RACK = instance_type(name="plain")
+WITH_RACKS = instance_type(
+    name="racked",
+    offerings=tuple(offering(price=3.0, labels={RACK: rack}) for rack in ("one", "two")),
+)
+
+
+def test_a_new_node_that_will_have_no_such_label_is_in_no_domain() -> None:
+    together = PodConstraints(affinity=(affinity_term(RACK),))
+    first, *others = labelled_pods(3, cpu=1500, constraints=together)
+    free = msgspec.structs.replace(first, constraints=PodConstraints())
+    result = plan_pods([free, *others], WITHOUT_RACK, WITH_RACKS)
+    assert not result.unplaced
+    racks = [
+        str(claim.requirements.only(RACK)) for claim in result.claims if RACK in claim.requirements
+    ]
+    assert racks == ["example.com/rack Exists"] * 2
+
+
+def test_a_node_that_must_not_have_a_label_keeps_nobody_away_from_its_domains() -> None:
+    without = label_requirement(RACK, "DoesNotExist")
+    apart = PodConstraints(anti_affinity=(affinity_term(RACK),))
+    result = plan_pods(
+        [
+            *labelled_pods(1, cpu=1500, alternatives=(without,)),
+            *labelled_pods(1, "shy", cpu=400, constraints=apart),
+        ],
+        WITHOUT_RACK,
+        WITH_RACKS,
+    )
+    assert [claim.pods for claim in result.claims] == [("shop/shy-0", "shop/web-0")]

@@ -15,24 +15,30 @@ from wainwright.api.kubernetes.workloads import Pod
 from wainwright.api.wire import ObjectMeta
 from wainwright.clock import VirtualClock
 from wainwright.cluster import WatchEvent
-from wainwright.controllers.cluster_cache import (
+from wainwright.controllers.informer_cache import (
     Change,
-    ClusterCache,
+    InformerCache,
     with_finalizer,
     without_finalizer,
 )
 from wainwright.errors import ConflictError
 from wainwright.sim.api_server import InMemoryApiServer
 
-Story = Callable[[InMemoryApiServer, ClusterCache, VirtualClock], Coroutine[Any, Any, None]]
+Story = Callable[[InMemoryApiServer, InformerCache, VirtualClock], Coroutine[Any, Any, None]]
 
 
-def run(story: Story, *, watching: bool = True, history: int = 10_000) -> None:
+def run(
+    story: Story,
+    *,
+    watching: bool = True,
+    history: int = 10_000,
+    server: type[InMemoryApiServer] = InMemoryApiServer,
+) -> None:
     clock = VirtualClock()
 
     async def main() -> None:
-        api = InMemoryApiServer(clock, history=history)
-        cache = ClusterCache(api, clock, [Pod, Node, NodePool])
+        api = server(clock, history=history)
+        cache = InformerCache(api, clock, [Pod, Node, NodePool])
         task = asyncio.create_task(cache.run()) if watching else None
         if task is not None:
             await cache.wait_until_listed()
@@ -52,9 +58,9 @@ def _node(name: str, **metadata: Any) -> Node:
 
 
 def test_it_is_listed_once_every_kind_was() -> None:
-    async def story(api: InMemoryApiServer, _: ClusterCache, clock: VirtualClock) -> None:
+    async def story(api: InMemoryApiServer, _: InformerCache, clock: VirtualClock) -> None:
         await api.create(_node("a"))
-        cache = ClusterCache(api, clock, [Pod, Node])
+        cache = InformerCache(api, clock, [Pod, Node])
         states = [cache.is_listed]
         task = asyncio.create_task(cache.run())
         await cache.wait_until_listed()
@@ -67,7 +73,7 @@ def test_it_is_listed_once_every_kind_was() -> None:
 
 
 def test_changes_of_others_are_seen_with_the_object_before() -> None:
-    async def story(api: InMemoryApiServer, cache: ClusterCache, clock: VirtualClock) -> None:
+    async def story(api: InMemoryApiServer, cache: InformerCache, clock: VirtualClock) -> None:
         seen: list[tuple[bool, bool]] = []
 
         def note(change: Change[Node]) -> None:
@@ -84,8 +90,23 @@ def test_changes_of_others_are_seen_with_the_object_before() -> None:
     run(story)
 
 
+def test_a_change_is_of_the_spec_unless_only_status_or_metadata_changed() -> None:
+    async def story(api: InMemoryApiServer, cache: InformerCache, clock: VirtualClock) -> None:
+        seen: list[bool] = []
+        cache.subscribe(NodePool, lambda change: seen.append(change.is_of_spec))
+        await api.create(node_pool("web"))
+        await api.patch(NodePool, "web", {"spec": {"weight": 10}})
+        await api.patch_status(NodePool, "web", {"status": {"nodes": 3}})
+        await api.patch(NodePool, "web", {"metadata": {"annotations": {"team": "web"}}})
+        await api.delete(NodePool, "web")
+        await clock.sleep(1)
+        assert seen == [True, True, False, False, True]
+
+    run(story)
+
+
 def test_own_writes_are_there_before_any_watch_shows_them() -> None:
-    async def story(_: InMemoryApiServer, cache: ClusterCache, __: VirtualClock) -> None:
+    async def story(_: InMemoryApiServer, cache: InformerCache, __: VirtualClock) -> None:
         node = await cache.create(_node("a"))
         assert cache.get(Node, "a") is node
         patched = await cache.patch(node, {"metadata": {"labels": {"team": "web"}}})
@@ -95,7 +116,7 @@ def test_own_writes_are_there_before_any_watch_shows_them() -> None:
 
 
 def test_an_older_version_from_the_watch_does_not_undo_an_own_write() -> None:
-    async def story(api: InMemoryApiServer, cache: ClusterCache, clock: VirtualClock) -> None:
+    async def story(api: InMemoryApiServer, cache: InformerCache, clock: VirtualClock) -> None:
         node = await api.create(_node("a"))
         labels: list[dict[str, str] | None] = []
         cache.subscribe(Node, lambda change: labels.append(change.object.metadata.labels))
@@ -109,7 +130,7 @@ def test_an_older_version_from_the_watch_does_not_undo_an_own_write() -> None:
 
 
 def test_an_own_removal_is_not_undone_by_the_events_before_it() -> None:
-    async def story(api: InMemoryApiServer, cache: ClusterCache, clock: VirtualClock) -> None:
+    async def story(api: InMemoryApiServer, cache: InformerCache, clock: VirtualClock) -> None:
         node = await api.create(_node("a", finalizers=["example.com/one"]))
         await clock.sleep(1)
         present: list[bool] = []
@@ -127,8 +148,31 @@ def test_an_own_removal_is_not_undone_by_the_events_before_it() -> None:
     run(story)
 
 
+class LateAnswers(InMemoryApiServer):
+    """Answers to patches take five seconds."""
+
+    async def patch(self, *args: Any, **more: Any) -> Any:
+        answer = await super().patch(*args, **more)
+        await self._clock.sleep(5)
+        return answer
+
+
+def test_a_late_answer_does_not_bring_back_what_is_gone() -> None:
+    async def story(api: InMemoryApiServer, cache: InformerCache, clock: VirtualClock) -> None:
+        made = await cache.create(_node("a"))
+        write = asyncio.create_task(cache.patch(made, {"metadata": {"labels": {"team": "web"}}}))
+        await clock.sleep(1)
+        await api.delete(Node, "a")
+        await write
+        assert cache.get(Node, "a") is None
+        again = await cache.create(_node("a"))
+        assert cache.get(Node, "a") == again
+
+    run(story, server=LateAnswers)
+
+
 def test_what_is_already_gone_counts_as_deleted() -> None:
-    async def story(api: InMemoryApiServer, cache: ClusterCache, clock: VirtualClock) -> None:
+    async def story(api: InMemoryApiServer, cache: InformerCache, clock: VirtualClock) -> None:
         node = await api.create(_node("a"))
         await clock.sleep(1)
         await api.delete(Node, "a")
@@ -139,7 +183,7 @@ def test_what_is_already_gone_counts_as_deleted() -> None:
 
 
 def test_another_object_of_the_name_is_not_deleted_in_its_place() -> None:
-    async def story(api: InMemoryApiServer, cache: ClusterCache, _: VirtualClock) -> None:
+    async def story(api: InMemoryApiServer, cache: InformerCache, _: VirtualClock) -> None:
         first = await api.create(_node("a"))
         await api.delete(Node, "a")
         await api.create(_node("a"))
@@ -150,7 +194,7 @@ def test_another_object_of_the_name_is_not_deleted_in_its_place() -> None:
 
 
 def test_a_status_patch_of_an_old_version_is_refused() -> None:
-    async def story(api: InMemoryApiServer, cache: ClusterCache, _: VirtualClock) -> None:
+    async def story(api: InMemoryApiServer, cache: InformerCache, _: VirtualClock) -> None:
         old = await api.create(node_pool())
         await api.patch(NodePool, "web", {"metadata": {"labels": {"team": "web"}}})
         with pytest.raises(ConflictError):
@@ -163,7 +207,7 @@ def test_a_status_patch_of_an_old_version_is_refused() -> None:
 
 
 def test_what_others_write_meanwhile_is_kept_and_holds_no_update_up() -> None:
-    async def story(api: InMemoryApiServer, cache: ClusterCache, _: VirtualClock) -> None:
+    async def story(api: InMemoryApiServer, cache: InformerCache, _: VirtualClock) -> None:
         old = await api.create(_node("a", finalizers=["example.com/theirs", "example.com/ours"]))
         theirs = {"metadata": {"finalizers": ["example.com/ours", "example.com/new"]}}
         await api.patch(Node, "a", theirs)
@@ -175,7 +219,7 @@ def test_what_others_write_meanwhile_is_kept_and_holds_no_update_up() -> None:
 
 @pytest.mark.parametrize("others", [4, 5])
 def test_an_update_is_tried_five_times(others: int) -> None:
-    async def story(api: InMemoryApiServer, _: ClusterCache, clock: VirtualClock) -> None:
+    async def story(api: InMemoryApiServer, _: InformerCache, clock: VirtualClock) -> None:
         numbers = iter(range(others))
 
         async def write(verb: str, *_: object) -> None:
@@ -183,7 +227,7 @@ def test_an_update_is_tried_five_times(others: int) -> None:
                 await api.patch(Node, "a", {"metadata": {"labels": {"number": str(number)}}})
 
         old = await api.create(_node("a"))
-        cache = ClusterCache(ObservedCluster(api, write), clock, [Node])
+        cache = InformerCache(ObservedCluster(api, write), clock, [Node])
         if others < 5:
             patched = await cache.update(old, with_finalizer("example.com/ours"))
             assert patched.metadata.finalizers == ["example.com/ours"]
@@ -195,7 +239,7 @@ def test_an_update_is_tried_five_times(others: int) -> None:
 
 
 def test_what_was_decided_for_another_spec_is_not_written() -> None:
-    async def story(api: InMemoryApiServer, cache: ClusterCache, _: VirtualClock) -> None:
+    async def story(api: InMemoryApiServer, cache: InformerCache, _: VirtualClock) -> None:
         old = await api.create(node_pool())
         await api.patch(NodePool, "web", {"spec": {"weight": 7}})
         with pytest.raises(ConflictError):
@@ -205,7 +249,7 @@ def test_what_was_decided_for_another_spec_is_not_written() -> None:
 
 
 def test_what_was_decided_before_a_deletion_is_not_written_after_it() -> None:
-    async def story(api: InMemoryApiServer, cache: ClusterCache, _: VirtualClock) -> None:
+    async def story(api: InMemoryApiServer, cache: InformerCache, _: VirtualClock) -> None:
         old = await api.create(_node("a", finalizers=["example.com/theirs"]))
         await api.delete(Node, "a")
         with pytest.raises(ConflictError):
@@ -215,7 +259,7 @@ def test_what_was_decided_before_a_deletion_is_not_written_after_it() -> None:
 
 
 def test_after_lost_history_everything_is_listed_again() -> None:
-    async def story(api: InMemoryApiServer, cache: ClusterCache, clock: VirtualClock) -> None:
+    async def story(api: InMemoryApiServer, cache: InformerCache, clock: VirtualClock) -> None:
         for name in ("a", "b"):
             await api.create(_node(name))
         await clock.sleep(1)
@@ -245,7 +289,7 @@ def test_a_list_does_not_remove_what_was_created_after_it() -> None:
 
     async def main() -> None:
         api = SlowList(clock)
-        cache = ClusterCache(api, clock, [Node])
+        cache = InformerCache(api, clock, [Node])
         task = asyncio.create_task(cache.run())
         await clock.sleep(1)
         await cache.create(_node("a"))
@@ -259,7 +303,7 @@ def test_a_list_does_not_remove_what_was_created_after_it() -> None:
 
 
 def test_it_comes_back_when_the_api_server_does() -> None:
-    async def story(api: InMemoryApiServer, cache: ClusterCache, clock: VirtualClock) -> None:
+    async def story(api: InMemoryApiServer, cache: InformerCache, clock: VirtualClock) -> None:
         api.stop()
         await clock.sleep(300)
         api.start()
@@ -288,7 +332,7 @@ def test_a_watch_that_breaks_goes_on_after_the_last_event_it_showed() -> None:
     async def main() -> None:
         api = Breaking(clock)
         api.versions = []
-        cache = ClusterCache(api, clock, [Node])
+        cache = InformerCache(api, clock, [Node])
         task = asyncio.create_task(cache.run())
         await cache.wait_until_listed()
         made = [await api.create(_node(name)) for name in ("a", "b")]
@@ -303,7 +347,7 @@ def test_a_watch_that_breaks_goes_on_after_the_last_event_it_showed() -> None:
 
 
 def test_an_index_follows_its_value() -> None:
-    async def story(api: InMemoryApiServer, cache: ClusterCache, clock: VirtualClock) -> None:
+    async def story(api: InMemoryApiServer, cache: InformerCache, clock: VirtualClock) -> None:
         by_node = cache.index(Pod, lambda pod: pod.spec.nodeName)
         for name in ("b", "a", "c"):
             await api.create(pending_pod(name))
@@ -320,7 +364,7 @@ def test_an_index_follows_its_value() -> None:
 
 
 def test_who_subscribes_late_gets_what_is_there() -> None:
-    async def story(_: InMemoryApiServer, cache: ClusterCache, __: VirtualClock) -> None:
+    async def story(_: InMemoryApiServer, cache: InformerCache, __: VirtualClock) -> None:
         created = await cache.create(_node("a"))
         seen: list[Change[Node]] = []
         cache.subscribe(Node, seen.append)
@@ -330,8 +374,8 @@ def test_who_subscribes_late_gets_what_is_there() -> None:
 
 
 def test_kinds_that_are_not_kept_can_be_written() -> None:
-    async def story(api: InMemoryApiServer, _: ClusterCache, clock: VirtualClock) -> None:
-        cache = ClusterCache(api, clock, [Pod])
+    async def story(api: InMemoryApiServer, _: InformerCache, clock: VirtualClock) -> None:
+        cache = InformerCache(api, clock, [Pod])
         node = await cache.create(_node("a"))
         await cache.patch(node, {"metadata": {"labels": {"team": "web"}}})
         stored = await api.get(Node, "a")

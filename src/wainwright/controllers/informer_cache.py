@@ -134,11 +134,17 @@ class _KindStore(Generic[ObjectT]):
         """
         metadata, key = metadata_of(obj), key_of(obj)
         known = self.objects.get(key)
-        is_old = known is not None and not _is_newer(obj, known)
+        is_old = self._is_gone(obj) if known is None else not _is_newer(obj, known)
         if metadata.uid in self._removed or (is_old and not is_certain):
             return
         self.objects[key] = obj
         self._notify(Change(known, obj))
+
+    def _is_gone(self, obj: ObjectT) -> bool:
+        """Whether the watch is past an object that is not known: it has shown its deletion too. The
+        answer to a write may come after that, and would bring the object back for good.
+        """
+        return _version(obj) <= int(self.version or 0)
 
     def remove(self, obj: ObjectT, *, is_seen: bool) -> None:
         """`is_seen`: by a watch; else it is our own doing, and older versions may still come."""
@@ -211,7 +217,7 @@ class Index(Generic[ObjectT]):
             self._objects[value][key_of(change.after)] = change.after
 
 
-class ClusterCache:
+class InformerCache:
     """All objects of these kinds, and the writes of this process."""
 
     def __init__(

@@ -1,0 +1,195 @@
+"""`wain serve`: a page that plays a scenario, or that watches a cluster."""
+
+import asyncio
+import secrets
+import signal
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import msgspec
+
+from wainwright.cli import printing
+from wainwright.cli.consolidate import DisruptionArguments, disruption_options
+from wainwright.cli.options import cluster_options, file_arguments, show_progress
+from wainwright.cli.printing import print_problems
+from wainwright.cli.simulate import quiet_log
+from wainwright.cli.top import DEMO, ClusterSource
+from wainwright.clock import SystemClock
+from wainwright.emulator.http.server import endpoint_url, listen
+from wainwright.errors import UsageError
+from wainwright.live_page.cluster_watch import ClusterWatch
+from wainwright.live_page.page_server import (
+    LiveStory,
+    PageServer,
+    RequestGuard,
+    is_beyond_loopback,
+)
+from wainwright.live_page.scenario_player import DEFAULT_SPEED, MAX_SPEED, ScenarioPlayer
+from wainwright.manifests.documents import ReadOptions
+from wainwright.sim.scenario import Scenario
+from wainwright.sim.scenario_reader import has_scenario, read_scenario
+
+DEFAULT_PORT: Final = 8642
+TOKEN_VARIABLE: Final = "WAIN_SERVE_TOKEN"
+TOKEN_BYTES: Final = 16
+
+
+class ServeArguments(msgspec.Struct, frozen=True, kw_only=True):
+    """What is not about the cluster."""
+
+    port: int
+    host: str
+    token: str | None
+    speed: float
+    paused: bool
+    interval: float
+    demo: bool
+    seed: int | None
+    changes: tuple[str, ...]
+
+
+@click.command()
+@file_arguments
+@cluster_options
+@disruption_options
+@click.option("--demo", is_flag=True, help="Play a sale day, without any file.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=DEFAULT_PORT,
+    show_default=True,
+    help="0: any free.",
+)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="ADDRESS",
+    help="Where to listen. Anything but this computer needs the token of the printed address.",
+)
+@click.option(
+    "--token",
+    envvar=TOKEN_VARIABLE,
+    metavar="TEXT",
+    help=f"Ask for this token; or {TOKEN_VARIABLE}. Default: a new one where one is needed.",
+)
+@click.option(
+    "--speed",
+    type=click.FloatRange(0, MAX_SPEED, min_open=True),
+    default=DEFAULT_SPEED,
+    show_default=True,
+    help="Seconds of a scenario in a second.",
+)
+@click.option("--paused", is_flag=True, help="Do not play before the page says so.")
+@click.option("--seed", type=int, metavar="N", help="The seed to use instead of the scenario's.")
+@click.option(
+    "--set",
+    "changes",
+    multiple=True,
+    metavar="PATH=VALUE",
+    help="Change a value of the scenario (spec.…) or of a manifest (Kind/name:spec.…).",
+)
+@click.option(
+    "--interval",
+    type=click.FloatRange(1),
+    default=10.0,
+    show_default=True,
+    help="Seconds between two looks at a cluster, or at files.",
+)
+def serve(**flags: Any) -> int:
+    """Serve a page that plays a scenario, or that shows a cluster as it changes.
+
+    FILE is a Scenario, or manifests of a cluster; or add --from-cluster. A scenario plays at any
+    speed, pauses, goes on step by step, and takes events from the page: a zone goes out, a
+    reservation expires, a Deployment is scaled, spot instances are interrupted, a price changes.
+    A cluster is only read: nothing is ever written to it. Stop it with Ctrl-C.
+    """
+    serving = ServeArguments(**{name: flags.pop(name) for name in ServeArguments.__struct_fields__})
+    arguments = DisruptionArguments(**flags)
+    scenario = _scenario(arguments, serving)
+    sock = listen(serving.port, serving.host)
+    try:
+        with quiet_log():
+            asyncio.run(_serve(_guard(serving), sock, scenario or arguments, serving))
+    finally:
+        sock.close()
+    return 0
+
+
+def _scenario(arguments: DisruptionArguments, serving: ServeArguments) -> Scenario | None:
+    """What is played; None where a cluster is watched."""
+    files = [*arguments.files, *arguments.more]
+    if serving.demo + bool(files or arguments.from_cluster) != 1:
+        raise UsageError(
+            "wain serve shows one thing: a scenario, a cluster, files or the demo",
+            "name a Scenario or a folder, or add --from-cluster or --demo",
+        )
+    if not serving.demo and (arguments.from_cluster or not _names_scenario(files)):
+        if serving.changes or serving.seed is not None:
+            raise UsageError("--set and --seed are for scenarios", "leave them out")
+        return None
+    file = str(DEMO) if serving.demo else files[0]
+    options = ReadOptions(render=arguments.render, quiet=arguments.quiet)
+    with show_progress() as progress:
+        scenario = read_scenario(
+            file, changes=serving.changes, seed=serving.seed, progress=progress, options=options
+        )
+    print_problems([*scenario.manifests.notes, *scenario.manifests.other_notes], word="note")
+    return scenario
+
+
+def _names_scenario(files: Sequence[str]) -> bool:
+    if "-" in files:
+        raise UsageError("wain serve reads its files more than once", "name a file instead of -")
+    return len(files) == 1 and Path(files[0]).is_file() and has_scenario(files[0])
+
+
+def _guard(serving: ServeArguments) -> RequestGuard:
+    token = serving.token or ""
+    if not token and is_beyond_loopback(serving.host):
+        token = secrets.token_urlsafe(TOKEN_BYTES)
+    return RequestGuard(host=serving.host, token=token)
+
+
+async def _serve(
+    guard: RequestGuard,
+    sock: socket.socket,
+    shown: Scenario | DisruptionArguments,
+    serving: ServeArguments,
+) -> None:
+    """Until SIGINT or SIGTERM."""
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    story = _story(shown, serving)
+    async with PageServer(story, sock, guard).running() as work:
+        if isinstance(story, ScenarioPlayer) and not serving.paused:
+            await story.play()
+        printing.echo(_first_line(sock, guard, shown))
+        stopped = asyncio.ensure_future(stop.wait())
+        await asyncio.wait([stopped, work], return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        if work.done():
+            work.result()  # raises what ended it
+
+
+def _story(shown: Scenario | DisruptionArguments, serving: ServeArguments) -> LiveStory:
+    if isinstance(shown, Scenario):
+        return ScenarioPlayer(shown, SystemClock(), speed=serving.speed)
+    source = ClusterSource(arguments=shown, interval=serving.interval)
+    return ClusterWatch(source.load, SystemClock(), interval=serving.interval)
+
+
+def _first_line(
+    sock: socket.socket, guard: RequestGuard, shown: Scenario | DisruptionArguments
+) -> str:
+    what = "the cluster"
+    if isinstance(shown, Scenario):
+        what = shown.name
+    elif not shown.from_cluster:
+        what = ", ".join([*shown.files, *shown.more])
+    query = f"?token={guard.token}" if guard.token else ""
+    return f"{endpoint_url(sock)}/{query} shows {what}; Ctrl-C stops it"

@@ -1,0 +1,1 @@
+"""The page of a report while its story goes on: `wain serve`."""
