@@ -219,6 +219,7 @@ class Disruption:
 
     async def _pass(self, options: DisruptionOptions) -> DisruptionPass:
         self._catalogs = catalogs = await self._declared.catalogs()
+        await self._state.prepare_snapshot()
         snapshot = self._state.with_virtual_pods(self._state.snapshot(catalogs.values()))
         pools = tuple(pool for pool in snapshot.pools if pool.name in catalogs)
         pauses = self._context.settings.pauses
