@@ -337,7 +337,7 @@ def _offers(
     return sorted(
         (each.price, each.reservation_id, each.available)
         for each in kind.offerings
-        if CAPACITY_TYPE in each.requirements and each.requirements.is_compatible(wanted, wanted)
+        if CAPACITY_TYPE in each.requirements and each.requirements.is_compatible(wanted, {*wanted})
     )
 
 
