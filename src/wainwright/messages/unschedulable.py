@@ -21,6 +21,7 @@ from wainwright.model.reasons import (
     ContradictoryRequirements,
     DaemonSetsExceedCapacity,
     ExcludedByPool,
+    FunnelStep,
     HostPortsTaken,
     InstanceTypesTooSmall,
     InsufficientResource,
@@ -61,7 +62,6 @@ from wainwright.model.reasons import (
     TopologyReason,
     TopologySpreadUnsatisfied,
     TopologyUnsatisfied,
-    TypeFilter,
     UnsupportedFeatures,
     UntoleratedTaint,
     VolumeLimitExceeded,
@@ -385,11 +385,11 @@ def _describe_overhead(reason: DaemonSetsExceedCapacity) -> str:
 
 
 FILTER_PHRASES: Final = {
-    TypeFilter.NODE_POOL: "the NodePool allows",
-    TypeFilter.POD_REQUIREMENTS: "the pod's node selector and affinity leave",
-    TypeFilter.RESOURCES: "the pod's requests leave",
-    TypeFilter.OFFERINGS: "available offerings leave",
-    TypeFilter.LIMITS: "the limits leave",
+    FunnelStep.NODE_POOL: "the NodePool allows",
+    FunnelStep.POD_REQUIREMENTS: "the pod's node selector and affinity leave",
+    FunnelStep.RESOURCES: "the pod's requests leave",
+    FunnelStep.OFFERINGS: "available offerings leave",
+    FunnelStep.LIMITS: "the limits leave",
 }
 
 

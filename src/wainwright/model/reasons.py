@@ -305,7 +305,7 @@ class MinValuesUnsatisfied(Reason, frozen=True, kw_only=True, tag="TooFewValues"
     """What the NodePool allows, and every check after which fewer were left."""
 
 
-class TypeFilter(StrEnum):
+class FunnelStep(StrEnum):
     """What leaves fewer instance types to a pod, in the order of the checks."""
 
     NODE_POOL = "nodePool"
@@ -318,7 +318,7 @@ class TypeFilter(StrEnum):
 class RemainingValues(msgspec.Struct, frozen=True, kw_only=True):
     """How many values of a label are left after a filter."""
 
-    after: TypeFilter
+    after: FunnelStep
     count: int
 
 

@@ -91,6 +91,32 @@ def test_a_simulation_with_everything_in_it() -> None:
     assert moments == sorted(moments)
 
 
+EAST = cloud(region="us-east-1", zones=["us-east-1a"], instanceTypes=["m5.large"])
+STATED = [{"instanceType": "m5.large", "capacityType": "spot", "price": 0.04}]
+EAST_STATED = cloud(**EAST["spec"] | {"prices": STATED})
+
+
+@pytest.mark.parametrize(
+    ("capacity_type", "where", "event", "is_estimate"),
+    [
+        ("on-demand", EAST, [], False),
+        ("spot", EAST, [], True),
+        ("spot", EAST_STATED, [], False),
+        ("on-demand", cloud(), [], True),
+        ("on-demand", EAST, [{"at": "0s", "price": {"factor": 2}}], False),
+        ("spot", EAST, [{"at": "0s", "price": {"factor": 2}}], True),
+    ],
+)
+def test_a_simulation_says_whether_instances_were_billed_at_estimates(
+    capacity_type: str, where: dict[str, Any], event: list[dict[str, Any]], is_estimate: bool
+) -> None:
+    only = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": [capacity_type]}
+    pool = {**POOL, "spec": {"template": {"spec": {"requirements": [only]}}}}
+    result = simulate(scenario(DEPLOYMENT, pool, where, duration="3m", events=event))
+    assert result.totals.launches
+    assert result.modelledPrices is is_estimate
+
+
 def test_the_same_scenario_and_seed_give_the_same_bytes_whatever_the_hash_seed(
     tmp_path: Path,
 ) -> None:

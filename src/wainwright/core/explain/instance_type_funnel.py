@@ -22,6 +22,7 @@ from wainwright.model.pod import Pod
 from wainwright.model.reasons import (
     DaemonSetsExceedCapacity,
     Funnel,
+    FunnelStep,
     InstanceTypesTooSmall,
     LimitExceeded,
     MinValuesUnsatisfied,
@@ -29,7 +30,6 @@ from wainwright.model.reasons import (
     OfferingsUnavailable,
     PoolReason,
     RemainingValues,
-    TypeFilter,
 )
 from wainwright.model.requirements import Requirements
 from wainwright.model.resources import PODS, resources_key
@@ -235,11 +235,11 @@ class _AlternativeFunnel:
         index, pool, combined = self.index, self.template.base.requirements, self.combined
         own_groups, groups = index.compatible_groups(pool), index.compatible_groups(combined)
         stages = (
-            (TypeFilter.NODE_POOL, index.compatible_types(pool), own_groups, pool),
-            (TypeFilter.POD_REQUIREMENTS, self.compatible, groups, combined),
-            (TypeFilter.RESOURCES, self.fitting, groups, combined),
-            (TypeFilter.OFFERINGS, self.available, offering_groups, combined),
-            (TypeFilter.LIMITS, last, offering_groups, combined),
+            (FunnelStep.NODE_POOL, index.compatible_types(pool), own_groups, pool),
+            (FunnelStep.POD_REQUIREMENTS, self.compatible, groups, combined),
+            (FunnelStep.RESOURCES, self.fitting, groups, combined),
+            (FunnelStep.OFFERINGS, self.available, offering_groups, combined),
+            (FunnelStep.LIMITS, last, offering_groups, combined),
         )
         fewest = None
         for check, types, within, wanted in stages:
