@@ -36,6 +36,7 @@ def verdict_facts(outcome: NodeOutcome, replacements: tuple[str, ...] = ()) -> V
         consolidate_after=None if after is None else format_duration(after),
         blockers=tuple(_blocker(each) for each in _blockers(outcome)),
         saving=outcome.saving,
+        modelled=candidate.offering is not None and candidate.offering.modelled,
     )
 
 
@@ -57,7 +58,11 @@ def _blockers(outcome: NodeOutcome) -> Iterator[Blocker]:
 
 def _blocker(blocker: Blocker) -> BlockerFacts:
     return BlockerFacts(
-        code=blocker.code.text, kind=blocker.kind.value, name=blocker.name, until=blocker.until
+        code=blocker.code.text,
+        kind=blocker.kind.value,
+        name=blocker.name,
+        until=blocker.until,
+        budget=blocker.budget,
     )
 
 

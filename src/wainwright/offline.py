@@ -340,8 +340,9 @@ def _preference_cost_warnings(
     ):
         return ()
     pods = format_count(sum(map(_has_preferences, snapshot.pods)), "pod")
+    modelled = respecting.has_modelled_prices or without.has_modelled_prices
     return (
-        f"preferences of {pods} cost {format_hourly(extra_cost)}: "
+        f"preferences of {pods} cost {format_hourly(extra_cost, modelled=modelled)}: "
         f"{_what_is_enough(respecting, without)} would be enough without them "
         "(--preference-policy Ignore)",
     )
@@ -352,7 +353,10 @@ def _what_is_enough(plan: Plan, cheaper: Plan) -> str:
     nodes = format_count(len(plan.claims), "node")
     if len(cheaper.claims) < len(plan.claims):
         return f"{nodes} where {len(cheaper.claims):,}"
-    price, lower_price = (format_hourly(each.price + each.fees) for each in (plan, cheaper))
+    price, lower_price = (
+        format_hourly(each.price + each.fees, modelled=each.has_modelled_prices)
+        for each in (plan, cheaper)
+    )
     return f"{nodes} for {price} where {lower_price}"
 
 

@@ -34,6 +34,13 @@ def spare_control_plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
         yield plane
 
 
+@pytest.fixture(scope="module")
+def own_control_plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
+    """One for a single module, with nothing in it."""
+    with running(pytestconfig) as plane:
+        yield plane
+
+
 @pytest.fixture(scope="session")
 def api(control_plane: ControlPlane) -> ControlPlane:
     """The same control plane, with our CRDs."""

@@ -161,7 +161,7 @@ def test_the_cheapest_offering_is_launched(explained: list[ExplainedPod]) -> Non
         index = planner_input.catalogs[claim.pool]
         offered = launch_alternatives(claim, pool, index)
         fee = next(kind.fee for kind in index.types if kind.name == claim.launch.instance_type)
-        prices = [one for one in (offered.spot, offered.on_demand) if one is not None]
+        prices = [one.usd for one in (offered.spot, offered.on_demand) if one is not None]
         if claim.launch.reservation_id is None:
             assert claim.launch.price + fee == pytest.approx(min(prices)), (each.seed, claim.name)
 
@@ -228,11 +228,14 @@ def test_law_29_a_suggestion_serves_its_pods_at_its_price_and_no_other_loses_its
 
 def check_price(advice: VerifiedSuggestion, made: Plan, found: Plan, seed: int) -> None:
     assert advice.price_change is not None, (seed, advice)
-    change = made.price + made.fees - found.price - found.fees
+    assert advice.total_price is not None, (seed, advice)
+    total, before = made.price + made.fees, found.price + found.fees
     if advice.at_most:
-        assert change <= advice.price_change + 1e-9, (seed, advice)
+        assert total - before <= advice.price_change + 1e-9, (seed, advice)
+        assert total <= advice.total_price + 1e-9, (seed, advice)
     else:
-        assert change == pytest.approx(advice.price_change, abs=1e-9), (seed, advice)
+        assert total - before == pytest.approx(advice.price_change, abs=1e-9), (seed, advice)
+        assert total == pytest.approx(advice.total_price, abs=1e-9), (seed, advice)
 
 
 def check_launches(advice: VerifiedSuggestion, made: Plan, served: set[str], seed: int) -> None:

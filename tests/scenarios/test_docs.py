@@ -1,5 +1,6 @@
 """Pages and examples for users: links lead somewhere, commands exist, scripts for CI work."""
 
+import contextlib
 import os
 import re
 import shlex
@@ -12,6 +13,8 @@ import click
 import pytest
 import yaml
 from benchmarks.__main__ import ALL as BENCHMARKS
+from click.testing import CliRunner, Result
+from tests.support.documented_commands import ELSEWHERE, NOT_RUN, Runner, documented_commands
 
 from wainwright.cli.main import wain
 
@@ -132,6 +135,96 @@ def test_benchmarks_have_names_and_pages_name_no_others() -> None:
     assert {each for text in texts for names in named.findall(text) for each in names.split()} <= {
         *BENCHMARKS
     }
+
+
+# Commands that need no cluster are run
+
+OFFLINE = dict.fromkeys(
+    each.line for each in documented_commands() if each.runner is Runner.OFFLINE
+)
+SCENARIO = """\
+apiVersion: wainwright.dev/v1alpha1
+kind: Scenario
+metadata: {name: short}
+spec: {start: "2026-11-27T00:00:00Z", duration: 5m, manifests: [shop.yaml]}
+"""
+OWN = """\
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: general}
+spec:
+  template:
+    spec:
+      requirements: []
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+"""
+OLD_KIND = """\
+apiVersion: karpenter.sh/v1beta1
+kind: NodePool
+metadata: {name: default}
+spec: {template: {spec: {requirements: [], nodeClassRef: {name: default}}}}
+"""
+PLACEHOLDERS = {
+    ".": "examples/reserved-only",
+    "FOLDER": "examples/reserved-only",
+    "FILE…": "examples/consolidate",
+    "OLD": "examples/reserved-only",
+    "NEW": "examples/reserved-then-on-demand",
+    "PATH=VALUE": "NodePool/shop:spec.disruption.consolidateAfter=1m",
+    "SCENARIO": "MADE/short.yaml",
+    "sale-day.yaml": "MADE/short.yaml",
+    "examples/sale-day/scenario.yaml": "MADE/short.yaml",  # a day takes long
+    "manifests/": "MADE/own.yaml",
+    "nodeclass.yaml": "examples/reserved-only/nodeclass.yaml",
+    "nodepool.yaml": "examples/reserved-only/nodepool.yaml",
+    "old/": "MADE/old.yaml",
+    "FOLDER/20260131T080000Z-provision-7": "MADE/provision-7",
+    "FOLDER/20260131T080310Z-disrupt-8": "MADE/disrupt-8",
+    "day.html": "MADE/day.html",
+    "both.html": "MADE/both.html",
+}
+"""What stands for a name of the reader's own; MADE is a folder of the test."""
+REFUSED = ("wain validate examples/mistakes/nodepool.yaml",)
+NO_ERROR = (0, 1, 3)
+"""Exit codes: as it should be, pods are unschedulable, something changed."""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "short.yaml").write_text(SCENARIO)
+    (folder / "shop.yaml").write_text((ROOT / "examples/sale-day/shop.yaml").read_text())
+    (folder / "old.yaml").write_text(OLD_KIND)
+    (folder / "own.yaml").write_text(OWN)
+    for line in ("plan examples/reserved-only", "consolidate examples/consolidate"):
+        name = "provision-7" if line.startswith("plan") else "disrupt-8"
+        run_documented(f"wain {line} --save-input MADE/{name}", folder)
+    return folder
+
+
+def run_documented(line: str, made: Path) -> Result:
+    words = shlex.split(line.partition(" > ")[0], comments=True)[1:]
+    words = [PLACEHOLDERS.get(word, word).replace("MADE", str(made)) for word in words]
+    words += ["--once"] if words[0] == "top" else []
+    with contextlib.chdir(ROOT):
+        result = CliRunner().invoke(wain, words, standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    return result
+
+
+@pytest.mark.parametrize("line", OFFLINE)
+def test_documented_commands_run(line: str, made: Path) -> None:
+    result = run_documented(line, made)
+    assert result.return_value in ((2,) if line in REFUSED else NO_ERROR)
+    assert result.stdout
+
+
+@pytest.mark.parametrize("listed", [*ELSEWHERE, *NOT_RUN], ids=" ".join)
+def test_what_is_listed_as_run_elsewhere_or_not_at_all_is_documented(
+    listed: tuple[str, str],
+) -> None:
+    assert any(each.matches(*listed) for each in documented_commands())
 
 
 # For CI

@@ -22,7 +22,7 @@ BOMB = "x" * 250_000
 class Outcome(Enum):
     HARMLESS = "harmless"
     REFUSED = "refused by the API server"
-    UNANSWERED = "the API server itself does not get done with it"
+    UNANSWERED = "the API server itself does not finish"
     """It computes for minutes and stores nothing; a file can have it all the same."""
 
 

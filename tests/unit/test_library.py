@@ -96,7 +96,7 @@ def test_a_refusal_names_file_line_and_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput) as refused:
         wainwright.read(file)
     message = str(refused.value)
-    assert message.startswith("1 error; nothing planned:\n")
+    assert message.startswith("1 error; nothing read:\n")
     expected = 'found "10", expected a whole number\n    remove the quotes'
     assert f"{file}:5: spec.weight: {expected}" in message
 

@@ -439,7 +439,7 @@ class AwsCloudProvider:
             done.exception()  # marks it as seen: asyncio logs errors without a receiver
 
     async def _launch(self, claim: NodeClaim) -> Instance:
-        with _error_context(f"launching {claim.name}"):
+        with _error_context(f"launching NodeClaim {claim.name}"):
             return await self._launch_or_recover(
                 self._components.recovery.with_latest_record(claim)
             )

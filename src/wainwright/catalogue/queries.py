@@ -263,6 +263,8 @@ class PriceHistory(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     reservation_id: str | None = msgspec.field(name="reservationID")
     available: int
     price: float | None
+    modelled: bool
+    """Whether the price is an estimate."""
     """None where no layer gave one: it cannot be launched."""
     steps: tuple[PriceStep, ...]
     """From the bottom up; the price of the last one is in effect."""
@@ -299,6 +301,7 @@ def _price_history(catalog: NodeClassCatalog, name: str, offering: LayeredOfferi
         reservation_id=offering.reservation_id,
         available=offering.available,
         price=offering.price,
+        modelled=offering.is_modelled,
         steps=price_steps(catalog, name, offering),
     )
 

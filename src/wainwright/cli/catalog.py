@@ -25,7 +25,7 @@ from wainwright.cli.catalog_input import CatalogArguments, CatalogInput, catalog
 from wainwright.cli.options import Choice, file_arguments
 from wainwright.cli.printing import pluralize, print_table
 from wainwright.errors import UsageError
-from wainwright.messages.formatting import escape_unprintable
+from wainwright.messages.formatting import MODELLED_PRICES, escape_unprintable
 from wainwright.model.instance_type import UNLIMITED, InstanceType, Offering
 from wainwright.model.labels import ARCH, ON_DEMAND, RESERVED, SPOT, ZONE_ID
 from wainwright.model.requirements import Requirements
@@ -59,9 +59,15 @@ FILTER_OPTIONS: Final = (
         type=CAPACITY_TYPES,
         help="Only this capacity type.",
     ),
-    click.option("--arch", "architectures", multiple=True, metavar="NAME", help="amd64, arm64."),
-    click.option("--min-cpu", metavar="CPU", help="At least so many vCPUs."),
-    click.option("--min-memory", metavar="SIZE", help="At least so much memory, as 16Gi."),
+    click.option(
+        "--arch",
+        "architectures",
+        multiple=True,
+        metavar="NAME",
+        help="Only this architecture: amd64 or arm64.",
+    ),
+    click.option("--min-cpu", metavar="CPU", help="At least this many vCPUs."),
+    click.option("--min-memory", metavar="SIZE", help="At least this much memory, such as 16Gi."),
     click.option(
         "--sort",
         type=Choice([order.value for order in SortOrder]),
@@ -102,7 +108,7 @@ def catalog(**flags: Any) -> int:
 
     Without files: us-east-1 with a default class. VCPU and MEMORY are those of the
     instance type; POD CPU and POD MEMORY are what pods can use. Prices are USD per hour. The JSON
-    is a Catalog, which can be given back as input.
+    is a Catalog, which can be given back as input. A price with ~ is an estimate.
     """
     filters = CatalogFilters(**flags)
     query = _listing_query(filters)
@@ -112,7 +118,7 @@ def catalog(**flags: Any) -> int:
         query = msgspec.structs.replace(query, requirements=pool_requirements(catalog_input.pool))
     instance_types = list_instance_types(class_catalog.index, query, SortOrder(filters.sort))
     _print(filters, class_catalog, instance_types)
-    _footnotes(class_catalog, instance_types)
+    _footnotes(filters, class_catalog, instance_types)
     catalog_input.print_other_notes()
     return 0
 
@@ -196,7 +202,12 @@ def _cheapest_price(instance_type: InstanceType, capacity_type: str) -> str:
     cheapest = cheapest_offering(instance_type.offerings, capacity_type)
     if cheapest is None:
         return "-"
-    return f"{cheapest.price:.6g}" if cheapest.available else "none left"
+    return _format_price(cheapest) if cheapest.available else "none left"
+
+
+def _format_price(offering: Offering) -> str:
+    """In USD per hour; an estimate is marked."""
+    return f"{'~' if offering.modelled else ''}{offering.price:.6g}"
 
 
 def _reserved_count(instance_type: InstanceType) -> str:
@@ -211,7 +222,7 @@ def _offering_row(instance_type: InstanceType, offering: Offering) -> list[str]:
         offering.zone or "any",
         offering.reservation_id or "-",
         _format_available(offering.available),
-        f"{offering.price:.6g}",
+        _format_price(offering),
     ]
 
 
@@ -242,7 +253,12 @@ def _offering_columns(instance_type: InstanceType) -> Iterator[list[str | int | 
         yield [None] * 6
 
 
-def _footnotes(class_catalog: NodeClassCatalog, instance_types: list[InstanceType]) -> None:
+def _footnotes(
+    filters: CatalogFilters, class_catalog: NodeClassCatalog, instance_types: list[InstanceType]
+) -> None:
+    offerings = (each for instance_type in instance_types for each in instance_type.offerings)
+    if filters.output == "table" and any(each.modelled for each in offerings):
+        printing.echo(MODELLED_PRICES, err=True)
     unpriced = set(class_catalog.unpriced)
     names = [
         instance_type.name for instance_type in instance_types if instance_type.name in unpriced

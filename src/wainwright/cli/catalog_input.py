@@ -149,7 +149,7 @@ class CatalogInput:
         except InvalidCatalogInput as error:
             errors = self._locate(error.diagnostics)
             report = ProblemReport(errors=errors, warnings=self.manifests.notes)
-            raise InvalidInput(report, undone="shown") from error
+            raise InvalidInput(report) from error
         notes = [
             *assumed_region_notes(self.region),
             *self.manifests.notes,

@@ -56,7 +56,7 @@ def wrapped_lines(line: Text, width: int) -> list[Text]:
 def _lines(document: Document) -> Iterator[Text]:
     yield Text(answer(document), style="bold")
     yield from (Text(note, style="yellow") for note in answer_notes(document))
-    yield from _commands(document["commands"])
+    yield from _commands(document)
     if has_modelled_prices(document):
         yield Text(MODELLED_PRICES, style="dim")
     yield from _held(document)
@@ -64,14 +64,14 @@ def _lines(document: Document) -> Iterator[Text]:
     yield from _figures(document)
 
 
-def _commands(commands: list[Document]) -> Iterator[Text]:
-    for command in shown_commands(commands):
+def _commands(document: Document) -> Iterator[Text]:
+    for command in shown_commands(document["commands"]):
         lines = command_lines(command)
         yield Text(f"{command['step']}. {lines.title}")
         yield from (Text(f"   − {line}", style="red") for line in lines.removed)
         yield from (Text(f"   + {line}", style="green") for line in lines.launched)
         yield from (Text(f"     {line}") for line in lines.moved)
-    rest = more_commands(commands)
+    rest = more_commands(document)
     if rest is not None:
         yield Text(rest)
 

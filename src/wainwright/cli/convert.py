@@ -102,7 +102,10 @@ def _print_json(conversion: Conversion, report: ProblemReport) -> None:
 
 def _print_yaml(conversion: Conversion, report: ProblemReport) -> None:
     show_report(report, word="note")
-    if not report.errors:
+    if report.errors:
+        errors = pluralize(len(report.errors), "error")
+        printing.echo(f"error: {errors}; nothing converted", err=True)
+    else:
         printing.echo_yaml(*conversion.documents)
         origins = len(set(conversion.origins))
         read = pluralize(origins, "document")

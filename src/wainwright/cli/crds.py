@@ -20,14 +20,21 @@ def render_crds() -> dict[str, str]:
 
 
 @click.command()
-@click.option("--output", "folder", type=click.Path(path_type=Path), help="Write them here.")
+@click.option(
+    "--output",
+    "folder",
+    type=click.Path(path_type=Path),
+    help="Write them to this folder, or as one file.",
+)
 @click.option(
     "--check",
     "check_folder",
     type=click.Path(path_type=Path),
     help="Compare with the files in this folder; exit code 2 when they differ.",
 )
-@click.option("-o", "output_format", type=Choice(["yaml", "json"]), default="yaml", help="Form.")
+@click.option(
+    "-o", "output_format", type=Choice(["yaml", "json"]), default="yaml", help="Output format."
+)
 def crds(folder: Path | None, check_folder: Path | None, output_format: str) -> int:
     """Print, write or compare the CRDs."""
     if folder is not None and check_folder is not None:

@@ -18,16 +18,16 @@ DEFAULT_PORT: Final = 4580
     type=click.IntRange(0, 65535),
     default=DEFAULT_PORT,
     show_default=True,
-    help="0: any free.",
+    help="The port to listen on; 0 picks a free one.",
 )
 @click.option("--cloud", metavar="FILE", help="The Cloud: region, zones, prices, reservations.")
-@click.option("--seed", type=int, default=0, help="Of everything that is left to chance.")
-@click.option("--log", is_flag=True, help="Every request as a line on standard error.")
+@click.option("--seed", type=int, default=0, help="Seed of all random choices.")
+@click.option("--log", is_flag=True, help="Log every request on standard error.")
 @click.option(
     "--state",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Keep the account here; go on with it where the file exists.",
+    help="Keep the account in this file; continue from it if it exists.",
 )
 @click.option(
     "--faults", metavar="FILE", help="A list of faults, or a patch as `set` takes it; or -."
@@ -38,8 +38,8 @@ def emulator(context: click.Context, /, **flags: Any) -> int:
     """Serve an emulated AWS account on the loopback interface.
 
     Prints one line of JSON when it is ready: the endpoint, the names of what the account has, and
-    the environment that points a client at it. Nothing fails, nobody is throttled and nothing is
-    slow unless it is asked for. Stop it with Ctrl-C.
+    the environment that points a client at it. No call fails, is throttled or is slow unless you
+    ask for it. Stop it with Ctrl-C.
     """
     if context.invoked_subcommand is None:
         # Imported here: `set` needs neither the server nor the service models, and starts faster.
@@ -51,18 +51,21 @@ def emulator(context: click.Context, /, **flags: Any) -> int:
 
 @emulator.command(name="set")
 @click.argument("file", required=False, metavar="[FILE|-]")
-@click.option("--port", type=click.IntRange(1, 65535), help="Of an emulator on this computer.")
+@click.option("--port", type=click.IntRange(1, 65535), help="Port of an emulator on this computer.")
 @click.option(
-    "--endpoint", envvar="AWS_ENDPOINT_URL", metavar="URL", help="Or AWS_ENDPOINT_URL says it."
+    "--endpoint",
+    envvar="AWS_ENDPOINT_URL",
+    metavar="URL",
+    help="URL of the emulator; default: $AWS_ENDPOINT_URL.",
 )
 @patch_flags
 def set_state(file: str | None, port: int | None, endpoint: str | None, **flags: Any) -> int:
     """Change prices, stock, reservations, faults and so on of a running emulator.
 
     FILE is YAML or JSON, with any of the fields prices, unavailable, capacityReservations, stock,
-    faults, throttling, quota, pace, interruptions; a Cloud will do as well. A list takes the place
-    of the one before, but for reservations, which are changed or added by their id, and for
-    interruptions, which happen at once.
+    faults, throttling, quota, pace, interruptions; a Cloud is accepted too. A list replaces the one
+    before, except reservations, which are changed or added by their id, and interruptions, which
+    happen at once.
     """
     patch = build_patch(file, flags)
     url = endpoint or f"http://127.0.0.1:{DEFAULT_PORT}"

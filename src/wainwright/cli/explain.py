@@ -41,7 +41,7 @@ from wainwright.cli.options import (
 from wainwright.cli.plan import PlanArguments, Timings, run_plan
 from wainwright.cli.printing import align_columns, print_problems, print_table
 from wainwright.errors import UsageError
-from wainwright.messages.formatting import join_first
+from wainwright.messages.formatting import MODELLED_PRICES, join_first
 from wainwright.messages.input_remarks import remarks_on_pod
 from wainwright.model.instance_type import UNLIMITED
 from wainwright.report import node_explanation
@@ -172,6 +172,8 @@ def explain_price(**flags: Any) -> int:
             printing.echo(f"  {line}")
     if reason := explain_unavailability(catalog, arguments.name):
         printing.echo_lines(["", reason])
+    if any(history.modelled for history in histories):
+        printing.echo_lines(["", MODELLED_PRICES])
     if arguments.name in catalog.fees:
         printing.echo_lines(["", f"fees on top: {catalog.fees[arguments.name]:.6g} USD per hour"])
     catalog_input.print_other_notes()
@@ -221,7 +223,8 @@ def _offering_heading(history: PriceHistory) -> str:
     zones = ", ".join(history.zones) or "any zone"
     labels = "".join(f", {key}={value}" for key, value in history.labels.items())
     reservation = f", {history.reservation_id}" if history.reservation_id else ""
-    price = "no price" if history.price is None else f"{history.price:.6g} USD per hour"
+    mark = "~" if history.modelled else ""
+    price = "no price" if history.price is None else f"{mark}{history.price:.6g} USD per hour"
     availability = {UNLIMITED: "", 0: ", none left"}.get(
         history.available, f", {history.available} free"
     )

@@ -140,6 +140,24 @@ COMMANDS: Final = {
 }
 
 
+UNDONE: Final = {
+    "catalog": "shown",
+    "consolidate": "consolidated",
+    "convert": "converted",
+    "emulator": "started",
+    "explain": "explained",
+    "plan": "planned",
+    "reservations": "shown",
+    "run": "started",
+    "serve": "served",
+    "simulate": "simulated",
+    "snapshot": "written",
+    "top": "shown",
+    "validate": "checked",
+}
+"""What a command does not do with an input that has errors: 2 errors; nothing simulated."""
+
+
 class LazyCommandGroup(click.Group):
     """Loads a command's module when it is called, which saves importing all others at start-up."""
 
@@ -155,7 +173,10 @@ class LazyCommandGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         with detect_output_failure():
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except InvalidInput as error:
+                raise error.of_command(UNDONE[ctx.invoked_subcommand or ""]) from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return sorted(COMMANDS)

@@ -11,7 +11,6 @@ from rich.text import Text
 
 from wainwright.cli.printing import join_cells, lay_out_table, stack_columns
 from wainwright.messages.formatting import (
-    MODELLED_PRICES,
     escape_unprintable,
     format_cost,
     format_count,
@@ -24,8 +23,8 @@ from wainwright.report.plan_rows import (
     format_node_pods,
     format_packing,
     format_relaxation,
-    has_estimates,
     node_rows,
+    price_notes,
     reservation_counts,
     unschedulable_rows,
     usable_reservations,
@@ -81,12 +80,13 @@ def _parts(plan: Document, limit: int, *, every: bool) -> list[Text]:
     modelled = summary["modelledPrices"]
     cost = format_cost(nodes, price, fees, modelled=modelled)
     parts = [printable_text(cost, style="bold")]
-    parts += [printable_text(MODELLED_PRICES, style="dim")] if has_estimates(plan) else []
+    parts += [printable_text(note, style="dim") for note in price_notes(plan)]
     parts.extend(_existing(plan))
     parts.extend(_reservations(summary, limit))
     parts.extend(_packing(summary))
     parts.extend(
-        printable_text(format_relaxation(each), style="yellow") for each in plan["relaxed"]
+        printable_text(format_relaxation(each, modelled=modelled), style="yellow")
+        for each in plan["relaxed"]
     )
     for row in unschedulable_rows(plan["unschedulable"]):
         parts.extend(_failure(row, every=every))
@@ -173,7 +173,7 @@ def _reservations(summary: Document, limit: int) -> Iterator[Text]:
 
 def _packing(summary: Document) -> list[Text]:
     packing = summary["packing"]
-    return [] if packing is None else [printable_text(format_packing(packing))]
+    return [] if packing is None else [printable_text(format_packing(summary))]
 
 
 def _failure(row: UnschedulableRow, *, every: bool) -> list[Text]:

@@ -14,6 +14,7 @@ from wainwright.cli.options import (
 )
 from wainwright.cli.plan import PlanArguments, Timings, run_plan
 from wainwright.cli.printing import print_problems, print_table
+from wainwright.messages.formatting import MODELLED_PRICES
 from wainwright.report.reservation_usage import (
     NUMERIC_COLUMNS,
     USAGE_HEADINGS,
@@ -37,7 +38,8 @@ def reservations(output: str, **flags: Any) -> int:
         printing.echo_json(document)
     elif usage:
         print_table(USAGE_HEADINGS, usage_rows(usage), numbers=NUMERIC_COLUMNS)
-        printing.echo_lines(usage_notes(usage))
+        estimates = any(row["modelledPrice"] and row["idlePricePerHour"] for row in usage)
+        printing.echo_lines([*([MODELLED_PRICES] if estimates else []), *usage_notes(usage)])
     else:
         is_enabled = run.planned.prepared.settings.gates.capacity_reservations
         message = "no class of the input selects a capacity reservation"

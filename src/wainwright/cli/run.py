@@ -39,6 +39,40 @@ SWITCHES: Final = (
 )
 
 
+SETTING_HELP: Final = {
+    "cluster_name": "Name of the cluster, in tags and user data; required.",
+    "cluster_endpoint": "URL of the API server, for user data; default: asked from EKS.",
+    "cluster_ca_bundle": "Certificate of the API server, for user data; default: asked from EKS.",
+    "isolated_vpc": "Do not call AWS APIs that have no VPC endpoint, such as prices.",
+    "vm_memory_overhead_percent": "Share of memory that the hypervisor takes, such as 0.075.",
+    "interruption_queue": "Name of the SQS queue with interruption messages.",
+    "reserved_enis": "Network interfaces (ENIs) that are not available to pods.",
+    "disable_dry_run": "Do not check launch permissions before a class is Ready.",
+    "metrics_port": "Port of /metrics; 0 picks a free one.",
+    "health_probe_port": "Port of /healthz and /readyz; 0 picks a free one.",
+    "kube_client_qps": "Requests per second to the API server.",
+    "kube_client_burst": "Requests in one burst to the API server.",
+    "disable_leader_election": "Run without a lease.",
+    "leader_election_name": "Name of the lease.",
+    "leader_election_namespace": "Namespace of the lease.",
+    "log_level": "debug, info, warning or error.",
+    "batch_max_duration": "Longest wait for further pending pods before a plan.",
+    "batch_idle_duration": "Wait after the last pending pod before a plan.",
+    "preference_policy": "Respect or Ignore, as in `wain plan`.",
+    "min_values_policy": "Strict or BestEffort, as in `wain plan`.",
+    "breaker_share": "Disruption stops when this share of a NodePool was removed; 100% is off.",
+    "breaker_nodes": "Removed nodes that the disruption breaker ignores.",
+    "breaker_window": "Time over which the disruption breaker counts.",
+    "packing": "first-fit or cost, as in `wain plan`.",
+    "strict_weights": "As in `wain plan`.",
+    "min_saving": "As in `wain consolidate`.",
+    "spot_to_spot_types": "As in `wain consolidate`.",
+    "max_nodes": "As in `wain consolidate`.",
+    "feature_gates": "A=true,B=false",
+}
+"""Of every setting; its environment variable follows."""
+
+
 def setting_flags(command: Callable[..., Any]) -> Callable[..., Any]:
     """A flag for each setting, beside its environment variable; those of Karpenter that have no
     effect are accepted, and not shown.
@@ -52,7 +86,7 @@ def setting_flags(command: Callable[..., Any]) -> Callable[..., Any]:
             flag_of(field),
             field,
             metavar="true|false" if field in SWITCHES else "VALUE" if field in READERS else "TEXT",
-            help=f"Or {field.upper()}.",
+            help=f"{SETTING_HELP.get(field, 'No effect.')} [{field.upper()}]",
             hidden=field in ignored,
             **switch,
         )(command)
@@ -61,8 +95,15 @@ def setting_flags(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command()
 @click.option("--provider", type=Choice([AWS, EMULATOR]), default=AWS, show_default=True)
-@click.option("--kubeconfig", default="", metavar="FILE", help="Or KUBECONFIG.")
-@click.option("--context", default="", metavar="NAME", help="Of the kubeconfig.")
+@click.option(
+    "--kubeconfig", default="", metavar="FILE", help="The kubeconfig file; default: $KUBECONFIG."
+)
+@click.option(
+    "--context",
+    default="",
+    metavar="NAME",
+    help="The kubeconfig context; default: the current one.",
+)
 @click.option("--cloud", metavar="FILE", help="The Cloud of the emulated EC2.")
 @click.option(
     "--catalog", metavar="FILE", help="The instance types and prices of the emulated EC2."
@@ -80,7 +121,7 @@ def setting_flags(command: Callable[..., Any]) -> Callable[..., Any]:
     type=bool,
     default=True,
     show_default=True,
-    help="Keep emulated nodes Ready and run their pods; false: another does.",
+    help="Keep emulated nodes Ready and run their pods; false where something else does.",
 )
 @click.option(
     "--emulator-state",
@@ -91,7 +132,7 @@ def setting_flags(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--emulator-port",
     type=click.IntRange(0, 65535),
-    help="Serve the emulated account on this port of the loopback interface; 0: any free.",
+    help="Serve the emulated account on this port of the loopback interface; 0 picks a free one.",
 )
 @click.option("--dry-run", is_flag=True, help="Decide and log; write nothing, take no lease.")
 @click.option("--once", is_flag=True, help="End when there is nothing to do at this moment.")

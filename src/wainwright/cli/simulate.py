@@ -71,7 +71,7 @@ class SimulateArguments(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.command()
 @click.argument("scenario", metavar="SCENARIO")
-@click.option("--check", is_flag=True, help="Read and judge the scenario without running it.")
+@click.option("--check", is_flag=True, help="Check the scenario without running it.")
 @click.option(
     "--set",
     "changes",
@@ -80,7 +80,7 @@ class SimulateArguments(msgspec.Struct, frozen=True, kw_only=True):
     help="Change a value of the scenario (spec.…) or of a manifest (Kind/name:spec.…).",
 )
 @click.option("--seed", type=int, metavar="N", help="The seed to use instead of the scenario's.")
-@click.option("--until", metavar="TIME", help="Stop at this time since the start, as 6h.")
+@click.option("--until", metavar="TIME", help="Stop this long after the start, such as 6h.")
 @click.option(
     "--compare",
     is_flag=False,
@@ -113,7 +113,7 @@ class SimulateArguments(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("-q", "--quiet", is_flag=True, help="Omit notes that do not affect the result.")
 @add_options(("pod_limit",))
 def simulate(check: bool, **flags: Any) -> int:
-    """Run the controllers on virtual time, and show what became of pods, nodes and cost.
+    """Run the controllers on virtual time, and show what happens to pods, nodes and cost.
 
     Exit code 0 when everything expected held, 1 when an expectation failed or a law was broken, 2
     for a bad scenario.

@@ -21,12 +21,18 @@ from wainwright.report.simulation_lines import (
     WIDTH,
     answer,
     end_line,
+    estimate_notes,
     findings,
     plot_lines,
     reservation_lines,
     total_rows,
 )
-from wainwright.report.simulation_sweep import SimulationSweep, sweep_answer, sweep_rows
+from wainwright.report.simulation_sweep import (
+    SimulationSweep,
+    SweptRun,
+    sweep_answer,
+    sweep_rows,
+)
 
 STYLES: Final = {True: "green", False: "red", None: "yellow"}
 
@@ -66,7 +72,8 @@ def _lines(result: SimulationResult) -> Iterator[Text]:
     end = end_line(result)
     if end:
         yield Text(end, style="yellow")
-    yield from map(Text, reservation_lines(result.totals))
+    yield from map(Text, reservation_lines(result))
+    yield from _estimate_notes(result)
 
 
 def _comparison_lines(comparison: SimulationComparison) -> Iterator[Text]:
@@ -79,6 +86,12 @@ def _comparison_lines(comparison: SimulationComparison) -> Iterator[Text]:
     heading, *rows = align_columns(comparison_rows(comparison), numbers=3)
     yield Text(heading, style="bold")
     yield from map(Text, rows)
+    yield from _estimate_notes(*results)
+
+
+def _estimate_notes(*runs: SimulationResult | SweptRun) -> Iterator[Text]:
+    notes = estimate_notes(each.modelledPrices for each in runs)
+    return (Text(note, style="dim") for note in notes)
 
 
 def _sweep_lines(sweep: SimulationSweep) -> Iterator[Text]:
@@ -92,6 +105,7 @@ def _sweep_lines(sweep: SimulationSweep) -> Iterator[Text]:
     for index, (name, cells, row) in enumerate(zip(names, figures, rows, strict=True)):
         style = "bold" if index == 0 else _run_style(sweep, index - 1)
         yield Text(f"{name:<{width}}  {cells}  {row[-1]}".rstrip(), style=style)
+    yield from _estimate_notes(*sweep.runs)
 
 
 def _run_style(sweep: SimulationSweep, number: int) -> str:

@@ -28,7 +28,7 @@ from wainwright.kube.snapshot import snapshot_rules
 def snapshot(context: str, kubeconfig: str, is_redacted: bool, rbac: bool) -> int:
     """Print the cluster as one List, which every offline command reads: wain plan cluster.json.
 
-    It only lists. Pods come without environment, commands, images and the contents of volumes. Two
+    It only reads. Pods come without environment, commands, images and the contents of volumes. Two
     snapshots of an unchanged cluster are the same bytes.
     """
     if rbac:

@@ -105,18 +105,18 @@ def story_of(given: PlanInput) -> Story:
 @disruption_options
 @click.option("--scenario", metavar="FILE", help="A Scenario: it is simulated, then played.")
 @click.option("--demo", is_flag=True, help="A simulated sale day, without any file.")
-@click.option("--once", is_flag=True, help="Print the screen and end; as in a pipe.")
+@click.option("--once", is_flag=True, help="Print the screen once and exit, as in a pipe.")
 @click.option(
     "--sort", type=Choice(list(SORTS)), default="price", show_default=True, help="Order of rows."
 )
-@click.option("--reverse", is_flag=True, help="The other way round.")
+@click.option("--reverse", is_flag=True, help="Reverse the order.")
 @click.option("--search", metavar="TEXT", default="", help="Only nodes in which the text occurs.")
 @click.option(
     "--interval",
     type=click.FloatRange(1),
     default=10.0,
     show_default=True,
-    help="Seconds between two looks at a cluster.",
+    help="Seconds between refreshes of a cluster.",
 )
 def top(scenario: str | None, demo: bool, once: bool, interval: float, **flags: Any) -> int:
     """Show nodes with the share of cpu and memory that pods request, prices and verdicts.

@@ -504,7 +504,8 @@ class _ManifestReader:
                     errors=self.errors,
                     warnings=self.manifests.notes,
                     notes=self.manifests.other_notes,
-                )
+                ),
+                undone="read",
             )
         return self.manifests
 

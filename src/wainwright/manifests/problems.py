@@ -62,6 +62,10 @@ class InvalidInput(InvalidInputError):
         super().__init__(f"{format_count(len(report.errors), 'error')}; nothing {undone}")
         self.report = report
 
+    def of_command(self, undone: str) -> "InvalidInput":
+        """The same, said by a command that would have done something else with the input."""
+        return InvalidInput(self.report, undone=undone)
+
     def __str__(self) -> str:
         """With file, line and hint, because library users see only this text."""
         errors = self.report.errors

@@ -4,7 +4,7 @@ Names in them can be looked up with kubectl. Each code has one entry here, and a
 with the codes of the decisions.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -16,7 +16,7 @@ from wainwright.messages.formatting import (
     join_first,
     join_with_and,
 )
-from wainwright.model.disruption import CommandWarning, WarningCode
+from wainwright.model.disruption import BlockingBudget, CommandWarning, WarningCode
 from wainwright.model.requirements import RequirementConflict
 
 
@@ -28,6 +28,8 @@ class BlockerFacts(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     until: float | None = None
     """When it ceases by itself, in seconds since 1970."""
+    budget: BlockingBudget | None = None
+    """Of a PodDisruptionBudget."""
 
 
 class VerdictFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +57,8 @@ class VerdictFacts(msgspec.Struct, frozen=True, kw_only=True):
     blockers: tuple[BlockerFacts, ...] = ()
     saving: float | None = None
     """What would be saved but for the blockers, in USD per hour."""
+    modelled: bool = False
+    """Whether the price of the node is an estimate, and so is the saving."""
 
     def names(self, code: str) -> list[str]:
         """Of the blockers with this code, each once."""
@@ -82,7 +86,7 @@ def describe_verdict(facts: VerdictFacts) -> str:
     if not facts.saving or facts.verdict != "blocked":
         return reason + more
     change = suggest_change(facts)
-    saving = format_hourly(facts.saving)
+    saving = format_hourly(facts.saving, modelled=facts.modelled)
     if change is None or more:
         return f"{reason}{more}; without that, {saving} would be saved"
     return f"{reason}; {change} to save {saving}"
@@ -95,6 +99,8 @@ def describe_reason(facts: VerdictFacts) -> str:
     held = _own_reservation(facts)
     if held is not None:
         return f"its replacement would need its own instance of capacity reservation {held}"
+    if facts.code == "pdb" and all(each.is_shared for each in _budgets(facts).values()):
+        return SHARED_BUDGETS.format(**_values(facts))
     return REASONS[facts.code].format(**_values(facts))
 
 
@@ -131,6 +137,8 @@ def suggest_change(facts: VerdictFacts) -> str | None:
         return f"set consolidateAfter of NodePool {facts.pool} to a duration"
     if _own_reservation(facts) is not None:
         return "let it go first with --feature-gate TerminateFirstDrift=true"
+    if facts.code == "pdb":
+        return _suggest_budgets(facts)
     template = CHANGES.get(facts.code)
     return None if template is None else template.format(**_values(facts))
 
@@ -156,8 +164,8 @@ REASONS: Final[Mapping[str, str]] = {
     ),
     "needs-several-nodes": "{its_pods} would need several new nodes, and a command launches one",
     "do-not-disrupt-node": "the node has the annotation karpenter.sh/do-not-disrupt",
-    "do-not-disrupt-pod": "pod {names} {has} the annotation karpenter.sh/do-not-disrupt",
-    "pdb": "PodDisruptionBudget {names} {allows} no eviction now",
+    "do-not-disrupt-pod": "{pod} {names} {has} the annotation karpenter.sh/do-not-disrupt",
+    "pdb": "{budget} {names_and_counts} {allows} no eviction now",
     "budget": "the disruption budgets of NodePool {pool} allow no further node now{unreadable}",
     "consolidate-after": (
         "pods came or went less than consolidateAfter ({after}) of NodePool {pool} ago"
@@ -189,7 +197,6 @@ CHANGES: Final[Mapping[str, str]] = {
     "needs-several-nodes": "allow several with --allow-split",
     "do-not-disrupt-node": "remove the annotation",
     "do-not-disrupt-pod": "remove the annotation",
-    "pdb": "let PodDisruptionBudget {names} allow a disruption (more replicas or maxUnavailable)",
     "budget": "{raise_budget} spec.disruption.budgets of NodePool {pool}",
     "policy": "set consolidationPolicy of NodePool {pool} to WhenEmptyOrUnderutilized",
     "unknown-price": "state its price in the Cloud, an InstanceType or a NodeOverlay",
@@ -220,8 +227,12 @@ def _values(facts: VerdictFacts) -> dict[str, str]:
         "node": facts.node,
         "pool": facts.pool,
         "names": _join_names(names),
+        "names_and_counts": _join_names([*_budget_counts(facts)]),
+        "pod": "pod" if len(names) == 1 else "pods",
+        "budget": f"PodDisruptionBudget{'' if len(names) == 1 else 's'}",
         "has": "has" if len(names) == 1 else "have",
         "allows": "allows" if len(names) == 1 else "allow",
+        "select": "selects" if len(names) == 1 else "select",
         "its_pods": _pods(facts) if facts.pods else "it",
         "unreadable": f": {facts.budget_problem}" if facts.budget_problem else "",
         "raise_budget": "correct" if facts.budget_problem else "raise",
@@ -238,6 +249,55 @@ def _values(facts: VerdictFacts) -> dict[str, str]:
 
 def _join_names(names: Sequence[str]) -> str:
     return join_with_and(names) if len(names) <= 3 else join_first(names)
+
+
+# PodDisruptionBudgets
+
+SHARED_BUDGETS: Final = (
+    "{budget} {names} {select} a pod that another one selects too, and Kubernetes evicts no such "
+    "pod"
+)
+
+
+def _budgets(facts: VerdictFacts) -> dict[str, BlockingBudget]:
+    return {
+        each.name: each.budget or BlockingBudget() for each in facts.blockers if each.code == "pdb"
+    }
+
+
+def _budget_counts(facts: VerdictFacts) -> Iterator[str]:
+    """shop/db (minAvailable 2, 2 of 2 pods healthy)"""
+    for name, budget in _budgets(facts).items():
+        if budget.field:
+            healthy = f"{budget.healthy:,} of {format_count(budget.expected, 'pod')} healthy"
+            yield f"{name} ({budget.field} {budget.value}, {healthy})"
+        else:
+            yield name
+
+
+def _suggest_budgets(facts: VerdictFacts) -> str:
+    budgets = _budgets(facts)
+    shared = [name for name, budget in budgets.items() if budget.is_shared]
+    changes = [f"let only one of {join_with_and(shared)} select each pod"] if shared else []
+    changes += [
+        _suggest_budget(name, budget) for name, budget in budgets.items() if not budget.is_shared
+    ]
+    return join_with_and(changes)
+
+
+def _suggest_budget(name: str, budget: BlockingBudget) -> str:
+    """set minAvailable of PodDisruptionBudget shop/db to 1 (now 2), or run 3 replicas"""
+    if budget.allowing_value is None:
+        return f"let PodDisruptionBudget {name} allow an eviction (more healthy pods)"
+    value = f"{budget.allowing_value} (now {budget.value})"
+    change = f"set {budget.field} of PodDisruptionBudget {name} to {value}"
+    if budget.replicas_needed is not None:
+        return f"{change}, or run {budget.replicas_needed:,} replicas"
+    if budget.healthy_needed is None:
+        return change
+    is_every = budget.healthy_needed == budget.expected
+    every = "all" if is_every else f"{budget.healthy_needed:,}"
+    return f"{change}, or wait until {every} of its {budget.expected:,} pods are healthy"
 
 
 WARNINGS: Final = {

@@ -61,10 +61,14 @@ HOURS_PER_MONTH: Final = 730  # as AWS's price calculators count: 365 days / 12
 
 
 MODELLED_PRICES: Final = (
-    "~ an estimate: spot prices, and all prices outside us-east-1, are modelled unless a Cloud "
-    "states them"
+    "~ estimated price: the built-in catalogue has AWS list prices only for on-demand in "
+    "us-east-1; a Cloud can state yours"
 )
 """The line below a table that has such prices."""
+RESERVED_PRICES: Final = (
+    "≈$0/h: reserved instances count as paid for; EC2 bills a capacity reservation, used or not"
+)
+"""The line below a table with nodes of a capacity reservation."""
 
 
 def format_hourly(price: float, *, modelled: bool = False) -> str:
@@ -74,7 +78,7 @@ def format_hourly(price: float, *, modelled: bool = False) -> str:
     """
     if 0 < price < SMALLEST_SHOWN_PRICE:
         return "≈$0/h"
-    return f"{'~' if modelled else ''}${price:,.3f}/h"
+    return f"{'~' if modelled and price else ''}${price:,.3f}/h"
 
 
 def format_price_change(change: float, *, modelled: bool = False) -> str:
@@ -85,7 +89,7 @@ def format_price_change(change: float, *, modelled: bool = False) -> str:
 
 
 def format_monthly(price: float, *, modelled: bool = False) -> str:
-    amount, mark = price * HOURS_PER_MONTH, "~" if modelled else ""
+    amount, mark = price * HOURS_PER_MONTH, "~" if modelled and price else ""
     return f"{mark}${amount:,.0f}/month" if amount >= 10 else f"{mark}${amount:,.2f}/month"
 
 

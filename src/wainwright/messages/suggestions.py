@@ -28,8 +28,10 @@ from wainwright.model.suggestions import (
 from wainwright.model.taints import Toleration
 
 
-def describe_suggestion(suggestion: VerifiedSuggestion) -> str:
-    """A verified change after which the pods are scheduled, and what it costs."""
+def describe_suggestion(suggestion: VerifiedSuggestion, *, with_total: bool = True) -> str:
+    """A verified change after which the pods are scheduled, and what it costs: by itself, and with
+    the rest of the plan.
+    """
     phrases: dict[tuple[str, str], list[str]] = {}
     for change in suggestion.changes:
         verb, what, ending = _describe_change(change)
@@ -37,7 +39,7 @@ def describe_suggestion(suggestion: VerifiedSuggestion) -> str:
     text = ", and ".join(
         f"{verb} {join_with_and(what)}{ending}" for (verb, ending), what in phrases.items()
     )
-    return f"{text}{_effect(suggestion)}"
+    return f"{text}{_effect(suggestion)}{_total(suggestion) if with_total else ''}"
 
 
 def _effect(suggestion: VerifiedSuggestion) -> str:
@@ -51,7 +53,29 @@ def _effect(suggestion: VerifiedSuggestion) -> str:
         return served
     bound = "at most " if suggestion.at_most else ""
     price = format_price_change(suggestion.price_change, modelled=suggestion.modelled_price)
+    enlarged = [each for each in suggestion.changes if isinstance(each, EnlargeReservation)]
+    if enlarged:
+        in_plan = f"{bound}{price} in the plan, which counts reserved instances as paid for"
+        return f": {_bill(enlarged[0])}, {in_plan}{served}"
     return f": {bound}{price} {_nodes(suggestion)}{served}"
+
+
+def _bill(change: EnlargeReservation) -> str:
+    """What EC2 bills for the added instances."""
+    if change.billed is None:
+        return "EC2 bills the added instances, used or not"
+    total = format_price_change(change.billed * change.by, modelled=change.modelled_bill)
+    each = format_hourly(change.billed, modelled=change.modelled_bill)
+    return f"{total} on the EC2 bill ({change.by:,} × {each}, used or not)"
+
+
+def _total(suggestion: VerifiedSuggestion) -> str:
+    """What all new nodes of the plan cost then."""
+    if suggestion.total_price is None:
+        return ""
+    bound = "at most " if suggestion.at_most else ""
+    total = format_hourly(suggestion.total_price, modelled=suggestion.modelled_price)
+    return f"; the plan then costs {bound}{total}"
 
 
 def _nodes(suggestion: VerifiedSuggestion) -> str:
@@ -74,19 +98,23 @@ def _describe_change(change: AnyFix) -> tuple[str, str, str]:
     """What to do, to what, and where; changes that agree in the first and last are one phrase."""
     match change:
         case LowerRequest(resource=name, now=now, to=to):
-            return "request", _format_amounts(name, now, to), ""
+            return "request", _format_request(name, now, to), ""
         case AddToleration(toleration=toleration):
             return "let the pod tolerate", _format_toleration(toleration), ""
         case DropPodRequirement() | ChangePodRequirement():
             return _describe_selector_change(change)
         case HonorTaints() | PreferConstraint():
             return _describe_constraint_change(change)
-        case EnlargeReservation(reservation=reservation, by=by, billed=billed):
-            more = f"{reservation} by {format_count(by, 'instance')}"
-            price = "" if billed is None else f" {format_hourly(billed)} for each"
-            return "enlarge capacity reservation", more, f" (EC2 bills{price}, used or not)"
+        case EnlargeReservation(reservation=reservation):
+            return "enlarge capacity reservation", f"{reservation} {_enlarged(change)}", ""
         case _:
             return _describe_pool_change(change)
+
+
+def _enlarged(change: EnlargeReservation) -> str:
+    if change.now is None:
+        return f"by {format_count(change.by, 'instance')}"
+    return f"from {change.now:,} to {format_count(change.now + change.by, 'instance')}"
 
 
 def _describe_selector_change(
@@ -131,16 +159,13 @@ def _describe_pool_change(
         case AllowPoolValue(key=key, value=value):
             return "allow", f"{key} {value}", of_pool
         case LowerMinValues(key=key, now=now, to=to):
-            return "lower minValues of", f"{key} to {to} (now {now})", of_pool
+            return "lower minValues of", f"{key} from {now} to {to}", of_pool
         case RaiseLimit(resource=name, now=now, to=to):
-            return (
-                f"raise the limits of NodePool {change.pool} to",
-                _format_amounts(name, now, to),
-                "",
-            )
+            amounts = f"from {format_quantity(name, now)} to {format_quantity(name, to)}"
+            return "raise", f"limits.{name} {amounts}", of_pool
 
 
-def _format_amounts(resource: str, now: int | None, to: int) -> str:
+def _format_request(resource: str, now: int | None, to: int) -> str:
     if now is None:
         return f"no more than {format_quantity(resource, to)} {resource}"
     return f"{format_quantity(resource, to)} {resource} (now {format_quantity(resource, now)})"

@@ -4,6 +4,7 @@ mypy's exhaustiveness check of `match` fails where one is missing.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from wainwright.messages.formatting import (
     format_count,
@@ -20,6 +21,7 @@ from wainwright.model.reasons import (
     ContradictoryRequirements,
     DaemonSetsExceedCapacity,
     ExcludedByPool,
+    FunnelStep,
     HostPortsTaken,
     InstanceTypesTooSmall,
     InsufficientResource,
@@ -27,6 +29,7 @@ from wainwright.model.reasons import (
     LaterAlternative,
     LaunchesTakenByOtherPods,
     LimitExceeded,
+    LimitUsage,
     MinValuesUnsatisfied,
     NewNodeViolatesTopology,
     NoCompatiblePool,
@@ -67,6 +70,7 @@ from wainwright.model.reasons import (
 )
 from wainwright.model.requirements import MAX_SHOWN_VALUES, ValueSet
 from wainwright.model.resources import format_quantity
+from wainwright.model.snapshot import NODES_LIMIT
 
 
 def describe_pod_reason(reason: PodReason) -> str:
@@ -169,8 +173,16 @@ def describe_preference(given_up: RelaxedPreference) -> str:
             return "a PreferNoSchedule taint"
 
 
-def describe_pool_reason(reason: PoolReason) -> str:
-    """Why a NodePool launches no node for the pod; follows "NodePool general:"."""
+def describe_pool_reason(reason: PoolReason, *, with_correction: bool = True) -> str:
+    """Why a NodePool launches no node for the pod; follows "NodePool general:".
+
+    Without correction where a fix beside it says what was probably meant.
+    """
+    meant = getattr(reason, "meant", None) if with_correction else None
+    return f"{_describe_rejection(reason)}{f'; did you mean {meant}?' if meant else ''}"
+
+
+def _describe_rejection(reason: PoolReason) -> str:
     match reason:
         case PoolUnusable() | NoInstanceTypes() | LaunchesTakenByOtherPods():
             return _describe_unusable_pool(reason)
@@ -189,7 +201,7 @@ def describe_pool_reason(reason: PoolReason) -> str:
         case LabelConflict():
             return _describe_label_conflict(reason)
         case NoMatchingInstanceType() | NoMatchingOffering():
-            return f"{_describe_unmatched_value(reason)}{_did_you_mean(reason.meant)}"
+            return _describe_unmatched_value(reason)
         case _:
             return _describe_shortfall(reason)
 
@@ -216,10 +228,10 @@ def format_values(values: ValueSet) -> str:
 def _describe_label_conflict(reason: LabelConflict) -> str:
     needs = _describe_need(reason, REQUESTER_PHRASES[RequiredBy.POD])
     if reason.offered is None:
-        return f"{needs}, a label that the NodePool does not set{_did_you_mean(reason.meant)}"
+        return f"{needs}, a label that the NodePool does not set"
     other_region = _other_region(reason, reason.offered)
     allowed = f"the NodePool allows {format_values(reason.offered)}{other_region}"
-    return f"{needs}; {allowed}{_did_you_mean(reason.meant)}"
+    return f"{needs}; {allowed}"
 
 
 def _describe_need(
@@ -251,10 +263,6 @@ def _other_region(reason: LabelConflict | NoMatchingOffering, offered: ValueSet)
         return ""
     verb = "is another region" if len(names) == 1 else "are other regions"
     return f": {join_with_and(names)} {verb}"
-
-
-def _did_you_mean(name: str | None) -> str:
-    return f"; did you mean {name}?" if name else ""
 
 
 REQUESTER_PHRASES = {
@@ -308,9 +316,8 @@ def _describe_shortfall(
             return _describe_too_many_volumes(reason)
         case OfferingsUnavailable():
             return _describe_unavailable(reason)
-        case MinValuesUnsatisfied(key=key, needed=needed, found=found):
-            remaining = "only 1 is left" if found == 1 else f"only {found} are left"
-            return f"minValues requires {format_count(needed, 'value')} of {key}; {remaining}"
+        case MinValuesUnsatisfied():
+            return _describe_min_values(reason)
         case LimitExceeded():
             return _describe_limit(reason)
 
@@ -343,18 +350,16 @@ def _describe_too_big(reason: InstanceTypesTooSmall) -> str:
         [f"{pair[0]} {each.resource}" for pair, each in zip(pairs, shortages, strict=True)]
     )
     best = join_with_and([pair[1] for pair in pairs])
-    taken = f" after {format_quantity(first.resource, reason.daemonsets)} for DaemonSets"
-    daemonset_note = taken if reason.daemonsets else ""
+    taken = format_quantity(first.resource, reason.daemonsets)
+    room = f"left after {taken} for DaemonSets" if reason.daemonsets else "allocatable"
     needs = f"the pod needs {needed}"
     if not any(each.best for each in shortages):
         return f"{needs}; no instance type that it allows has any"
     name = reason.instance_type
     if reason.together or reason.other_shortages:
         both = "both" if len(shortages) == 2 else "all of it" if reason.together else "that"
-        return f"{needs}; no instance type that it allows has {both}: {name} has {best}" + (
-            daemonset_note
-        )
-    return f"{needs}; the largest instance type that it allows, {name}, has {best}{daemonset_note}"
+        return f"{needs}; no instance type that it allows has {both}: {name} has {best} {room}"
+    return f"{needs}; the largest instance type that it allows, {name}, has {best} {room}"
 
 
 def _describe_too_many_volumes(reason: TooManyVolumes) -> str:
@@ -369,34 +374,88 @@ def _describe_overhead(reason: DaemonSetsExceedCapacity) -> str:
     if not reason.needed:
         return f"{name} leaves no {resource} for pods"
     needed, best = format_in_one_unit(resource, reason.needed, reason.best)
+    requests = [
+        f"{each.name} {format_quantity(resource, each.amount)}" for each in reason.daemonsets
+    ]
+    listed = f" ({join_first(requests)})" if requests else ""
     return (
-        f"DaemonSets alone need {needed} {resource} on a node; the nearest instance type that it "
-        f"allows, {name}, has {best}"
+        f"DaemonSets alone request {needed} {resource} on a node{listed}; the nearest instance "
+        f"type that it allows, {name}, has {best} allocatable"
     )
+
+
+FILTER_PHRASES: Final = {
+    FunnelStep.NODE_POOL: "the NodePool allows",
+    FunnelStep.POD_REQUIREMENTS: "the pod's node selector and affinity leave",
+    FunnelStep.RESOURCES: "the pod's requests leave",
+    FunnelStep.OFFERINGS: "available offerings leave",
+    FunnelStep.LIMITS: "the limits leave",
+}
+
+
+def _describe_min_values(reason: MinValuesUnsatisfied) -> str:
+    """Which filter left how many: the NodePool allows 4, the pod's requests leave 1 (r5)"""
+    requires = f"minValues requires {format_count(reason.needed, 'value')} of {reason.key}"
+    if not reason.steps:
+        return (
+            f"{requires}; {'only 1 is' if reason.found == 1 else f'only {reason.found} are'} left"
+        )
+    counts = ", ".join(f"{FILTER_PHRASES[each.after]} {each.count:,}" for each in reason.steps)
+    values = f" ({join_first(reason.values, MAX_SHOWN_VALUES)})" if reason.values else ""
+    return f"{requires}; {counts}{values}"
 
 
 def _describe_limit(reason: LimitExceeded) -> str:
-    if reason.resource == PRICE_LIMIT:
-        return _describe_price_limit(reason)
-    limit, used, needed = format_in_one_unit(
-        reason.resource, reason.limit, reason.in_use, reason.needed
+    """its limit of 8 cpu is reached: 8 in use, and one more m5.large adds 2"""
+    first = LimitUsage(
+        resource=reason.resource,
+        limit=reason.limit,
+        in_use=reason.in_use,
+        needed=reason.needed,
+        of_cluster=reason.of_cluster,
     )
-    owner = "the cluster's" if reason.of_cluster else "its"
-    return (
-        f"{owner} limit of {limit} {reason.resource} is reached: {used} in use, and one more "
-        f"{reason.instance_type} adds {needed}"
-    )
+    name, usages = reason.instance_type, (first, *reason.others)
+    if len(usages) == 1:
+        _, used, needed = _format_limit(first)
+        adds = "may add" if first.resource == PRICE_LIMIT else "adds"
+        reached = f"{_owned_limits(usages)} is reached"
+        return f"{reached}: {used} in use, and one more {name} {adds} {needed}"
+    amounts = [_describe_added(each) for each in usages]
+    return f"{_owned_limits(usages)} are reached: one more {name} adds {join_with_and(amounts)}"
 
 
-def _describe_price_limit(reason: LimitExceeded) -> str:
-    limit, used, needed = (
-        format_hourly(amount / PRICE_UNITS)
-        for amount in (reason.limit, reason.in_use, reason.needed)
-    )
-    return (
-        f"the cluster's limit of {limit} is reached: {used} in use, and one more "
-        f"{reason.instance_type} may add {needed}"
-    )
+def _owned_limits(usages: Sequence[LimitUsage]) -> str:
+    """its limits of 8 cpu and 32Gi memory; the cluster's limit of $5.000/h"""
+    parts = []
+    for owner, of_cluster in (("its", False), ("the cluster's", True)):
+        limits = [
+            f"{_format_limit(each)[0]}{_unit_name(each)}"
+            for each in usages
+            if each.of_cluster is of_cluster
+        ]
+        if limits:
+            noun = "limit" if len(limits) == 1 else "limits"
+            parts.append(f"{owner} {noun} of {join_with_and(limits)}")
+    return " and ".join(parts)
+
+
+def _describe_added(usage: LimitUsage) -> str:
+    """4 cpu to the 8 in use"""
+    _, used, needed = _format_limit(usage)
+    unit = " node" if (usage.resource, needed) == (NODES_LIMIT, "1") else _unit_name(usage)
+    return f"{needed}{unit} to the {used} in use"
+
+
+def _unit_name(usage: LimitUsage) -> str:
+    return "" if usage.resource == PRICE_LIMIT else f" {usage.resource}"
+
+
+def _format_limit(usage: LimitUsage) -> tuple[str, ...]:
+    """The limit, what is in use, and what one more node adds."""
+    amounts = (usage.limit, usage.in_use, usage.needed)
+    if usage.resource == PRICE_LIMIT:
+        return tuple(format_hourly(amount / PRICE_UNITS) for amount in amounts)
+    return format_in_one_unit(usage.resource, *amounts)
 
 
 def describe_node_reason(reason: NodeReason) -> str:

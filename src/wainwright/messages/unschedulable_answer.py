@@ -6,7 +6,7 @@ NodePools with their reasons and funnels come only with `--all`, and in JSON.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -17,10 +17,12 @@ from wainwright.messages.unschedulable import (
     describe_constraint,
     describe_pod_reason,
     describe_pool_reason,
+    format_values,
 )
 from wainwright.model.plan import UnschedulableGroup
 from wainwright.model.reasons import (
     DaemonSetsExceedCapacity,
+    ExcludedByPool,
     HostPortsTaken,
     InstanceTypesTooSmall,
     InsufficientResource,
@@ -46,9 +48,17 @@ from wainwright.model.reasons import (
     PreferencesNotRelaxed,
     RestrictedLabel,
     TooManyVolumes,
+    TopologySpreadUnsatisfied,
     TopologyUnsatisfied,
     UntoleratedTaint,
     VolumeLimitExceeded,
+)
+from wainwright.model.requirements import ValueSet
+from wainwright.model.suggestions import (
+    ChangePodRequirement,
+    ChangePoolRequirement,
+    DropPodRequirement,
+    VerifiedSuggestion,
 )
 
 NO_FIX: Final = "fix: none found that changes the pod or one NodePool"
@@ -90,7 +100,8 @@ class UnschedulableAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The change, its price and the nodes that it leads to."""
     alternative: str | None = None
     other_pools: str | None = None
-    """9 other NodePools: 5 taint, 3 label, 1 limit"""
+    """other NodePools: gpu (taint nvidia.com/gpu:NoSchedule), batch (limit cpu); counted where they
+    are many: 9 other NodePools: 5 taint, 3 label, 1 limit"""
     nodes: str | None = None
     """12 nodes: 8 insufficient cpu, 4 taint"""
 
@@ -102,37 +113,85 @@ class UnschedulableAnswer(msgspec.Struct, frozen=True, kw_only=True):
         return [line for line in lines if line]
 
 
-def answer_for(group: UnschedulableGroup) -> UnschedulableAnswer:
-    """The answer for pods that fail alike."""
+def answer_for(group: UnschedulableGroup, *, with_total: bool = True) -> UnschedulableAnswer:
+    """The answer for pods that fail alike; without the total of a plan where no plan is shown."""
     nearest = next((each for each in group.pools if each.pool == group.nearest_pool), None)
     others = [each for each in group.pools if each is not nearest]
     return UnschedulableAnswer(
-        cause=_cause(group, nearest),
-        fix=None if group.suggestion is None else describe_suggestion(group.suggestion),
-        alternative=None if group.alternative is None else describe_suggestion(group.alternative),
+        cause=_cause(group, nearest, others),
+        fix=_describe_fix(group.suggestion, with_total=with_total),
+        alternative=_describe_fix(group.alternative, with_total=with_total),
         other_pools=_other_pools(others, group.unexplained_pools),
         nodes=_nodes(group),
     )
 
 
-def _cause(group: UnschedulableGroup, nearest: PoolVerdict | None) -> str:
+def _describe_fix(suggestion: VerifiedSuggestion | None, *, with_total: bool) -> str | None:
+    return None if suggestion is None else describe_suggestion(suggestion, with_total=with_total)
+
+
+def _cause(
+    group: UnschedulableGroup, nearest: PoolVerdict | None, others: Sequence[PoolVerdict]
+) -> str:
     reason = group.reason
     if nearest is None or not isinstance(reason, TopologyUnsatisfied | NoCompatiblePool):
         return describe_pod_reason(reason)
+    pool_reason = describe_pool_reason(nearest.reason, with_correction=not _corrects(group))
+    of_pool = f"NodePool {nearest.pool}: {pool_reason}"
     if isinstance(reason, NoCompatiblePool):
-        return f"NodePool {nearest.pool}: {describe_pool_reason(nearest.reason)}"
+        return of_pool
     topology = "; ".join(map(describe_constraint, reason.by))
     if isinstance(nearest.reason, NewNodeViolatesTopology):
         return topology
+    if _is_only_in(nearest, others, reason):
+        return f"{topology}, which only NodePool {nearest.pool} offers: {pool_reason}"
     is_constraint_first = getattr(nearest.reason, "by_topology", False) or isinstance(
         nearest.reason, UntoleratedTaint
     )
     if is_constraint_first:
-        return f"{topology}. NodePool {nearest.pool}: {describe_pool_reason(nearest.reason)}"
-    return f"NodePool {nearest.pool}: {describe_pool_reason(nearest.reason)}; {topology}"
+        return f"{topology}. {of_pool}"
+    return f"{of_pool}; {topology}"
 
 
-def _other_pools(others: Iterable[PoolVerdict], unexplained: int) -> str | None:
+def _corrects(group: UnschedulableGroup) -> bool:
+    """Whether the fix is the corrected label or value: the cause need not ask "did you mean"."""
+    changes = () if group.suggestion is None else group.suggestion.changes
+    return any(
+        isinstance(each, ChangePodRequirement | ChangePoolRequirement)
+        or (isinstance(each, DropPodRequirement) and each.meant is not None)
+        for each in changes
+    )
+
+
+def _is_only_in(
+    nearest: PoolVerdict, others: Sequence[PoolVerdict], reason: TopologyUnsatisfied
+) -> bool:
+    """Whether the domains that one topology spread allows are only in the nearest NodePool."""
+    if not nearest.is_only_taint or len(reason.by) != 1:
+        return False
+    [spread] = reason.by
+    return (
+        isinstance(spread, TopologySpreadUnsatisfied)
+        and bool(spread.allowed_domains)
+        and all(_lacks_domain(each.reason, spread.key) for each in others)
+    )
+
+
+def _lacks_domain(reason: PoolReason, key: str) -> bool:
+    return (
+        isinstance(reason, LabelConflict | NoMatchingInstanceType | NoMatchingOffering)
+        and reason.by_topology
+        and reason.key == key
+    )
+
+
+MAX_NAMED_POOLS: Final = 3
+
+
+def _other_pools(others: Sequence[PoolVerdict], unexplained: int) -> str | None:
+    if others and not unexplained and len(others) <= MAX_NAMED_POOLS:
+        named = [f"{each.pool} ({_pool_cause(each.reason)})" for each in others]
+        return f"other NodePool{'s' if len(named) > 1 else ''}: {', '.join(named)}"
     counts = Counter(POOL_CAUSES[type(each.reason)] for each in others)
     if unexplained:
         counts["not examined"] += unexplained
@@ -140,6 +199,25 @@ def _other_pools(others: Iterable[PoolVerdict], unexplained: int) -> str | None:
         return None
     pools = format_count(counts.total(), "other NodePool")
     return f"{pools}: {_format_counts(counts)}"
+
+
+def _pool_cause(reason: PoolReason) -> str:
+    """taint nvidia.com/gpu:NoSchedule; limit cpu; allows topology.kubernetes.io/zone us-west-2a"""
+    match reason:
+        case LabelConflict(key=key, offered=None):
+            return f"does not set {key}"
+        case (
+            LabelConflict(key=key, offered=ValueSet() as allowed)
+            | NoMatchingInstanceType(excluded=ExcludedByPool(key=key, allowed=allowed))
+        ):
+            return f"allows {key} {format_values(allowed)}"
+        case OfferingsUnavailable(instance_type=name):
+            return f"no capacity for {name}"
+        case UntoleratedTaint(taint=taint):
+            what = str(taint)
+        case _:
+            what = getattr(reason, "resource", getattr(reason, "key", ""))
+    return f"{POOL_CAUSES[type(reason)]} {what}".rstrip()
 
 
 def _nodes(group: UnschedulableGroup) -> str | None:

@@ -103,6 +103,9 @@ class PodDisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
     """Whether pods that are not ready may be evicted in any case (AlwaysAllow)."""
     disruptions_allowed: int | None = None
     """How many evictions its status allows now; None if it has no status."""
+    healthy: int | None = None
+    expected: int | None = None
+    """Of the selected pods those that are healthy, and all that there should be; None as above."""
 
     def selects(self, pod: Pod) -> bool:
         return pod.namespace == self.namespace and self.selector.selects(pod.labels)
@@ -111,6 +114,24 @@ class PodDisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
     def never_allows_eviction(self) -> bool:
         """Whether no ready pod can ever be evicted, whatever the state of the others."""
         return str(self.max_unavailable) in ("0", "0%") or self.min_available == "100%"
+
+
+class BlockingBudget(msgspec.Struct, frozen=True, kw_only=True):
+    """What a PodDisruptionBudget that allows no eviction says, and what would let it allow one."""
+
+    field: str = ""
+    """minAvailable or maxUnavailable; empty where it has neither."""
+    value: int | str = 0
+    healthy: int = 0
+    expected: int = 0
+    allowing_value: int | None = None
+    """The value with which one eviction is allowed now; None where no value would do."""
+    healthy_needed: int | None = None
+    """How many of the expected pods have to be healthy; None where that would not be enough."""
+    replicas_needed: int | None = None
+    """How many pods there have to be, all of them healthy; None where more do not help."""
+    is_shared: bool = False
+    """Whether another budget selects the same pod: Kubernetes then evicts it never."""
 
 
 class RepairPolicy(msgspec.Struct, frozen=True, kw_only=True):

@@ -230,6 +230,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return fsum(claim.launch.price for claim in self.claims)
 
     @property
+    def has_modelled_prices(self) -> bool:
+        """Whether a price in it is an estimate."""
+        return any(claim.launch.modelled_price for claim in self.claims)
+
+    @property
     def fees(self) -> float:
         return fsum(claim.fees for claim in self.claims)
 

@@ -248,7 +248,18 @@ class DaemonSetsExceedCapacity(Reason, frozen=True, kw_only=True, tag="Overdrawn
     needed: int
     """By DaemonSets, on the type that comes nearest."""
     best: int
+    """Allocatable there."""
     instance_type: str
+    daemonsets: "tuple[DaemonSetRequest, ...]" = ()
+    """Those that would run on that type and request the resource, the largest request first."""
+
+
+class DaemonSetRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a DaemonSet requests of one resource on every node that it runs on."""
+
+    name: str
+    """Namespace and name."""
+    amount: int
 
 
 class HostPortsTaken(Reason, frozen=True, kw_only=True, tag="PortsTaken"):
@@ -288,6 +299,37 @@ class MinValuesUnsatisfied(Reason, frozen=True, kw_only=True, tag="TooFewValues"
     key: str
     needed: int
     found: int
+    values: tuple[str, ...] = ()
+    """Those that are left, in order."""
+    steps: "tuple[RemainingValues, ...]" = ()
+    """What the NodePool allows, and every check after which fewer were left."""
+
+
+class FunnelStep(StrEnum):
+    """What leaves fewer instance types to a pod, in the order of the checks."""
+
+    NODE_POOL = "nodePool"
+    POD_REQUIREMENTS = "podRequirements"
+    RESOURCES = "resources"
+    OFFERINGS = "offerings"
+    LIMITS = "limits"
+
+
+class RemainingValues(msgspec.Struct, frozen=True, kw_only=True):
+    """How many values of a label are left after a filter."""
+
+    after: FunnelStep
+    count: int
+
+
+class LimitUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """A limit that one more node would exceed."""
+
+    resource: str
+    limit: int
+    in_use: int
+    needed: int
+    of_cluster: bool = False
 
 
 class LimitExceeded(Reason, frozen=True, kw_only=True, tag="LimitReached"):
@@ -299,6 +341,8 @@ class LimitExceeded(Reason, frozen=True, kw_only=True, tag="LimitReached"):
     instance_type: str
     of_cluster: bool = False
     """Whether it is a limit of the whole cluster; else it is the NodePool's."""
+    others: tuple[LimitUsage, ...] = ()
+    """Further limits that the same node would exceed."""
 
 
 class NewNodeViolatesTopology(Reason, frozen=True, kw_only=True, tag="NewNodeWontDo"):
@@ -365,6 +409,8 @@ class PoolVerdict(msgspec.Struct, frozen=True, kw_only=True):
     reason: PoolReason
     funnel: Funnel
     nearest_miss: NearestMiss | None = None
+    is_only_taint: bool = False
+    """Whether it would launch a node for the pod if that tolerated its taints."""
 
 
 class InsufficientResource(Reason, frozen=True, kw_only=True, tag="TooLittle"):

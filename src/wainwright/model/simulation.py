@@ -295,6 +295,8 @@ class SimulationResult(msgspec.Struct, frozen=True, kw_only=True):
     """Empty where it was not asked for."""
     series: Series
     totals: Totals
+    modelledPrices: bool = False
+    """Whether a price that instances were billed at is an estimate."""
     end: EndState
     expectations: list[ExpectationResult] = []
     laws: list[LawResult] = []

@@ -120,8 +120,12 @@ class EnlargeReservation(Fix, frozen=True, kw_only=True, tag="EnlargeReservation
     reservation: str
     by: int
     pool: str
+    now: int | None = None
+    """Instances that it has, used or not; None where only the free ones are known."""
     billed: float | None = None
     """USD per hour that EC2 bills for each instance, used or not: the price on demand."""
+    modelled_bill: bool = False
+    """Whether that price is an estimate."""
 
 
 PodFix: TypeAlias = (
@@ -155,6 +159,8 @@ class VerifiedSuggestion(msgspec.Struct, frozen=True, kw_only=True):
     price_change: float | None = None
     """USD per hour, fees included, of the plan with the changes less the plan without; None where
     no plan of everything was made."""
+    total_price: float | None = None
+    """USD per hour, fees included, of all new nodes of the plan with the changes."""
     at_most: bool = False
     """Whether the price change is an upper bound: packing by cost may find a cheaper plan."""
     modelled_price: bool = False

@@ -60,17 +60,17 @@ class ShadowSummary(msgspec.Struct, kw_only=True):
         others = self.launched - self.same_launches
         launches = f"Karpenter launched {format_count(self.launched, 'node')}"
         if self.launched:
-            launches += f", {self.same_launches:,} as would have been launched here"
+            launches += f", {self.same_launches:,} of them as Wainwright would have"
         if others:
             launches += (
-                f", {others:,} for {format_hourly(self.their_price)} where "
-                f"{self.our_launches:,} for {format_hourly(self.our_price)} would have been here"
+                f", {others:,} for {format_hourly(self.their_price)} where Wainwright would have "
+                f"launched {self.our_launches:,} for {format_hourly(self.our_price)}"
             )
         disruptions = f"it disrupted {format_count(self.disrupted, 'node')}"
         if self.disrupted:
-            disruptions += f", {self.same_disruptions:,} of them also here"
+            disruptions += f", {self.same_disruptions:,} of them as Wainwright would have"
         if self.only_ours:
-            disruptions += f"; only here {format_count(self.only_ours, 'node')}"
+            disruptions += f"; Wainwright alone {format_count(self.only_ours, 'node')}"
         return f"{launches}; {disruptions}; {_compared(self.difference)}"
 
 
@@ -78,7 +78,7 @@ def _compared(difference: float) -> str:
     if abs(difference) < SAME_PRICE:
         return "both cost the same"
     word = "more" if difference > 0 else "less"
-    return f"decisions of here would cost {format_hourly(abs(difference))} {word}"
+    return f"Wainwright's decisions would cost {format_hourly(abs(difference))} {word}"
 
 
 SAME_PRICE: Final = 0.0005

@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from wainwright.messages.formatting import escape_unprintable
+from wainwright.messages.formatting import MODELLED_PRICES, escape_unprintable
 from wainwright.report.consolidation_rows import (
     answer,
     answer_notes,
     command_lines,
     figure_rows,
+    has_modelled_prices,
     held_rows,
     held_title,
     more_commands,
@@ -24,7 +25,8 @@ def render_markdown(document: Document) -> str:
         f"**{answer(document)}**",
         "",
         *([*notes, ""] if notes else []),
-        *_commands(document["commands"]),
+        *_commands(document),
+        *([MODELLED_PRICES, ""] if has_modelled_prices(document) else []),
         *_held(document),
         *_stay(document),
         *_figures(document),
@@ -33,15 +35,15 @@ def render_markdown(document: Document) -> str:
     return "\n".join(map(escape_unprintable, lines)).rstrip() + "\n"
 
 
-def _commands(commands: list[Document]) -> list[str]:
+def _commands(document: Document) -> list[str]:
     lines: list[str] = []
-    for command in shown_commands(commands):
+    for command in shown_commands(document["commands"]):
         shown = command_lines(command)
         lines.append(f"{command['step']}. {shown.title}")
         lines += [f"   - − {line}" for line in shown.removed]
         lines += [f"   - + {line}" for line in shown.launched]
         lines += [f"   - {line}" for line in shown.moved]
-    rest = more_commands(commands)
+    rest = more_commands(document)
     lines += [] if rest is None else ["", rest]
     return [*lines, ""] if lines else []
 

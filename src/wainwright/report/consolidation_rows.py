@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -20,7 +21,7 @@ def answer(document: Document) -> str:
     summary, commands = document["summary"], document["commands"]
     before = summary["nodesBefore"]
     if not commands:
-        cost = format_hourly(summary["pricePerHourBefore"])
+        cost = format_hourly(summary["pricePerHourBefore"], modelled=has_modelled_prices(document))
         return f"nothing to do: {format_count(before, 'node')} for {cost}"
     removed = sum(map(_is_taken, document["nodes"]))
     launched = summary["nodesAfter"] - before + removed
@@ -29,7 +30,7 @@ def answer(document: Document) -> str:
     moved = _pods_move(summary["evictions"])
     if any(map(_has_unavailable, commands)):
         return f"{go}: at a price that is not known, as nothing is on offer for it now, {moved}"
-    return f"{go}: {_saves(summary)}, {moved}"
+    return f"{go}: {_saves(summary, modelled=has_modelled_prices(document))}, {moved}"
 
 
 def _has_unavailable(command: Document) -> bool:
@@ -42,13 +43,9 @@ def _is_taken(node: Document) -> bool:
 
 
 def has_modelled_prices(document: Document) -> bool:
-    """Whether a price that is shown with a node is an estimate."""
-    nodes = [
-        node
-        for command in shown_commands(document["commands"])
-        for node in (*command["candidates"], *command["replacements"])
-    ]
-    return any(node["modelledPrice"] for node in nodes)
+    """Whether a price of a node, now or afterwards, is an estimate: so are the sums."""
+    replacements = (each for command in document["commands"] for each in command["replacements"])
+    return any(node["modelledPrice"] for node in (*document["nodes"], *replacements))
 
 
 def answer_notes(document: Document) -> list[str]:
@@ -69,13 +66,13 @@ def answer_notes(document: Document) -> list[str]:
     return notes
 
 
-def _saves(summary: Document) -> str:
+def _saves(summary: Document, *, modelled: bool) -> str:
     saved, before = summary["savingsPerHour"], summary["pricePerHourBefore"]
     if saved < -SMALLEST_SHOWN:
-        return f"costs {format_hourly(-saved)} more"
+        return f"costs {format_hourly(-saved, modelled=modelled)} more"
     if saved < SMALLEST_SHOWN:
         return "saves nothing"
-    return f"saves {format_hourly(saved)} ({saved / before * 100:.0f} %)"
+    return f"saves {format_hourly(saved, modelled=modelled)} ({saved / before * 100:.0f} %)"
 
 
 def _pods_move(count: int) -> str:
@@ -113,19 +110,23 @@ def _command_title(command: Document) -> str:
     nodes, launched = len(command["candidates"]), len(command["replacements"])
     verb = "goes" if nodes == 1 else "go"
     instead = f", {format_count(launched, 'node')} launched instead" if launched else ""
-    money = _money_of_command(command)
+    money = money_of_command(command)
     reason = REASON_WORDS[command["reason"]]
     moved = _pods_move(command["evictions"])
     return f"{reason}: {format_count(nodes, 'node')} {verb}{instead}, {moved}, {money}"
 
 
-def _money_of_command(command: Document) -> str:
+def money_of_command(command: Document) -> str:
+    """saves $0.384/h"""
     if _has_unavailable(command):
         return "nothing of its template is on offer now"
     saved = command["savingsPerHour"]
+    modelled = any(
+        node["modelledPrice"] for node in (*command["candidates"], *command["replacements"])
+    )
     if saved < -SMALLEST_SHOWN:
-        return f"costs {format_hourly(-saved)} more"
-    return f"saves {format_hourly(max(saved, 0.0))}"
+        return f"costs {format_hourly(-saved, modelled=modelled)} more"
+    return f"saves {format_hourly(max(saved, 0.0), modelled=modelled)}"
 
 
 def _first_nodes(nodes: list[Document], key: str) -> tuple[str, ...]:
@@ -158,15 +159,16 @@ def _destinations(command: Document) -> Iterator[str]:
         yield f"{format_count(pods, 'pod')} to {format_count(len(rest), 'other node')}"
 
 
-def more_commands(commands: list[Document]) -> str | None:
+def more_commands(document: Document) -> str | None:
     """What is not shown one by one."""
-    rest = commands[MAX_SHOWN_COMMANDS:]
+    rest = document["commands"][MAX_SHOWN_COMMANDS:]
     if not rest:
         return None
     saved = sum(command["savingsPerHour"] for command in rest)
     moved = _pods_move(sum(command["evictions"] for command in rest))
     count = format_count(len(rest), "more command")
-    return f"and {count}: {format_hourly(saved)} saved, {moved} (-o json has them all)"
+    saving = format_hourly(saved, modelled=has_modelled_prices(document))
+    return f"and {count}: {saving} saved, {moved} (-o json has them all)"
 
 
 HELD_WORDS: Final = {
@@ -189,9 +191,10 @@ class HeldRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def held_rows(document: Document) -> list[HeldRow]:
+    modelled = has_modelled_prices(document)
     return [
         HeldRow(
-            saving=format_hourly(held["savingPerHour"]),
+            saving=format_hourly(held["savingPerHour"], modelled=modelled),
             what=HELD_WORDS[held["kind"]].format(held["name"]),
             nodes=format_count(held["nodes"], "node"),
         )
@@ -203,17 +206,18 @@ def held_title(document: Document) -> str:
     held = document["heldBy"]
     saving = sum(each["savingPerHour"] for each in held)
     nodes = format_count(sum(each["nodes"] for each in held), "node")
-    return f"held back: {format_hourly(saving)} on {nodes}, each taken alone"
+    shown = format_hourly(saving, modelled=has_modelled_prices(document))
+    return f"held back: {shown} on {nodes}, each taken alone"
 
 
 STAY_WORDS: Final = {
-    "no-saving": "nothing cheaper holds their pods",
+    "no-saving": "nothing cheaper holds {their} pods",
     "pods-would-be-pending": "pods would be unschedulable",
-    "needs-several-nodes": "their pods would need several new nodes",
+    "needs-several-nodes": "{their} pods would need several new nodes",
     "spot-to-spot": "spot is not replaced by spot",
     "min-values": "minValues would not be met",
-    "min-saving": "they would save less than the minimum",
-    "balanced-score": "they would save too little for the disruption",
+    "min-saving": "{they} would save less than the minimum",
+    "balanced-score": "{they} would save too little for the disruption",
     "limits": "a replacement would exceed limits",
 }
 
@@ -229,11 +233,14 @@ def stay_lines(document: Document) -> list[str]:
         node["reason"] for node in document["nodes"] if node["verdict"] in ("kept", "blocked")
     )
     free = [(code, count) for code, count in counts.most_common() if code in STAY_WORDS]
-    return [f"{_nodes_stay(count)}: {STAY_WORDS[code]}" for code, count in free]
+    return [_nodes_stay(code, count) for code, count in free]
 
 
-def _nodes_stay(count: int) -> str:
-    return "1 node stays" if count == 1 else f"{count:,} nodes stay"
+def _nodes_stay(code: str, count: int) -> str:
+    """9 nodes stay: nothing cheaper holds their pods"""
+    if count == 1:
+        return f"1 node stays: {STAY_WORDS[code].format(their='its', they='it')}"
+    return f"{count:,} nodes stay: {STAY_WORDS[code].format(their='their', they='they')}"
 
 
 FIGURE_HEADINGS: Final = ("", "now", "when nothing is left to do", "lower bound")
@@ -247,11 +254,14 @@ def figure_rows(document: Document) -> list[tuple[str, ...]]:
     steps = format_count(len(document["commands"]), "command")
     after = FIGURE_HEADINGS[2] if summary["settled"] else f"after {steps}"
     nodes = (f"{summary['nodesBefore']:,}", f"{summary['nodesAfter']:,}")
+    modelled = has_modelled_prices(document)
+    hourly = partial(format_hourly, modelled=modelled)
+    monthly = partial(format_monthly, modelled=modelled)
     rows = [
         ("", "now", after, "lower bound"),
         ("nodes", *nodes, ""),
-        ("price", *map(format_hourly, prices), _or_unknown(bound, format_hourly)),
-        ("a month", *map(format_monthly, prices), _or_unknown(bound, format_monthly)),
+        ("price", *map(hourly, prices), _or_unknown(bound, hourly)),
+        ("a month", *map(monthly, prices), _or_unknown(bound, monthly)),
     ]
     if bound and bound > SMALLEST_SHOWN:
         rows.append(("above the bound", *(_above(price, bound) for price in prices), ""))

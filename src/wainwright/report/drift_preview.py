@@ -43,7 +43,12 @@ WHAT_CHANGED: Final = {
 }
 
 
-NO_DRIFT: Final[Document] = {"nodes": [], "surgePerHour": 0.0, "pricePerHourChange": 0.0}
+NO_DRIFT: Final[Document] = {
+    "nodes": [],
+    "surgePerHour": 0.0,
+    "pricePerHourChange": 0.0,
+    "modelledPrices": False,
+}
 
 
 def preview_drift(old: PlanInput, new: PlanInput) -> Document:
@@ -73,6 +78,7 @@ def preview_drift(old: PlanInput, new: PlanInput) -> Document:
         "nodes": nodes,
         "surgePerHour": _surge(preview, waves),
         "pricePerHourChange": preview.price_after - preview.price_before,
+        "modelledPrices": any(command.has_modelled_prices for command in preview.commands),
     }
 
 
@@ -214,14 +220,15 @@ def _by_message(nodes: Iterable[Document]) -> dict[str, list[str]]:
 
 
 def _surge_line(drift: Document) -> str:
-    change = drift["pricePerHourChange"]
+    change, modelled = drift["pricePerHourChange"], drift["modelledPrices"]
     sign = "less" if change < 0 else "more"
     after = (
-        f"afterwards the cluster costs {format_hourly(abs(change))} {sign}"
+        f"afterwards the cluster costs {format_hourly(abs(change), modelled=modelled)} {sign}"
         if abs(change) >= SMALLEST_SHOWN
         else "afterwards the cluster costs the same"
     )
     surge = drift["surgePerHour"]
     if surge < SMALLEST_SHOWN:
         return f"no replacement runs at the same time; {after}"
-    return f"while both run, replacements cost up to {format_hourly(surge)}; {after}"
+    most = format_hourly(surge, modelled=modelled)
+    return f"while both run, replacements cost up to {most}; {after}"

@@ -21,6 +21,7 @@ from wainwright.disruption_verdicts import verdict_facts
 from wainwright.errors import UsageError
 from wainwright.messages.disruption import describe_verdict, suggest_change
 from wainwright.messages.formatting import (
+    MODELLED_PRICES,
     format_count,
     format_hourly,
     format_monthly,
@@ -77,7 +78,7 @@ def explain_node(given: PlanInput, preview: DisruptionPreview, name: str) -> Doc
     replacements = () if command is None else command.replacement_names
     change = None if _is_gone(outcome) else explainer.change(outcome, removal)
     document = node_document(outcome, replacements)
-    return {
+    explanation: Document = {
         "apiVersion": "wainwright.dev/v1alpha1",
         "kind": "NodeExplanation",
         **document,
@@ -93,6 +94,9 @@ def explain_node(given: PlanInput, preview: DisruptionPreview, name: str) -> Doc
             *_change_lines(outcome, change, removal),
         ],
     }
+    if any("~$" in line for line in explanation["lines"]):
+        explanation["lines"].append(f"  {MODELLED_PRICES}")
+    return explanation
 
 
 def _is_gone(outcome: NodeOutcome) -> bool:
@@ -278,8 +282,8 @@ def _money_of_command(command: Command) -> str:
     if command.unavailable:
         return "needs what is not offered now"
     if command.saving < 0:
-        return f"costs {format_hourly(-command.saving)} more"
-    return f"saves {format_hourly(command.saving)}"
+        return f"costs {format_hourly(-command.saving, modelled=command.has_modelled_prices)} more"
+    return f"saves {format_hourly(command.saving, modelled=command.has_modelled_prices)}"
 
 
 def _cost_lines(outcome: NodeOutcome) -> Iterator[str]:
@@ -287,11 +291,11 @@ def _cost_lines(outcome: NodeOutcome) -> Iterator[str]:
     document = node_document(outcome)
     keys = ("instanceType", "capacityType", "reservationID", "zone")
     what = " ".join(str(document[key]) for key in keys if document[key]) or "an unknown type"
-    price = (
-        "at a price that the catalogue does not have"
-        if candidate.offering is None
-        else f"{format_hourly(candidate.price)}, {format_monthly(candidate.price)}"
-    )
+    price = "at a price that the catalogue does not have"
+    if candidate.offering is not None:
+        modelled = candidate.offering.modelled
+        hourly = format_hourly(candidate.price, modelled=modelled)
+        price = f"{hourly}, {format_monthly(candidate.price, modelled=modelled)}"
     yield f"  {what} of NodePool {candidate.node.pool}: {price}"
 
 
@@ -303,8 +307,8 @@ def _content_lines(outcome: NodeOutcome, preview: DisruptionPreview) -> Iterator
     if not node.pods:
         yield "  no pod is on it"
         return
-    parts = [f"{format_count(len(moved), 'pod')} would have to move"] if moved else []
-    parts += [f"{format_count(other, 'pod')} would end with it"] if other else []
+    parts = [f"{format_count(len(moved), 'pod')} that would have to move"] if moved else []
+    parts += [f"{format_count(other, 'pod')} that would end with it"] if other else []
     is_later = preview.commands and not _is_gone(outcome)
     commands = format_count(len(preview.commands), "command")
     yield f"  on it{f' after {commands}' if is_later else ''}: {join_with_and(parts)}"
@@ -330,7 +334,8 @@ def _describe_target(destination: Destination) -> str:
     reserved = f" {launch.reservation_id}" if launch.reservation_id else ""
     return (
         f"{claim.name}, a new {launch.instance_type} {launch.capacity_type}{reserved} in "
-        f"{launch.zone or 'any zone'} for {format_hourly(launch.price)}"
+        f"{launch.zone or 'any zone'} for "
+        f"{format_hourly(launch.price, modelled=launch.modelled_price)}"
     )
 
 
@@ -340,19 +345,30 @@ def _change_lines(
     if _is_gone(outcome):
         return
     if change is None:
-        price = fsum(
-            each.claim.launch.price for each in removal.destinations if each.claim is not None
-        )
-        if outcome.code == "no-saving" and price:
-            yield (
-                f"  nothing to change: new nodes for its pods cost {format_hourly(price)}, the "
-                f"node costs {format_hourly(outcome.candidate.price)}"
-            )
+        claims = [each.claim for each in removal.destinations if each.claim is not None]
+        if outcome.code == "no-saving" and claims:
+            yield f"  nothing to change: {_compare_prices(outcome, claims)}"
         else:
             yield "  no single change is known that would free it"
         return
-    saved = "" if change.saving is None else f", which would save {format_hourly(change.saving)}"
+    saved = ""
+    if change.saving is not None:
+        modelled = verdict_facts(outcome).modelled
+        saved = f", which would save {format_hourly(change.saving, modelled=modelled)}"
     yield f"  to free it: {change.text}{saved}"
+
+
+def _compare_prices(outcome: NodeOutcome, claims: Sequence[PlannedNodeClaim]) -> str:
+    """a new node for its pod costs $0.096/h, as much as this node"""
+    candidate = outcome.candidate
+    price = fsum(each.launch.price for each in claims)
+    modelled = any(each.launch.modelled_price for each in claims)
+    new = "a new node" if len(claims) == 1 else f"{len(claims):,} new nodes"
+    pods = "its pod" if len(candidate.pods) == 1 else "its pods"
+    verb = "costs" if len(claims) == 1 else "cost"
+    own = format_hourly(candidate.price, modelled=verdict_facts(outcome).modelled)
+    total = format_hourly(price, modelled=modelled)
+    return f"{new} for {pods} {verb} {total}, and this node costs {own}"
 
 
 def _pod_documents(removal: Removal) -> list[Document]:

@@ -1,11 +1,13 @@
 """The difference of two plans: nodes, price, pods that become schedulable or unschedulable."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any, Final
 
 from wainwright.messages.formatting import (
     HOURS_PER_MONTH,
+    MODELLED_PRICES,
     format_count,
     format_hourly,
     format_monthly,
@@ -37,6 +39,7 @@ def diff_plans(old: Document, new: Document, drift: Document = NO_DRIFT) -> Docu
         "kind": "PlanDiff",
         "pricePerHour": _change(old, new, "pricePerHour"),
         "feesPerHour": _change(old, new, "feesPerHour"),
+        "modelledPrices": any(plan["summary"]["modelledPrices"] for plan in sides.values()),
         "scheduled": {side: plan["summary"]["scheduled"] for side, plan in sides.items()},
         "pools": _pool_changes(old, new),
         "nodes": _node_changes(old, new),
@@ -151,10 +154,15 @@ def diff_lines(diff: Document, *, every: bool = False) -> list[str]:
     reasons = _reason_lines(diff["unschedulable"], every=every)
     lines += ["  " * depth + line for depth, line in reasons]
     price, fees = diff["pricePerHour"], diff["feesPerHour"]
-    lines += [_price_line(price, "becomes")] if _is_noticeable(price) else []
+    modelled = diff["modelledPrices"]
+    lines += [_price_line(price, "becomes", modelled=modelled)] if _is_noticeable(price) else []
     lines += [f"fees: {_price_line(fees, 'become')}"] if _is_noticeable(fees) else []
     lines += ["  " * depth + line for depth, line in drift_lines(diff["drift"])]
-    return lines
+    return [*lines, *_estimate_notes(lines)]
+
+
+def _estimate_notes(lines: Iterable[str]) -> list[str]:
+    return [MODELLED_PRICES] if any("~$" in line for line in lines) else []
 
 
 def diff_headline(diff: Document) -> str:
@@ -184,43 +192,47 @@ def _cost_headline(diff: Document) -> str:
     price = diff["pricePerHour"]
     if not _is_noticeable(price):
         return "the price stays the same"
+    modelled = diff["modelledPrices"]
     share = f" ({price['change'] / price['old']:+.0%})" if price["old"] >= 0.0005 else ""
     pools = [
-        f"{each['nodePool']} {_signed_amount(each['pricePerHour']['change'])}"
+        f"{each['nodePool']} {_signed_amount(each['pricePerHour']['change'], modelled=modelled)}"
         for each in sorted(
             diff["pools"], key=lambda each: -abs(float(each["pricePerHour"]["change"]))
         )
         if _is_noticeable(each["pricePerHour"])
     ]
     shown = f": {join_first(pools)}" if pools else ""
-    return f"{_signed_amount(price['change'])}/h{share.replace('%', ' %').replace('-', '−')}{shown}"
+    total = _signed_amount(price["change"], modelled=modelled)
+    return f"{total}/h{share.replace('%', ' %').replace('-', '−')}{shown}"
 
 
-def _signed_amount(amount: float) -> str:
-    digits = 2 if abs(amount) >= 1 else 3
-    return f"{'+' if amount > 0 else '−'}${abs(amount):,.{digits}f}"
+def _signed_amount(amount: float, *, modelled: bool) -> str:
+    digits, mark = 2 if abs(amount) >= 1 else 3, "~" if modelled else ""
+    return f"{'+' if amount > 0 else '−'}{mark}${abs(amount):,.{digits}f}"
 
 
 def diff_markdown(diff: Document) -> list[str]:
     """For a pull request: verdict and cost, then a table by NodePool; the rest is folded."""
     if diff_exit_code(diff) == NO_CHANGE:
         return ["**nothing changes**"]
-    lines = [f"**{diff_headline(diff)}**", "", *_pool_table(diff["pools"])]
+    table = _pool_table(diff["pools"], modelled=diff["modelledPrices"])
+    lines = [f"**{diff_headline(diff)}**", "", *table]
     for row in unschedulable_rows(diff["unschedulable"]):
         lines += [f"**{row.title}**", "", *(f"- {line}" for line in row.answer.lines()), ""]
         lines += details("Every NodePool and node", row.details)
     lines += details("Nodes", [_node_line(row) for row in diff["nodes"]])
     lines += details("Pods", list(_pod_lines(diff["pods"])))
     drift = [f"{'  ' * depth}{line}" for depth, line in drift_lines(diff["drift"])]
-    return lines + details("Drift", drift)
+    lines += details("Drift", drift)
+    return [*lines, *_estimate_notes(lines)]
 
 
-def _pool_table(pools: list[Document]) -> list[str]:
+def _pool_table(pools: list[Document], *, modelled: bool) -> list[str]:
+    hourly = partial(format_hourly, modelled=modelled)
     rows = [
         f"| {each['nodePool']} | {each['nodes']['old']:,} → {each['nodes']['new']:,} | "
-        f"{format_hourly(each['pricePerHour']['old'])} | "
-        f"{format_hourly(each['pricePerHour']['new'])} | "
-        f"{format_price_change(each['pricePerHour']['change'])} |"
+        f"{hourly(each['pricePerHour']['old'])} | {hourly(each['pricePerHour']['new'])} | "
+        f"{format_price_change(each['pricePerHour']['change'], modelled=modelled)} |"
         for each in pools
     ]
     head = ("| pool | new nodes | before | after | change |", "|---|--:|--:|--:|--:|")
@@ -256,13 +268,14 @@ def _reason_lines(rows: list[Document], *, every: bool) -> Iterator[tuple[int, s
         yield from ((2, line) for line in (row.details if every else ()))
 
 
-def _price_line(change: Document, becomes: str) -> str:
+def _price_line(change: Document, becomes: str, *, modelled: bool = False) -> str:
     sign = "+" if change["change"] > 0 else "−"
     amount = abs(change["change"])
-    old, new = format_hourly(change["old"]), format_hourly(change["new"])
+    hourly, monthly = (partial(each, modelled=modelled) for each in (format_hourly, format_monthly))
+    old, new = hourly(change["old"]), hourly(change["new"])
     if old == new:
-        return f"{old} {becomes.replace('become', 'change')} by {sign}{format_monthly(amount)}"
-    return f"{old} {becomes} {new}: {sign}{format_hourly(amount)}, {sign}{format_monthly(amount)}"
+        return f"{old} {becomes.replace('become', 'change')} by {sign}{monthly(amount)}"
+    return f"{old} {becomes} {new}: {sign}{hourly(amount)}, {sign}{monthly(amount)}"
 
 
 def _node_line(row: Document) -> str:

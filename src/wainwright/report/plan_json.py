@@ -219,7 +219,7 @@ def _summary(plan: Plan, pods: int) -> Document:
         "scheduled": plan.scheduled,
         "nodeClaims": len(plan.claims),
         "pricePerHour": plan.price,
-        "modelledPrices": any(claim.launch.modelled_price for claim in plan.claims),
+        "modelledPrices": plan.has_modelled_prices,
         "feesPerHour": plan.fees,
         "reservations": [
             {

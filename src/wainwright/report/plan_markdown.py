@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from wainwright.messages.formatting import (
-    MODELLED_PRICES,
     escape_unprintable,
     format_cost,
     format_count,
@@ -15,8 +14,8 @@ from wainwright.report.plan_rows import (
     format_node_pods,
     format_packing,
     format_relaxation,
-    has_estimates,
     node_rows,
+    price_notes,
     reservation_counts,
     unschedulable_rows,
     usable_reservations,
@@ -35,7 +34,7 @@ def render_markdown(plan: Document) -> str:
         *_reservations(plan["summary"]),
         *_packing(plan["summary"]),
         *details("Pods on existing nodes", _existing(plan)),
-        *details("Preferences relaxed", [format_relaxation(each) for each in plan["relaxed"]]),
+        *details("Preferences relaxed", _relaxed(plan)),
         *details("Notes", plan["warnings"]),
     ]
     return "\n".join(map(escape_unprintable, lines)).rstrip() + "\n"
@@ -58,7 +57,12 @@ def _cost(plan: Document) -> str:
 
 def _packing(summary: Document) -> list[str]:
     packing = summary["packing"]
-    return [] if packing is None else [format_packing(packing), ""]
+    return [] if packing is None else [format_packing(summary), ""]
+
+
+def _relaxed(plan: Document) -> list[str]:
+    modelled = plan["summary"]["modelledPrices"]
+    return [format_relaxation(each, modelled=modelled) for each in plan["relaxed"]]
 
 
 def _nodes(plan: Document) -> list[str]:
@@ -73,8 +77,8 @@ def _nodes(plan: Document) -> list[str]:
         "| pool | nodes | type | zone | capacity | each | total | pods | cpu | memory |",
         "|---|--:|---|---|---|--:|--:|--:|--:|--:|",
     )
-    estimates = [MODELLED_PRICES, ""] if has_estimates(plan) else []
-    return [*head, *rows, "", *estimates] if rows else estimates
+    notes = [line for note in price_notes(plan) for line in (note, "")]
+    return [*head, *rows, "", *notes] if rows else notes
 
 
 def _existing(plan: Document) -> list[str]:

@@ -8,7 +8,13 @@ from typing import Any, Final
 import msgspec
 
 from wainwright.core.launch.launch_choice import options_of_claim, without_exotic_types
-from wainwright.messages.formatting import format_count, format_hourly, join_first
+from wainwright.messages.formatting import (
+    MODELLED_PRICES,
+    RESERVED_PRICES,
+    format_count,
+    format_hourly,
+    join_first,
+)
 from wainwright.messages.unschedulable_answer import UnschedulableAnswer
 from wainwright.model.plan import Plan
 from wainwright.report.plan_input import PlanInput
@@ -124,10 +130,18 @@ def _node_row(group: list[Document]) -> NodeRow:
     )
 
 
-def has_estimates(plan: Document) -> bool:
-    """Whether a price in the plan, or in a fix, is an estimate."""
-    fixes = (row["suggestion"] or "" for row in plan["unschedulable"])
-    return plan["summary"]["modelledPrices"] or any("~$" in fix for fix in fixes)
+def price_notes(plan: Document) -> list[str]:
+    """What prices in the plan, or in a fix, mean that are no list prices."""
+    fixes = (row[key] or "" for row in plan["unschedulable"] for key in FIX_FIELDS)
+    has_estimates = plan["summary"]["modelledPrices"] or any("~$" in fix for fix in fixes)
+    is_reserved = any(claim["reservationID"] for claim in plan["nodeClaims"])
+    return [
+        *([MODELLED_PRICES] if has_estimates else []),
+        *([RESERVED_PRICES] if is_reserved else []),
+    ]
+
+
+FIX_FIELDS: Final = ("suggestion", "alternative")
 
 
 def unschedulable_rows(unschedulable: Iterable[Document]) -> list[UnschedulableRow]:
@@ -177,22 +191,23 @@ def format_node_reason(verdict: Document) -> str:
     return f"{count:,} {'node' if count == 1 else 'nodes'}: {verdict['reason']}"
 
 
-def format_packing(packing: Document) -> str:
+def format_packing(summary: Document) -> str:
     """packed by cost: $3.752/h less than first-fit, 1.6 % above the bound."""
+    packing = summary["packing"]
     saved, above = packing["savedPerHour"], packing["aboveBound"]
-    comparison = (
-        f"{format_hourly(saved)} less than" if saved >= MIN_SHOWN_PRICE else "no cheaper than"
-    )
+    comparison = "no cheaper than"
+    if saved >= MIN_SHOWN_PRICE:
+        comparison = f"{format_hourly(saved, modelled=summary['modelledPrices'])} less than"
     bound_note = "" if above is None else f", {above * 100:.1f} % above the bound"
     return f"packed by cost: {comparison} first-fit{bound_note}"
 
 
-def format_relaxation(relaxed: Document) -> str:
+def format_relaxation(relaxed: Document, *, modelled: bool = False) -> str:
     """Which pods had which preferences relaxed, and the price of a node that keeps them."""
     preferences = "; ".join(relaxed["givenUp"])
     price = relaxed["keptPricePerHour"]
     cost = (
-        f"a node that meets them costs {format_hourly(price)}"
+        f"a node that meets them costs {format_hourly(price, modelled=modelled)}"
         if price is not None
         else "no node meets them"
     )

@@ -22,7 +22,13 @@ from wainwright.core.explain.unschedulable import snapshot_after_plan
 from wainwright.core.static_capacity import plan_static_capacity
 from wainwright.errors import UsageError
 from wainwright.messages import unschedulable
-from wainwright.messages.formatting import format_count, format_hourly, join_first, join_with_and
+from wainwright.messages.formatting import (
+    MODELLED_PRICES,
+    format_count,
+    format_hourly,
+    join_first,
+    join_with_and,
+)
 from wainwright.messages.unschedulable import describe_node_reason
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import ON_DEMAND, RESERVED, SPOT
@@ -163,8 +169,11 @@ def _equal_pool_lines(decision: PlacementDecision, pool: Pool) -> Iterator[str]:
     """Why none of the other pools of its weight; one line for all of them."""
     if not decision.equal_pools or decision.price is None:
         return
-    others = [f"{each.pool} ({format_hourly(each.price)})" for each in decision.equal_pools]
-    price = format_hourly(decision.price)
+    others = [
+        f"{each.pool} ({format_hourly(each.price, modelled=each.modelled)})"
+        for each in decision.equal_pools
+    ]
+    price = format_hourly(decision.price, modelled=decision.modelled_price)
     dearer = all(each.price > decision.price for each in decision.equal_pools)
     compared = "of its weight" if pool.weight else "that could"
     yield (
@@ -235,7 +244,8 @@ def launch_lines(decided: DecidedPlan, claim: PlannedNodeClaim) -> Iterator[str]
     if chosen == RESERVED:
         yield f"reserved capacity comes before {join_with_and(alternatives.allowed[1:])}"
     if chosen == SPOT and ON_DEMAND in alternatives.allowed and alternatives.on_demand is not None:
-        price = format_hourly(alternatives.on_demand)
+        on_demand = alternatives.on_demand
+        price = format_hourly(on_demand.usd, modelled=on_demand.modelled)
         yield f"spot comes before on-demand, which would cost {price}"
 
 
@@ -265,7 +275,8 @@ def _why_not_capacity_type(
         return _why_no_reservation(alternatives, decided)
     if alternatives.spot is None:
         return "none of these types has spot capacity now"
-    return f"the cheapest costs {format_hourly(alternatives.spot)}, which is more than on demand"
+    price = format_hourly(alternatives.spot.usd, modelled=alternatives.spot.modelled)
+    return f"the cheapest costs {price}, which is more than on demand"
 
 
 def _why_no_reservation(alternatives: LaunchAlternatives, decided: DecidedPlan) -> str:
@@ -347,6 +358,8 @@ def explain_in_plan(
     if pod is None:
         return _explain_excluded(planned, planned_pods, name)
     lines = tuple(_explanation_lines(planned, plan, pod, every=every))
+    if any("~$" in line for line in lines):
+        lines = (*lines, f"  {MODELLED_PRICES}")
     placed = all(row["pod"] != pod for row in plan["unschedulable"])
     return PodExplanation(pod=pod, evaluated=True, placed=placed, lines=lines)
 

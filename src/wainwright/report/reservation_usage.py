@@ -46,6 +46,7 @@ def usage_document(utilization: ReservationUtilization) -> Document:
         "idlePricePerHour": None
         if utilization.on_demand_price is None
         else utilization.on_demand_price * utilization.idle,
+        "modelledPrice": utilization.modelled_price,
         "unusable": None,
         "notUsedBy": [_unused_by(kept) for kept in utilization.obstacles],
     }
@@ -64,6 +65,7 @@ def _unusable(selected: SelectedReservation, *, is_active: bool) -> Document:
         "used": 0,
         "idle": selected.available if is_active else 0,
         "idlePricePerHour": None,
+        "modelledPrice": False,
         "unusable": f"it {selected.standing.value}",
         "notUsedBy": [],
     }
@@ -95,10 +97,15 @@ def usage_rows(rows: list[Document]) -> list[tuple[str, ...]]:
             row["instanceType"],
             row["zone"],
             *reservation_counts(row),
-            "-" if row["idlePricePerHour"] is None else format_hourly(row["idlePricePerHour"]),
+            _idle_costs(row),
         )
         for row in rows
     ]
+
+
+def _idle_costs(row: Document) -> str:
+    price = row["idlePricePerHour"]
+    return "-" if price is None else format_hourly(price, modelled=row["modelledPrice"])
 
 
 def usage_notes(rows: list[Document]) -> list[str]:

@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from wainwright.model.simulation import SIMULATION_API_VERSION, SimulationResult
+from wainwright.report.simulation_lines import format_dollars
 
 KIND: Final = "SimulationComparison"
 
@@ -153,9 +154,11 @@ def comparison_answer(comparison: SimulationComparison) -> str:
     first, second = comparison.first, comparison.second
     base, other = compared_names(comparison)
     name = ", ".join(comparison.changes) or other
-    saved = first.totals.cost - second.totals.cost
+    cost, modelled = first.totals.cost, first.modelledPrices or second.modelledPrices
+    saved = cost - second.totals.cost
     if abs(saved) < 0.005:
-        return f"{name} costs the same as {base}: ${first.totals.cost:,.2f}"
+        return f"{name} costs the same as {base}: {format_dollars(cost, modelled=modelled)}"
     share = f" ({abs(saved) / first.totals.cost:.0%})" if first.totals.cost > 0 else ""
     word = "less" if saved > 0 else "more"
-    return f"{name} costs ${abs(saved):,.2f}{share} {word} than {base}"
+    amount = format_dollars(abs(saved), modelled=modelled)
+    return f"{name} costs {amount}{share} {word} than {base}"

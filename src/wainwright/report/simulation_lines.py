@@ -3,14 +3,20 @@ capacity reservation was worth. At most 80 columns wide, but for sentences.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import pairwise
 from typing import Final
 
 import msgspec
 
-from wainwright.messages.formatting import format_count, format_hourly, join_first, join_with_and
+from wainwright.messages.formatting import (
+    MODELLED_PRICES,
+    format_count,
+    format_hourly,
+    join_first,
+    join_with_and,
+)
 from wainwright.model.simulation import (
     ReservationTotals,
     Series,
@@ -45,8 +51,10 @@ def format_seconds(seconds: float) -> str:
     return "0s" if first is None else "".join(parts[first : first + 2])
 
 
-def format_dollars(amount: float) -> str:
-    return f"${amount:,.2f}" if amount >= 0 else f"-${-amount:,.2f}"
+def format_dollars(amount: float, *, modelled: bool = False) -> str:
+    """$12.34; ~$12.34 where it is an estimate."""
+    mark = "~" if modelled and abs(amount) >= 0.005 else ""
+    return f"{mark}${amount:,.2f}" if amount >= 0 else f"-{mark}${-amount:,.2f}"
 
 
 def duration_of(result: SimulationResult) -> float:
@@ -60,8 +68,9 @@ def duration_of(result: SimulationResult) -> float:
 
 def answer(result: SimulationResult, name: str = "") -> str:
     """Whether it held, and what it cost; the name is that of the scenario."""
-    cost = f"{format_dollars(result.totals.cost)} in {format_seconds(duration_of(result))}"
-    return f"{name or result.scenario}: {_verdict(result)} · {cost}"
+    cost = format_dollars(result.totals.cost, modelled=result.modelledPrices)
+    duration = format_seconds(duration_of(result))
+    return f"{name or result.scenario}: {_verdict(result)} · {cost} in {duration}"
 
 
 def _verdict(result: SimulationResult) -> str:
@@ -222,7 +231,7 @@ def total_rows(result: SimulationResult) -> list[tuple[str, str]]:
         ("pods", _pods(result)),
         ("waiting", _waiting(totals)),
         ("disrupted", _counted(totals.disruptions)),
-        ("saved", _saved(totals)),
+        ("saved", _saved(totals, modelled=result.modelledPrices)),
         ("AWS calls", _calls(totals)),
     ]
     return [(name, text) for name, text in rows if text]
@@ -230,13 +239,15 @@ def total_rows(result: SimulationResult) -> list[tuple[str, str]]:
 
 def _cost(result: SimulationResult) -> str:
     totals, hours = result.totals, duration_of(result) / HOUR
-    parts = [format_dollars(totals.cost)]
+    modelled = result.modelledPrices
+    parts = [format_dollars(totals.cost, modelled=modelled)]
     if totals.fees:
         parts.append(f"fees {format_dollars(totals.fees)}")
     if hours > 0:
-        parts.append(f"{format_hourly(totals.cost / hours)} on average")
+        parts.append(f"{format_hourly(totals.cost / hours, modelled=modelled)} on average")
     if result.series.pricePerHour:
-        parts.append(f"{format_hourly(result.series.pricePerHour[-1])} at the end")
+        last = format_hourly(result.series.pricePerHour[-1], modelled=modelled)
+        parts.append(f"{last} at the end")
     return ", ".join(parts)
 
 
@@ -283,13 +294,13 @@ def _counted(counts: dict[str, int]) -> str:
     return ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
 
 
-def _saved(totals: Totals) -> str:
+def _saved(totals: Totals, *, modelled: bool) -> str:
     """What the commands of disruption came to, and what they disturbed for it."""
     if not totals.commands:
         return ""
     commands = format_count(totals.commands, "command")
     is_nothing = abs(totals.savingsPerHour) < SMALLEST_SAVING
-    saved = "nothing" if is_nothing else format_hourly(totals.savingsPerHour)
+    saved = "nothing" if is_nothing else format_hourly(totals.savingsPerHour, modelled=modelled)
     moved = format_count(totals.moves, "pod")
     return f"{saved} by {commands} of disruption, which moved {moved}"
 
@@ -311,22 +322,27 @@ def _calls(totals: Totals) -> str:
 # Reservations
 
 
-def reservation_lines(totals: Totals) -> Iterator[str]:
+def reservation_lines(result: SimulationResult) -> Iterator[str]:
     """One line on what each reservation was worth."""
-    for each in totals.reservations:
-        yield f"{each.id}: {reservation_worth(each)}"
+    for each in result.totals.reservations:
+        yield f"{each.id}: {reservation_worth(each, modelled=result.modelledPrices)}"
 
 
-def reservation_worth(reservation: ReservationTotals) -> str:
+def reservation_worth(reservation: ReservationTotals, *, modelled: bool = False) -> str:
     """The on-demand price of what was used, and of what was not."""
     if reservation.slotHours <= 0:
         return "never active"
     share = reservation.usedHours / reservation.slotHours
     text = f"{share:.0%} of {reservation.slotHours:,.1f} h used"
-    text += f", worth {format_dollars(reservation.usedValue)} on demand"
+    text += f", worth {format_dollars(reservation.usedValue, modelled=modelled)} on demand"
     if reservation.idleHours > 0:
-        text += f"; {format_dollars(reservation.idleCost)} idle"
+        text += f"; {format_dollars(reservation.idleCost, modelled=modelled)} idle"
     return text
+
+
+def estimate_notes(has_estimates: Iterable[bool]) -> list[str]:
+    """What a price with `~` is, where a run has one."""
+    return [MODELLED_PRICES] if any(has_estimates) else []
 
 
 def end_line(result: SimulationResult) -> str:

@@ -40,6 +40,8 @@ class SweptRun(msgspec.Struct, frozen=True, kw_only=True):
     values: list[str]
     """In the order of the paths."""
     totals: Totals
+    modelledPrices: bool = False
+    """Whether a price that instances were billed at is an estimate."""
     saving: float
     """USD less than the first run costs."""
     expectations: list[ExpectationResult]
@@ -92,6 +94,7 @@ def sweep_of(
         SweptRun(
             values=list(swept),
             totals=each.totals,
+            modelledPrices=each.modelledPrices,
             saving=round(results[0].totals.cost - each.totals.cost, 9),
             expectations=each.expectations,
             laws=each.laws,
@@ -189,7 +192,8 @@ def _is_left_out(sweep: SimulationSweep, number: int) -> bool:
 
 def _summary(run: SweptRun) -> str:
     totals = run.totals
-    return f"{format_dollars(totals.cost)}, {format_count(totals.evictions, 'eviction')}"
+    cost = format_dollars(totals.cost, modelled=run.modelledPrices)
+    return f"{cost}, {format_count(totals.evictions, 'eviction')}"
 
 
 BEST: Final = ("cheapest", "fewest evictions", "shortest waiting")
@@ -210,10 +214,10 @@ def sweep_rows(sweep: SimulationSweep) -> list[tuple[str, ...]]:
 
 
 def _cells(run: SweptRun) -> tuple[str, ...]:
-    totals = run.totals
+    totals, modelled = run.totals, run.modelledPrices
     return (
-        format_dollars(totals.cost),
-        format_dollars(run.saving) if abs(run.saving) >= 0.005 else "=",
+        format_dollars(totals.cost, modelled=modelled),
+        format_dollars(run.saving, modelled=modelled) if abs(run.saving) >= 0.005 else "=",
         f"{totals.evictions:,}",
         format_seconds(totals.pendingSeconds.total),
         format_seconds(totals.pendingSeconds.p95),

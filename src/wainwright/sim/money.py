@@ -85,6 +85,9 @@ class PriceBook:
         self._layers: SharedLayers | None = None
         self._scopes: dict[str, CatalogScope] = {}
         self._known: dict[tuple[str, ...], float | None] = {}
+        self._changed: frozenset[OfferingKey] = frozenset()
+        self.has_estimates = False
+        """Whether a price that was asked for is modelled, and not stated by the Scenario."""
 
     @property
     def cloud(self) -> Cloud:
@@ -105,6 +108,7 @@ class PriceBook:
         for change in changes:
             for key in self._matching(change.offerings):
                 changed[key] = self._first_price(key) * change.factor
+        self._changed = frozenset(changed)
         return [
             CloudPrice(instanceType=name, zone=zone, capacityType=capacity_type, price=price)
             for (name, zone, capacity_type), price in sorted(changed.items())
@@ -152,16 +156,24 @@ class PriceBook:
         scope = self._scopes.get(pool) or CatalogScope(node_class=default_node_class())
         offerings = layers.pool_offerings(scope).offerings.get(instance_type, ())
         if capacity_type == RESERVED:
+            listed = (each for each in offerings if _is_offering(each, zone, ON_DEMAND))
+            self.has_estimates |= any(each.is_modelled for each in listed)  # of what it is worth
             on_demand = on_demand_price_in_zone(offerings, zone)
             if on_demand is None:
                 on_demand = self._market.price(instance_type, zone, ON_DEMAND)
             return layers.price_range(scope).reserved_price(on_demand or 0.0)
-        prices = [
-            each.price
+        found = [
+            (each.price, each)
             for each in offerings
             if each.price is not None and _is_offering(each, zone, capacity_type)
         ]
-        return min(prices, default=self._market.price(instance_type, zone, capacity_type))
+        if not found:
+            return self._market.price(instance_type, zone, capacity_type)
+        price, offering = min(found, key=lambda each: each[0])
+        # A `price` event states a price, but only a multiple of the one before.
+        is_multiple = offering.modelled and (instance_type, zone, capacity_type) in self._changed
+        self.has_estimates |= offering.is_modelled or is_multiple
+        return price
 
     def _shared_layers(self) -> SharedLayers:
         if self._layers is None:

@@ -106,14 +106,15 @@ class SimulatedProcess(msgspec.Struct, frozen=True, kw_only=True):
     """The interruption queue."""
     settings: SimulationSettings
     volumes: int | None = None
-    """How many can be attached to each node; None: as many as anybody likes."""
+    """How many can be attached to each node; None: as many as its instance type attaches."""
     identity: str
     """From the seed, and another one for each start."""
     reports: ControllerReports
     account_revision: Callable[[], int]
     """Another number after each change in the account."""
-    feed: ChangeFeed
-    """Tells of every change in the world, so that polls which would find nothing are left out."""
+    feed: ChangeFeed | None
+    """Tells of every change in the world, so that polls which would find nothing are left out;
+    None: they are all made."""
 
 
 class RunningController(Protocol):

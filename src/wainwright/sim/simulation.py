@@ -420,6 +420,7 @@ class Simulation:
             timeline=sorted(self.recorder.timeline.entries, key=lambda entry: entry.at),
             series=series,
             totals=totals,
+            modelledPrices=self.world.prices.has_estimates,
             end=end,
             expectations=expectations,
             warnings=self.warnings,

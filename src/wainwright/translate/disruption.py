@@ -154,7 +154,7 @@ def _translate_budget(budget: WireBudget) -> DisruptionBudget:
 
 def translate_pod_disruption_budget(budget: WirePodDisruptionBudget) -> PodDisruptionBudget:
     """A selector that is missing or invalid selects no pod."""
-    spec = budget.spec
+    spec, allowed = budget.spec, budget.status.disruptionsAllowed
     return PodDisruptionBudget(
         namespace=namespace_of(budget.metadata),
         name=budget.metadata.name,
@@ -162,7 +162,9 @@ def translate_pod_disruption_budget(budget: WirePodDisruptionBudget) -> PodDisru
         min_available=spec.minAvailable,
         max_unavailable=spec.maxUnavailable,
         always_allows_unready=spec.unhealthyPodEvictionPolicy == "AlwaysAllow",
-        disruptions_allowed=budget.status.disruptionsAllowed,
+        disruptions_allowed=allowed,
+        healthy=None if allowed is None else budget.status.currentHealthy,
+        expected=None if allowed is None else budget.status.expectedPods,
     )
 
 

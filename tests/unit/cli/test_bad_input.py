@@ -5,12 +5,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 from tests.support.manifest_tables import TESTS
 
-from wainwright.cli.main import wain
+from wainwright.cli.main import COMMANDS as ALL_COMMANDS
+from wainwright.cli.main import UNDONE as UNDONE_WORDS
+from wainwright.cli.main import main, wain
 from wainwright.errors import WainError
 
 ROOT = TESTS.parent
@@ -260,3 +263,46 @@ def test_json_and_yaml_escape_such_names_and_read_back_the_same(tmp_path: Path) 
     assert document["metadata"]["name"] == name
     again = run(tmp_path, "convert -o json", run(tmp_path, "convert", FOREIGN).stdout).stdout
     assert json.loads(again)["documents"] == [document]
+
+
+UNDONE = {
+    "plan FILE": "planned",
+    "consolidate FILE": "consolidated",
+    "explain pod web FILE": "explained",
+    "explain node web FILE": "explained",
+    "explain type m5.large FILE": "explained",
+    "explain price m5.large FILE": "explained",
+    "reservations FILE": "shown",
+    "catalog FILE": "shown",
+    "top --once FILE": "shown",
+    "serve --port 0 FILE": "served",
+    "simulate SCENARIO": "simulated",
+    "emulator --cloud FILE": "started",
+    "convert FILE": "converted",
+}
+
+
+@pytest.mark.parametrize(("line", "undone"), UNDONE.items())
+def test_an_input_with_errors_is_said_to_be_left_undone_in_the_commands_own_word(
+    line: str, undone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    file, scenario = tmp_path / "pool.yaml", tmp_path / "scenario.yaml"
+    no_kind = "apiVersion: v1\nmetadata: {name: p}\n"
+    invalid = POOL.replace("requirements: []", "requirements: oops")
+    file.write_text(no_kind if line.startswith("convert") else invalid)
+    scenario.write_text(
+        "apiVersion: wainwright.dev/v1alpha1\nkind: Scenario\nmetadata: {name: s}\n"
+        "spec: {duration: 1m, manifests: [pool.yaml]}\n"
+    )
+    words = {"FILE": str(file), "SCENARIO": str(scenario)}
+    monkeypatch.setattr(sys, "argv", ["wain", *(words.get(w, w) for w in line.split())])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    said = capsys.readouterr().err.splitlines()
+    assert said[-1] == f"error: 1 error; nothing {undone}"
+
+
+def test_every_command_that_reads_manifests_has_a_word_for_what_it_leaves_undone() -> None:
+    without_manifests = {"completion", "crds"}
+    assert set(UNDONE_WORDS) == set(ALL_COMMANDS) - without_manifests

@@ -14,6 +14,7 @@ from wainwright.cli.catalog_input import parse_feature_gates, parse_time
 from wainwright.cli.explain import explain
 from wainwright.errors import UsageError
 from wainwright.manifests.problems import InvalidInput
+from wainwright.messages.formatting import MODELLED_PRICES
 
 CLOUD = """
 apiVersion: wainwright.dev/v1alpha1
@@ -78,7 +79,7 @@ def test_without_files_it_is_us_east_1_with_a_default_class() -> None:
     assert row.split()[7] == "0.192"
     assert result.stderr == (
         "note: nothing in the input names a region: us-east-1 is assumed "
-        "(state it with --region or a Cloud)\n"
+        f"(state it with --region or a Cloud)\n{MODELLED_PRICES}\n"
     )
 
 
@@ -134,7 +135,7 @@ def test_a_pool_lists_only_what_it_may_launch(cloud: str) -> None:
 
 def test_unavailable_offerings_are_shown_as_such(cloud: str) -> None:
     (row,) = lines(run(catalog, cloud, "--instance-type", "c5.xlarge"))[1:]
-    assert row[-4:] == ["0.153", "none", "left", "-"]
+    assert row[-4:] == ["~0.153", "none", "left", "-"]
 
 
 def test_csv_has_a_row_for_each_offering_and_one_for_types_without(cloud: str) -> None:
@@ -353,7 +354,7 @@ def test_explain_price_shows_the_layers_one_under_the_other(cloud: str) -> None:
     text = run(explain, "price", "c5.large", cloud).stdout
     blocks = [block.splitlines() for block in text.split("\n\n")]
     on_demand = next(block for block in blocks if block[0].startswith("on-demand"))
-    assert on_demand[0] == "on-demand, us-west-2a, us-west-2b: 0.0765 USD per hour"
+    assert on_demand[0] == "on-demand, us-west-2a, us-west-2b: ~0.0765 USD per hour"
     assert [line.split()[:3] for line in on_demand[1:]] == [
         ["list", "price", "us-east-1"],
         ["NodeOverlay", "edp", "0.0765"],

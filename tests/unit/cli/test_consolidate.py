@@ -71,7 +71,7 @@ def test_the_exit_code_is_three_where_there_is_something_to_do(output: str) -> N
 def test_the_exit_code_is_zero_where_there_is_nothing_to_do(write: Any) -> None:
     result = run(write(node("n1", "m5.large"), pod("a", "n1", "1800m")))
     assert result.return_value == 0
-    assert result.stdout.splitlines()[0] == "nothing to do: 1 node for $0.096/h"
+    assert result.stdout.splitlines()[0] == "nothing to do: 1 node for ~$0.096/h"
     assert "1 node stays: nothing cheaper holds their pods" in result.stdout
 
 
@@ -101,7 +101,7 @@ def test_without_node_pools_there_is_no_lower_bound(tmp_path: Path) -> None:
 
 def test_the_first_line_of_the_table_is_the_answer() -> None:
     lines = run(EXAMPLE).stdout.splitlines()
-    assert lines[0] == "4 of 7 nodes can go: saves $1.056/h (44 %), 5 pods move"
+    assert lines[0] == "4 of 7 nodes can go: saves ~$1.056/h (44 %), 5 pods move"
     assert "now  when nothing is left to do  lower bound" in lines[-5]
 
 

@@ -23,6 +23,10 @@ def candidate(number: int) -> dict[str, Any]:
     }
 
 
+def node(verdict: str, reason: str) -> dict[str, Any]:
+    return {"verdict": verdict, "reason": reason, "modelledPrice": False}
+
+
 def document(commands: int = 1, nodes: int = 1, *, settled: bool = True) -> dict[str, Any]:
     command = {
         "reason": "Underutilized",
@@ -35,7 +39,7 @@ def document(commands: int = 1, nodes: int = 1, *, settled: bool = True) -> dict
     held = {"kind": "pdb", "name": "shop/web", "nodes": 2, "savingPerHour": 0.5}
     return {
         "commands": [command | {"step": step + 1} for step in range(commands)],
-        "nodes": [{"verdict": "removed", "reason": "underutilized"}] * (commands * nodes),
+        "nodes": [node("removed", "underutilized")] * (commands * nodes),
         "heldBy": [held],
         "summary": {
             "nodesBefore": 100,
@@ -116,16 +120,17 @@ def test_the_answer_comes_first_and_the_figures_last() -> None:
 
 def test_expired_nodes_go_without_a_command() -> None:
     shown = document()
-    shown["nodes"] = [*shown["nodes"], {"verdict": "removed", "reason": "expired"}]
+    shown["nodes"] = [*shown["nodes"], node("removed", "expired")]
     assert printed(shown)[1] == "1 node has expired and goes without a command"
 
 
 @pytest.mark.parametrize("settled", [True, False])
 def test_who_stays_is_known_only_when_nothing_is_left_to_do(settled: bool) -> None:
     shown = document(settled=settled)
-    shown["nodes"] = [*shown["nodes"], {"verdict": "kept", "reason": "no-saving"}]
-    said = "1 node stays: nothing cheaper holds their pods" in printed(shown)
-    assert said is settled
+    shown["nodes"] = [*shown["nodes"], node("kept", "no-saving")]
+    assert ("1 node stays: nothing cheaper holds its pods" in printed(shown)) is settled
+    shown["nodes"] = [*shown["nodes"], node("kept", "no-saving")]
+    assert ("2 nodes stay: nothing cheaper holds their pods" in printed(shown)) is settled
 
 
 def test_commands_that_are_not_all_say_so() -> None:

@@ -13,6 +13,7 @@ from tests.support.manifest_tables import TESTS
 
 from wainwright.cli.main import wain
 from wainwright.errors import InvalidInputError
+from wainwright.messages.formatting import MODELLED_PRICES
 
 ROOT = TESTS.parent
 EXAMPLE = str(ROOT / "examples" / "consolidate")
@@ -56,8 +57,8 @@ def test_a_node_that_can_go_names_its_command_and_where_its_pods_go() -> None:
     said = lines(f"ip-10-0-1-11.{DOMAIN}", EXAMPLE)
     assert said[0].endswith("can go: it costs more than its 2 pods need, and other nodes have "
                             "room for them")  # fmt: skip
-    assert said[1] == "  by command 2 (multi-node), with 2 other nodes, which saves $0.864/h"
-    assert said[-1] == f"    shop/web-0, shop/web-1 go to ip-10-0-1-15.{DOMAIN}"
+    assert said[1] == "  by command 2 (multi-node), with 2 other nodes, which saves ~$0.864/h"
+    assert said[-2] == f"    shop/web-0, shop/web-1 go to ip-10-0-1-15.{DOMAIN}"
 
 
 def test_a_node_that_can_be_replaced_names_what_is_launched(write: Any) -> None:
@@ -66,7 +67,7 @@ def test_a_node_that_can_be_replaced_names_what_is_launched(write: Any) -> None:
     assert (document["verdict"], document["removable"]) == ("replaced", True)
     [moved] = document["pods"]
     assert (moved["pod"], moved["newNode"]) == ("shop/a", True)
-    assert "a new m5.large on-demand in us-west-2a for $0.096/h" in document["lines"][-1]
+    assert "a new m5.large on-demand in us-west-2a for ~$0.096/h" in document["lines"][-2]
 
 
 def test_what_blocks_a_node_is_the_change_that_frees_it() -> None:
@@ -74,13 +75,15 @@ def test_what_blocks_a_node_is_the_change_that_frees_it() -> None:
     assert document["change"] == "remove the annotation"
     assert document["savingPerHour"] == pytest.approx(0.672)
     said = document["lines"]
-    assert said[1] == "  m5.4xlarge on-demand us-west-2a of NodePool default: $0.768/h, $561/month"
-    assert said[-1] == "  to free it: remove the annotation, which would save $0.672/h"
+    assert (
+        said[1] == "  m5.4xlarge on-demand us-west-2a of NodePool default: ~$0.768/h, ~$561/month"
+    )
+    assert said[-2] == "  to free it: remove the annotation, which would save ~$0.672/h"
 
 
 def test_pods_on_a_node_that_stays_are_those_after_the_commands() -> None:
     said = lines(f"ip-10-0-1-15.{DOMAIN}", EXAMPLE)
-    assert "  on it after 2 commands: 6 pods would have to move" in said
+    assert "  on it after 2 commands: 6 pods that would have to move" in said
 
 
 def test_two_blockers_are_both_to_be_removed(write: Any) -> None:
@@ -128,9 +131,10 @@ def test_a_minimum_saving_is_lowered_to_be_met(write: Any) -> None:
 def test_a_node_that_nothing_improves_says_so(write: Any) -> None:
     said = lines("n1", write(node("n1", "m5.large"), pod("a", "n1", "1500m")))
     assert said[0] == "n1 stays: no cheaper node holds its pod"
-    assert said[-1] == (
-        "  nothing to change: new nodes for its pods cost $0.096/h, the node costs $0.096/h"
+    assert said[-2] == (
+        "  nothing to change: a new node for its pod costs ~$0.096/h, and this node costs ~$0.096/h"
     )
+    assert said[-1] == f"  {MODELLED_PRICES}"
 
 
 def test_a_claim_names_its_node_too(tmp_path: Path) -> None:

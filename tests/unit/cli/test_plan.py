@@ -257,7 +257,7 @@ def test_explain_shows_why_a_pod_is_unschedulable() -> None:
     assert result.stdout.splitlines()[:2] == [
         "shop/whale is unschedulable",
         "  NodePool default: the pod needs 900Gi memory; the largest instance type that it allows, "
-        "c5.large, has 3Gi",
+        "c5.large, has 3Gi allocatable",
     ]
 
 

@@ -19,6 +19,7 @@ from wainwright.messages.disruption import (
     describe_verdict,
     suggest_change,
 )
+from wainwright.model.disruption import BlockingBudget
 
 SCHEMA = json.loads((TESTS.parent / "docs" / "consolidation.schema.json").read_text())
 CODES = SCHEMA["$defs"]["node"]["properties"]["reason"]["enum"]
@@ -43,6 +44,19 @@ def facts(code: str, verdict: str = "blocked", **more: Any) -> VerdictFacts:
 
 def blocker(code: str, kind: str = "pod", name: str = "shop/a", **more: Any) -> BlockerFacts:
     return BlockerFacts(code=code, kind=kind, name=name, **more)
+
+
+FULL = BlockingBudget(
+    field="minAvailable", value=2, healthy=2, expected=2, allowing_value=1, replicas_needed=3
+)
+UNHEALTHY = BlockingBudget(
+    field="maxUnavailable", value=1, healthy=4, expected=5, allowing_value=2, healthy_needed=5
+)
+SHARED = tuple(
+    blocker("pdb", "pdb", name, budget=BlockingBudget(is_shared=True))
+    for name in ("shop/a", "shop/b")
+)
+TWO_PODS = tuple(blocker("do-not-disrupt-pod", name=name) for name in ("shop/a", "shop/b"))
 
 
 def test_every_code_of_the_contract_has_a_sentence() -> None:
@@ -99,7 +113,35 @@ def test_no_sentence_has_gaps(code: str) -> None:
         ),
         (
             facts("pdb", blockers=(blocker("pdb", "pdb"), blocker("pdb", "pdb", "shop/b"))),
-            "PodDisruptionBudget shop/a and shop/b allow no eviction now",
+            "PodDisruptionBudgets shop/a and shop/b allow no eviction now",
+        ),
+        (
+            facts("pdb", blockers=(blocker("pdb", budget=FULL),), saving=0.1, modelled=True),
+            (
+                "PodDisruptionBudget shop/a (minAvailable 2, 2 of 2 pods healthy) allows no "
+                "eviction now; set minAvailable of PodDisruptionBudget shop/a to 1 (now 2), or run "
+                "3 replicas to save ~$0.100/h"
+            ),
+        ),
+        (
+            facts("pdb", blockers=(blocker("pdb", budget=UNHEALTHY),), saving=0.1),
+            (
+                "PodDisruptionBudget shop/a (maxUnavailable 1, 4 of 5 pods healthy) allows no "
+                "eviction now; set maxUnavailable of PodDisruptionBudget shop/a to 2 (now 1), or "
+                "wait until all of its 5 pods are healthy to save $0.100/h"
+            ),
+        ),
+        (
+            facts("pdb", blockers=SHARED, saving=0.1),
+            (
+                "PodDisruptionBudgets shop/a and shop/b select a pod that another one selects too, "
+                "and Kubernetes evicts no such pod; let only one of shop/a and shop/b select each "
+                "pod to save $0.100/h"
+            ),
+        ),
+        (
+            facts("do-not-disrupt-pod", blockers=TWO_PODS),
+            "pods shop/a and shop/b have the annotation karpenter.sh/do-not-disrupt",
         ),
         (
             facts("pdb", blockers=(blocker("pdb"), blocker("policy", "policy")), saving=0.1),

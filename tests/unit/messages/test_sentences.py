@@ -146,7 +146,7 @@ LABELS: list[tuple[PoolReason, str]] = [
             resource="cpu", needed=64000, best=47810, instance_type="m5.12xlarge", daemonsets=100
         ),
         "the pod needs 64 cpu; the largest instance type that it allows, m5.12xlarge, has 47810m "
-        "after 100m for DaemonSets",
+        "left after 100m for DaemonSets",
     ),
     (
         OfferingsUnavailable(instance_type="c5.large", reservations=("cr-1",), users=("web-1",)),
@@ -247,13 +247,13 @@ GPU = AddToleration(toleration=Toleration(key="gpu"), pool="web")
         ((DROP, DISK), "remove the pod's requirement on zone and disk"),
         (
             (CPU, NODES),
-            "raise the limits of NodePool web to 4 cpu (now 2) and 2 nodes (now 1)",
+            "raise limits.cpu from 2 to 4 and limits.nodes from 1 to 2 in NodePool web",
         ),
         (
             (GPU, DROP, CPU),
             (
                 "let the pod tolerate gpu, and remove the pod's requirement on zone, "
-                "and raise the limits of NodePool web to 4 cpu (now 2)"
+                "and raise limits.cpu from 2 to 4 in NodePool web"
             ),
         ),
     ],
@@ -321,8 +321,11 @@ CHANGES: list[tuple[AnyFix, str]] = [
     ),
     (
         EnlargeReservation(reservation="cr-1", by=2, pool="web", billed=0.085),
-        "enlarge capacity reservation cr-1 by 2 instances (EC2 bills $0.085/h for each, used or "
-        "not)",
+        "enlarge capacity reservation cr-1 by 2 instances",
+    ),
+    (
+        EnlargeReservation(reservation="cr-1", by=2, now=3, pool="web"),
+        "enlarge capacity reservation cr-1 from 3 to 5 instances",
     ),
 ]
 

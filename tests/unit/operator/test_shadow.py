@@ -57,8 +57,8 @@ def summaries(caplog: pytest.LogCaptureFixture, theirs: Cloud, ours: Cloud) -> l
 def test_the_same_decisions_are_the_same(caplog: pytest.LogCaptureFixture) -> None:
     [text] = summaries(caplog, with_types("m5.large"), with_types("m5.large"))
     assert text == (
-        "beside Karpenter: Karpenter launched 3 nodes, 3 as would have been launched here; "
-        "it disrupted 2 nodes, 2 of them also here; both cost the same"
+        "beside Karpenter: Karpenter launched 3 nodes, 3 of them as Wainwright would have; "
+        "it disrupted 2 nodes, 2 of them as Wainwright would have; both cost the same"
     )
 
 
@@ -66,8 +66,8 @@ def test_other_launches_are_counted_with_their_prices(caplog: pytest.LogCaptureF
     [text] = summaries(caplog, with_types("m5.2xlarge"), with_types("m5.2xlarge", "m5.large"))
     launches, _, rest = text.partition("; ")
     assert launches == (
-        "beside Karpenter: Karpenter launched 1 node, 0 as would have been launched here, "
-        "1 for $0.384/h where 1 for $0.096/h would have been here"
+        "beside Karpenter: Karpenter launched 1 node, 0 of them as Wainwright would have, "
+        "1 for $0.384/h where Wainwright would have launched 1 for $0.096/h"
     )
     assert rest.endswith("less")
 
@@ -80,7 +80,7 @@ def test_there_is_a_summary_every_day(
     cloud = with_types("m5.large")
     first, second = summaries(caplog, cloud, cloud)
     assert "launched 3 nodes" in first
-    assert "it disrupted 2 nodes, 2 of them also here" in second
+    assert "it disrupted 2 nodes, 2 of them as Wainwright would have" in second
 
 
 def test_nobody_else_nothing_to_say(caplog: pytest.LogCaptureFixture) -> None:
@@ -101,5 +101,5 @@ def test_what_both_save_counts_in_the_difference() -> None:
     summary.their_saving, summary.our_saving, summary.only_ours = 0.1, 0.3, 1
     assert summary.difference == pytest.approx(-0.3)
     assert summary.describe().endswith(
-        "only here 1 node; decisions of here would cost $0.300/h less"
+        "Wainwright alone 1 node; Wainwright's decisions would cost $0.300/h less"
     )

@@ -45,6 +45,7 @@ def plan(
         "summary": {
             "pricePerHour": price,
             "feesPerHour": fees,
+            "modelledPrices": any(one["modelledPrice"] for one in claims),
             "scheduled": sum(len(one["pods"]) for one in claims),
         },
     }

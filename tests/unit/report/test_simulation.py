@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scripts.make_simulation_schema import DOCS, SCHEMAS, schema_of
 from tests.support.simulation_results import HOUR, simulation_result
 
+from wainwright.messages.formatting import MODELLED_PRICES
 from wainwright.model.simulation import (
     EndState,
     ExpectationResult,
@@ -30,7 +31,9 @@ from wainwright.report.simulation_lines import (
     answer,
     column_peaks,
     end_line,
+    estimate_notes,
     findings,
+    format_dollars,
     format_seconds,
     plot_lines,
     reservation_lines,
@@ -154,7 +157,7 @@ def test_calls_that_do_not_fit_are_counted_only() -> None:
 
 
 def test_each_reservation_has_a_line_on_what_it_was_worth() -> None:
-    assert list(reservation_lines(simulation_result().totals)) == [
+    assert list(reservation_lines(simulation_result())) == [
         "cr-1: 33% of 72.0 h used, worth $2.04 on demand; $4.08 idle",
         "cr-2: 100% of 10.0 h used, worth $0.85 on demand",
         "cr-3: never active",
@@ -254,3 +257,15 @@ def test_a_document_begins_with_what_it_is() -> None:
     document = json.loads(msgspec.json.encode(simulation_result()))
     assert document["timeline"][0]["what"] == "launch"
     assert list(document)[:6] == ["apiVersion", "kind", "scenario", "seed", "start", "finish"]
+
+
+def test_estimates_are_marked_and_explained() -> None:
+    result = msgspec.structs.replace(simulation_result(), modelledPrices=True)
+    assert " · ~$" in answer(result)
+    assert dict(total_rows(result))["cost"].startswith("~$")
+    assert [line for line in reservation_lines(result) if "~$" not in line] == [
+        "cr-3: never active"
+    ]
+    assert estimate_notes([False, True]) == [MODELLED_PRICES]
+    assert estimate_notes([False]) == []
+    assert format_dollars(0.0, modelled=True) == "$0.00"

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,9 @@ from tests.support.scripted_simulation import (
 from wainwright.api.catalog_documents import Cloud
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.manifests.cluster_manifests import read_manifests
+from wainwright.model.simulation import SimulationResult
+from wainwright.sim.default_processes import aws_controllers
+from wainwright.sim.simulated_process import RunningController, SimulatedProcess
 from wainwright.sim.simulation import SimulationOptions, simulate
 
 RESERVED = {
@@ -87,6 +91,32 @@ def test_a_simulation_with_everything_in_it() -> None:
     assert moments == sorted(moments)
 
 
+EAST = cloud(region="us-east-1", zones=["us-east-1a"], instanceTypes=["m5.large"])
+STATED = [{"instanceType": "m5.large", "capacityType": "spot", "price": 0.04}]
+EAST_STATED = cloud(**EAST["spec"] | {"prices": STATED})
+
+
+@pytest.mark.parametrize(
+    ("capacity_type", "where", "event", "is_estimate"),
+    [
+        ("on-demand", EAST, [], False),
+        ("spot", EAST, [], True),
+        ("spot", EAST_STATED, [], False),
+        ("on-demand", cloud(), [], True),
+        ("on-demand", EAST, [{"at": "0s", "price": {"factor": 2}}], False),
+        ("spot", EAST, [{"at": "0s", "price": {"factor": 2}}], True),
+    ],
+)
+def test_a_simulation_says_whether_instances_were_billed_at_estimates(
+    capacity_type: str, where: dict[str, Any], event: list[dict[str, Any]], is_estimate: bool
+) -> None:
+    only = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": [capacity_type]}
+    pool = {**POOL, "spec": {"template": {"spec": {"requirements": [only]}}}}
+    result = simulate(scenario(DEPLOYMENT, pool, where, duration="3m", events=event))
+    assert result.totals.launches
+    assert result.modelledPrices is is_estimate
+
+
 def test_the_same_scenario_and_seed_give_the_same_bytes_whatever_the_hash_seed(
     tmp_path: Path,
 ) -> None:
@@ -110,6 +140,45 @@ def test_the_same_scenario_and_seed_give_the_same_bytes_whatever_the_hash_seed(
         return subprocess.run(command, env=environment, capture_output=True, check=True).stdout
 
     assert run("1") == run("2") != b""
+
+
+QUIET_STORY: dict[str, Any] = {
+    "duration": "50m",
+    "machines": {"boot": ["25s", "45s"]},
+    "events": [
+        {"at": "10m", "restart": "controller"},
+        {"at": "15m", "interrupt": {"share": 0.5}},
+        {"at": "21m", "price": {"instanceType": "m5.*", "factor": 2}},
+        {"at": "23m", "scale": {"name": "web", "namespace": "shop", "replicas": 7}},
+        {"at": "30m", "kill": {"node": "*"}},
+        {"at": "40m", "scale": {"name": "web", "namespace": "shop", "replicas": 0}},
+    ],
+}
+
+
+def test_the_result_is_that_of_plain_polling() -> None:
+    """All controllers, woken by every period and asking AWS each time, and woken only where
+    something has changed: the same story, with fewer calls."""
+    revisions = count()
+
+    def plain(process: SimulatedProcess) -> RunningController:
+        return aws_controllers(
+            msgspec.structs.replace(process, feed=None, account_revision=lambda: next(revisions))
+        )
+
+    story = scenario(DEPLOYMENT, STORY_POOL, **QUIET_STORY)
+    woken, polled = simulate(story), simulate(story, controllers=plain)
+    calls = [sum(each.totals.apiCalls.values()) for each in (woken, polled)]
+    assert calls[1] > calls[0]
+    assert woken.totals.launches >= 4
+    assert without_calls(woken) == without_calls(polled)
+
+
+def without_calls(result: SimulationResult) -> SimulationResult:
+    """Without the calls of AWS; what happens in one moment has no order."""
+    totals = msgspec.structs.replace(result.totals, apiCalls={})
+    timeline = sorted(result.timeline, key=lambda each: (each.at, msgspec.json.encode(each)))
+    return msgspec.structs.replace(result, totals=totals, timeline=timeline)
 
 
 def looks_at_prices(changes: Iterable[str], **settings: str) -> int:

@@ -69,7 +69,7 @@ def build_fleet_batch(
     try:
         split = first.split_templates(subnets, available_count)
     except InvalidInputError as error:
-        raise to_cloud_error(error, f"launching {first.claim.name}") from error
+        raise to_cloud_error(error, f"launching NodeClaim {first.claim.name}") from error
     if not split.configs:
         raise _empty_batch_error(first, subnets, split)
     configs = truncate_configs(split.configs, first.selection.offerings)

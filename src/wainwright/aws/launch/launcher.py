@@ -236,7 +236,7 @@ class FleetLaunch:
             return self._not_recorded[claim.uid]
         if claim.uid in instances:
             return LaunchResult(instance=instances[claim.uid], notes=self._notes)
-        return fleet_shortfall_error(errors, f"launching {claim.name}")
+        return fleet_shortfall_error(errors, f"launching NodeClaim {claim.name}")
 
     async def _recover_all(self, error: AwsError) -> list[LaunchResult | WainError]:
         """Outcomes after a failed call.
@@ -251,7 +251,7 @@ class FleetLaunch:
                 self._deps.availability.mark_exhausted(reservation)
         if not self._batch or refused or not is_transient(error):
             return [
-                to_cloud_error(error, f"launching {each.claim.name}")
+                to_cloud_error(error, f"launching NodeClaim {each.claim.name}")
                 for each in self._fleet_batch.requests
             ]
         self._deps.reservation_holds.mark_unclear(self._records, self._fleet_batch.reservations)
@@ -276,7 +276,7 @@ class FleetLaunch:
         )
         if instance is None:
             return TemporarilyUnavailableError(
-                f"launching {claim.name}: nothing came of it", reason="NotLaunched"
+                f"launching NodeClaim {claim.name}: nothing came of it", reason="NotLaunched"
             )
         return LaunchResult(instance=instance, notes=self._notes)
 

@@ -123,7 +123,8 @@ def to_offerings(offerings: Iterable[LayeredOffering]) -> tuple[Offering, ...]:
             price=offering.price,
             available=offering.available,
             reservation_id=offering.reservation_id,
-            modelled=offering.is_modelled,
+            # Most offerings have no step: this saves a call for each of thousands.
+            modelled=offering.is_modelled if offering.steps else offering.modelled,
         )
         for offering in offerings
         if offering.price is not None

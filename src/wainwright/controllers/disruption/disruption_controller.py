@@ -212,6 +212,7 @@ class Disruption:
         moments = (
             self._state.next_nomination_end,
             looked.next_change,
+            self._context.cloud.next_catalog_change(),  # what had no capacity may be cheaper
             None if self._room >= 1 else self._breaker.next_change,
         )
         return Poll(PERIOD, min((each for each in moments if each is not None), default=None))

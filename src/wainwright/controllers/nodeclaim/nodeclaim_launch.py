@@ -79,11 +79,12 @@ class NodeClaimLaunch:
 
     async def _give_up(self, claim: NodeClaim, error: CloudProviderError) -> LaunchAttempt:
         """Deletes the claim, so that its pods are planned anew with what is left."""
-        message = f"{claim.metadata.name}: {error}; {error.consequence}"
+        # What EC2 says is mostly a sentence of its own, with a full stop.
+        message = f"{str(error).rstrip('.')}; {error.consequence}"
         if isinstance(error, InsufficientCapacityError):
             await self._context.events.warn(claim, "InsufficientCapacityError", message)
             await self._context.events.warn_many(
-                self._waiting_pods(claim), "InsufficientCapacityError", f"NodeClaim {message}"
+                self._waiting_pods(claim), "InsufficientCapacityError", message
             )
             reason = "insufficient_capacity"
         elif isinstance(error, NodeClassNotReadyError):

@@ -334,7 +334,8 @@ class Provisioner:
             lambda: explain_unschedulable(solved, due, with_suggestions=True)
         )
         for group in explained:
-            message = f"Failed to schedule pod: {'; '.join(answer_for(group).lines())}"
+            answer = "; ".join(answer_for(group, with_total=False).lines())
+            message = f"Failed to schedule pod: {answer}"
             for key in group.pods:
                 pod = self._pod(key)
                 if pod is not None:
@@ -370,7 +371,7 @@ def describe_claim(claim: PlannedNodeClaim) -> str:
     types = f" or {format_count(others, 'other type')}" if others else ""
     reserved = f" {launch.reservation_id}" if launch.reservation_id else ""
     place = f"{launch.capacity_type}{reserved} in {launch.zone or 'any zone'}"
-    price = format_hourly(launch.price)
+    price = format_hourly(launch.price, modelled=launch.modelled_price)
     pods = format_count(len(claim.pods), "pod")
     return f"{launch.instance_type}{types}, {place}, {price}, for {pods}"
 

@@ -4,7 +4,6 @@ A blocker is a fact with a name that can be looked up with kubectl. Of several t
 order of `BlockerCode` is reported. Whether anything would be gained is decided afterwards.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from enum import IntEnum, StrEnum
@@ -16,8 +15,8 @@ import msgspec
 
 from wainwright.core.disruption.disruption_cost import disruption_cost
 from wainwright.core.disruption.drift import Drift, OfferedTypes, find_drift
-from wainwright.core.disruption.eviction import PodDisruptionBudgets
-from wainwright.model.disruption import NodeClaimState, PodDisruptionBudget
+from wainwright.core.disruption.eviction import EvictionAllowance
+from wainwright.model.disruption import BlockingBudget, NodeClaimState
 from wainwright.model.instance_type import Offering
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVATION_ID, RESERVED, ZONE
@@ -92,6 +91,8 @@ class Blocker(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     until: float | None = None
     """When it ceases to block by itself; None where somebody has to act."""
+    budget: BlockingBudget | None = None
+    """Of a PodDisruptionBudget what it says, and what would let it allow an eviction."""
 
 
 POD_CODES: Final = frozenset({BlockerCode.DO_NOT_DISRUPT_POD, BlockerCode.PDB})
@@ -306,8 +307,12 @@ class _CandidateFinder:
                 )
             if not pod.eviction.static:
                 for budget in self._budgets.blocking(pod):
-                    name = f"{budget.namespace}/{budget.name}"
-                    yield Blocker(code=BlockerCode.PDB, kind=BlockerKind.PDB, name=name)
+                    yield Blocker(
+                        code=BlockerCode.PDB,
+                        kind=BlockerKind.PDB,
+                        name=f"{budget.namespace}/{budget.name}",
+                        budget=self._budgets.shortfall(budget, pod),
+                    )
 
 
 def find_offering(node: Node, offerings: Iterable[Offering]) -> Offering | None:
@@ -339,89 +344,6 @@ def is_protected(pod: Pod, now: float | None) -> tuple[bool, float | None]:
         return True, None
     until = pod.eviction.started + protection
     return until > now, until
-
-
-class EvictionAllowance:
-    """Which PodDisruptionBudgets allow no eviction now.
-
-    Their status says how many are allowed. Where there is none, as in manifests that were never
-    applied, it is worked out from the pods of the snapshot.
-    """
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._budgets = PodDisruptionBudgets(snapshot.pod_disruption_budgets)
-        self._allowed: dict[tuple[str, str], int] = {}
-        unknown = [
-            each for each in snapshot.pod_disruption_budgets if each.disruptions_allowed is None
-        ]
-        if unknown:
-            self._count(unknown, snapshot)
-
-    def blocking(self, pod: Pod) -> list[PodDisruptionBudget]:
-        """The budgets because of which the pod cannot be evicted now.
-
-        Several on one pod always block: Kubernetes cannot update them atomically.
-        """
-        selecting = self._budgets.of(pod)
-        if len(selecting) > 1:
-            return selecting
-        return [budget for budget in selecting if not self._allows(budget, pod)]
-
-    def _allows(self, budget: PodDisruptionBudget, pod: Pod) -> bool:
-        if budget.always_allows_unready and not pod.eviction.ready:
-            return True
-        return self.allowed(budget) > 0
-
-    def allowed(self, budget: PodDisruptionBudget) -> int:
-        """How many evictions it allows now."""
-        stated = budget.disruptions_allowed
-        return self._allowed[budget.namespace, budget.name] if stated is None else stated
-
-    def _count(self, budgets: Iterable[PodDisruptionBudget], snapshot: Snapshot) -> None:
-        by_namespace: dict[str, list[Pod]] = defaultdict(list)
-        for node in snapshot.nodes:
-            for pod in node.pods:
-                by_namespace[pod.namespace].append(pod)
-        pending: dict[str, list[Pod]] = defaultdict(list)
-        for pod in snapshot.pods:
-            pending[pod.namespace].append(pod)
-        for budget in budgets:
-            running = [pod for pod in by_namespace[budget.namespace] if budget.selects(pod)]
-            expected = len(running) + sum(map(budget.selects, pending[budget.namespace]))
-            healthy = sum(pod.eviction.ready and not pod.terminating for pod in running)
-            desired = _desired_healthy(budget, expected)
-            self._allowed[budget.namespace, budget.name] = max(0, healthy - desired)
-
-
-def with_stated_allowances(snapshot: Snapshot) -> Snapshot:
-    """The cluster with budgets that all say how many evictions they allow.
-
-    To be asked before pending pods are planned: on the nodes of a plan they would count as healthy.
-    """
-    budgets = snapshot.pod_disruption_budgets
-    if all(each.disruptions_allowed is not None for each in budgets):
-        return snapshot
-    allowance = EvictionAllowance(snapshot)
-    stated = tuple(
-        msgspec.structs.replace(each, disruptions_allowed=allowance.allowed(each))
-        for each in budgets
-    )
-    return msgspec.structs.replace(snapshot, pod_disruption_budgets=stated)
-
-
-def _desired_healthy(budget: PodDisruptionBudget, expected: int) -> int:
-    """As the disruption controller of Kubernetes works it out; percentages are rounded up."""
-    if budget.max_unavailable is not None:
-        return max(0, expected - _scaled(budget.max_unavailable, expected))
-    return _scaled(budget.min_available or 0, expected)
-
-
-def _scaled(value: int | str, total: int) -> int:
-    text = str(value)
-    if not text.endswith("%"):
-        return int(text) if text.isdecimal() else 0
-    number = text.removesuffix("%")
-    return -(-int(number) * total // 100) if number.isdecimal() else 0
 
 
 def is_initialized(node: Node) -> bool:

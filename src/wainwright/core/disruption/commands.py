@@ -161,6 +161,14 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
         return self.price_before - self.price_after
 
     @property
+    def has_modelled_prices(self) -> bool:
+        """Whether a price of its nodes is an estimate."""
+        offerings = (each.offering for each in self.candidates)
+        return any(each is not None and each.modelled for each in offerings) or any(
+            claim.launch.modelled_price for claim in self.replacements
+        )
+
+    @property
     def cost(self) -> float:
         """Of the disruption."""
         return sum(candidate.cost for candidate in self.candidates)

@@ -25,7 +25,6 @@ from wainwright.core.disruption.candidates import (
     find_candidates,
     is_initialized,
     settled_at,
-    with_stated_allowances,
 )
 from wainwright.core.disruption.cluster_changes import ClusterChanges
 from wainwright.core.disruption.commands import (
@@ -39,7 +38,7 @@ from wainwright.core.disruption.commands import (
     Search,
     SearchStrategy,
 )
-from wainwright.core.disruption.eviction import evict_from_deleting_nodes
+from wainwright.core.disruption.eviction import evict_from_deleting_nodes, with_stated_allowances
 from wainwright.core.disruption.multi_node import MultiNodeSearch
 from wainwright.core.disruption.repair import RepairSearch, UnhealthyNode
 from wainwright.core.disruption.static_drift import StaticNodeReplacer

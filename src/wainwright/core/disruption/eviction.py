@@ -2,10 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
-from wainwright.model.disruption import PodDisruptionBudget
+from wainwright.model.disruption import BlockingBudget, PodDisruptionBudget
 from wainwright.model.pod import Pod
 from wainwright.model.snapshot import Node, Snapshot
 from wainwright.model.taints import DISRUPTED_TAINT, find_untolerated_taint
@@ -52,6 +53,124 @@ def is_eviction_blocked(pod: Pod, budgets: PodDisruptionBudgets) -> bool:
 
 def _tolerates_disruption(pod: Pod) -> bool:
     return find_untolerated_taint([DISRUPTED_TAINT], pod.tolerations) is None
+
+
+class EvictionAllowance:
+    """Which PodDisruptionBudgets allow no eviction now.
+
+    Their status says how many are allowed. Where there is none, as in manifests that were never
+    applied, it is worked out from the pods of the snapshot.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._budgets = PodDisruptionBudgets(snapshot.pod_disruption_budgets)
+        self._counted: dict[tuple[str, str], PodDisruptionBudget] = {}
+        unknown = [
+            each for each in snapshot.pod_disruption_budgets if each.disruptions_allowed is None
+        ]
+        if unknown:
+            self._count(unknown, snapshot)
+
+    def blocking(self, pod: Pod) -> list[PodDisruptionBudget]:
+        """The budgets because of which the pod cannot be evicted now.
+
+        Several on one pod always block: Kubernetes cannot update them atomically.
+        """
+        selecting = self._budgets.of(pod)
+        if len(selecting) > 1:
+            return selecting
+        return [budget for budget in selecting if not self._allows(budget, pod)]
+
+    def shortfall(self, budget: PodDisruptionBudget, pod: Pod) -> BlockingBudget:
+        """Why the budget, which selects the pod, blocks its eviction."""
+        if len(self._budgets.of(pod)) > 1:
+            return BlockingBudget(is_shared=True)
+        return budget_shortfall(self.stated(budget))
+
+    def _allows(self, budget: PodDisruptionBudget, pod: Pod) -> bool:
+        if budget.always_allows_unready and not pod.eviction.ready:
+            return True
+        return self.allowed(budget) > 0
+
+    def allowed(self, budget: PodDisruptionBudget) -> int:
+        """How many evictions it allows now."""
+        return self.stated(budget).disruptions_allowed or 0
+
+    def stated(self, budget: PodDisruptionBudget) -> PodDisruptionBudget:
+        """The budget with what its status says, or would say."""
+        return self._counted.get((budget.namespace, budget.name), budget)
+
+    def _count(self, budgets: Iterable[PodDisruptionBudget], snapshot: Snapshot) -> None:
+        by_namespace: dict[str, list[Pod]] = defaultdict(list)
+        for node in snapshot.nodes:
+            for pod in node.pods:
+                by_namespace[pod.namespace].append(pod)
+        pending: dict[str, list[Pod]] = defaultdict(list)
+        for pod in snapshot.pods:
+            pending[pod.namespace].append(pod)
+        for budget in budgets:
+            running = [pod for pod in by_namespace[budget.namespace] if budget.selects(pod)]
+            expected = len(running) + sum(map(budget.selects, pending[budget.namespace]))
+            healthy = sum(pod.eviction.ready and not pod.terminating for pod in running)
+            self._counted[budget.namespace, budget.name] = msgspec.structs.replace(
+                budget,
+                disruptions_allowed=max(0, healthy - desired_healthy(budget, expected)),
+                healthy=healthy,
+                expected=expected,
+            )
+
+
+def with_stated_allowances(snapshot: Snapshot) -> Snapshot:
+    """The cluster with budgets that all say how many evictions they allow.
+
+    To be asked before pending pods are planned: on the nodes of a plan they would count as healthy.
+    """
+    budgets = snapshot.pod_disruption_budgets
+    if all(each.disruptions_allowed is not None for each in budgets):
+        return snapshot
+    allowance = EvictionAllowance(snapshot)
+    stated = tuple(map(allowance.stated, budgets))
+    return msgspec.structs.replace(snapshot, pod_disruption_budgets=stated)
+
+
+def desired_healthy(budget: PodDisruptionBudget, expected: int) -> int:
+    """As the disruption controller of Kubernetes works it out; percentages are rounded up."""
+    if budget.max_unavailable is not None:
+        return max(0, expected - _scaled(budget.max_unavailable, expected))
+    return _scaled(budget.min_available or 0, expected)
+
+
+def _scaled(value: int | str, total: int) -> int:
+    text = str(value)
+    if not text.endswith("%"):
+        return int(text) if text.isdecimal() else 0
+    number = text.removesuffix("%")
+    return -(-int(number) * total // 100) if number.isdecimal() else 0
+
+
+MAX_MORE_REPLICAS: Final = 100
+"""Beyond the pods that there are; a budget that needs more is not mended by replicas."""
+
+
+def budget_shortfall(budget: PodDisruptionBudget) -> BlockingBudget:
+    """What the budget says, and the smallest changes after which it allows one eviction."""
+    healthy, expected = budget.healthy, budget.expected
+    is_maximum = budget.max_unavailable is not None
+    value = budget.max_unavailable if is_maximum else budget.min_available
+    if value is None or not healthy or not expected:
+        return BlockingBudget()
+    needed = desired_healthy(budget, expected) + 1
+    more = range(expected + 1, expected + MAX_MORE_REPLICAS)
+    enough = (count for count in more if desired_healthy(budget, count) < count)
+    return BlockingBudget(
+        field="maxUnavailable" if is_maximum else "minAvailable",
+        value=value,
+        healthy=healthy,
+        expected=expected,
+        allowing_value=expected - healthy + 1 if is_maximum else healthy - 1,
+        healthy_needed=needed if healthy < needed <= expected else None,
+        replicas_needed=next(enough, None) if needed > expected else None,
+    )
 
 
 class Evictions(msgspec.Struct, frozen=True, kw_only=True):

@@ -236,6 +236,7 @@ def _narrowed_claim(
         capacity_type=capacity_type_of(narrowed, choice),
         price=choice.offering.price,
         reservation_id=choice.offering.reservation_id,
+        modelled_price=choice.offering.modelled,
     )
     requirements = claim.requirements
     if not options.held:

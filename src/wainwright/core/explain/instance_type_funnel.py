@@ -7,7 +7,7 @@ may look at types one by one. Results about sets of types are cached by all that
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -22,12 +22,14 @@ from wainwright.model.pod import Pod
 from wainwright.model.reasons import (
     DaemonSetsExceedCapacity,
     Funnel,
+    FunnelStep,
     InstanceTypesTooSmall,
     LimitExceeded,
     MinValuesUnsatisfied,
     NoMatchingOffering,
     OfferingsUnavailable,
     PoolReason,
+    RemainingValues,
 )
 from wainwright.model.requirements import Requirements
 from wainwright.model.resources import PODS, resources_key
@@ -129,6 +131,8 @@ class _AlternativeFunnel:
         """How many types passed each check so far."""
         self.combined = template.base.requirements
         """Of the pool; of the pod as well once labels are checked."""
+        self.compatible: BitSet = 0
+        self.fitting: BitSet = 0
         self.available: BitSet = 0
         self.groups: OfferingGroupSet = 0
 
@@ -147,6 +151,7 @@ class _AlternativeFunnel:
     def _check_types(self) -> PoolReason | None:
         compatible = self.index.compatible_types(self.combined)
         self._count(compatible)
+        self.compatible = compatible
         if not compatible:
             return node_affinity.why_no_type(self._label_diagnosis)
         daemonset_ports = self.template.daemonset_ports
@@ -157,6 +162,7 @@ class _AlternativeFunnel:
         volume_limits = self.template.volume_limits
         fitting = volume_limits.admits_types(large_enough, self.attachments)
         self._count(fitting)
+        self.fitting = fitting
         if not large_enough:
             return self._too_small(with_ports)
         if not fitting:
@@ -214,9 +220,33 @@ class _AlternativeFunnel:
         reserved = self._reserved(offering_groups)
         if reserved_types & self.index.available_in(reserved):
             return None
-        return self.template.min_values_checker.why(
+        reason = self.template.min_values_checker.why(
             self.template.min_values, self.combined, types, offering_groups ^ reserved
         )
+        if reason is None:
+            return None
+        steps = self._value_counts(reason.key, types, offering_groups ^ reserved)
+        return msgspec.structs.replace(reason, steps=tuple(steps))
+
+    def _value_counts(
+        self, key: str, last: BitSet, offering_groups: OfferingGroupSet
+    ) -> Iterator[RemainingValues]:
+        """How many values of the label the NodePool allows, and each check that left fewer."""
+        index, pool, combined = self.index, self.template.base.requirements, self.combined
+        own_groups, groups = index.compatible_groups(pool), index.compatible_groups(combined)
+        stages = (
+            (FunnelStep.NODE_POOL, index.compatible_types(pool), own_groups, pool),
+            (FunnelStep.POD_REQUIREMENTS, self.compatible, groups, combined),
+            (FunnelStep.RESOURCES, self.fitting, groups, combined),
+            (FunnelStep.OFFERINGS, self.available, offering_groups, combined),
+            (FunnelStep.LIMITS, last, offering_groups, combined),
+        )
+        fewest = None
+        for check, types, within, wanted in stages:
+            count = len(index.remaining_values(key, types, within, wanted.allowed(key)))
+            if fewest is None or count < fewest:
+                yield RemainingValues(after=check, count=count)
+                fewest = count
 
     def _reserved(self, offering_groups: OfferingGroupSet) -> OfferingGroupSet:
         return offering_groups & reserved_offerings(self.index)

@@ -62,6 +62,8 @@ class EqualPool(msgspec.Struct, frozen=True, kw_only=True):
     pool: str
     price: float
     """USD per hour of its node, with fees."""
+    modelled: bool = False
+    """Whether that is an estimate."""
 
 
 class PlacementDecision(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,6 +81,8 @@ class PlacementDecision(msgspec.Struct, frozen=True, kw_only=True):
     """The pools that come before the one of the node, in order."""
     price: float | None
     """USD per hour, with fees, of the node when it was opened; None where the pod joined it."""
+    modelled_price: bool
+    """Whether that is an estimate."""
     equal_pools: tuple[EqualPool, ...]
     """The other pools of its weight that could have opened the node, in order."""
     nodes: tuple[NodeVerdict, ...]
@@ -208,6 +212,8 @@ class _DecisionRecorder:
             for_reservation=opened is not None and opened.option.kind is OptionKind.RESERVED,
             earlier_pools=self._earlier_pools(pod, attempt, template),
             price=None if opened is None else self._state.pool_selector.price(opened),
+            modelled_price=opened is not None
+            and self._state.pool_selector.launched_offering(opened).modelled,
             equal_pools=() if opened is None else self._equal_pools(opened),
             nodes=self._node_verdicts(pod_class, attempt) + self._deleting_nodes,
             has_topology=pod_class.has_topology,
@@ -218,7 +224,11 @@ class _DecisionRecorder:
     def _equal_pools(self, opened: NewNodeCandidate) -> tuple[EqualPool, ...]:
         selector = self._state.pool_selector
         return tuple(
-            EqualPool(pool=each.template.pool.name, price=selector.price(each))
+            EqualPool(
+                pool=each.template.pool.name,
+                price=selector.price(each),
+                modelled=selector.launched_offering(each).modelled,
+            )
             for each in selector.equal_candidates(opened)
             if each.template is not opened.template
         )
@@ -307,9 +317,16 @@ class LaunchAlternatives(msgspec.Struct, frozen=True, kw_only=True):
     """Number of types besides these: bare metal or accelerators that no pod requires."""
     reservations: tuple[str, ...]
     """Those that match it, with or without available capacity."""
-    spot: float | None
-    """USD per hour with fees of the cheapest offering; None where there is none."""
-    on_demand: float | None
+    spot: "AlternativePrice | None"
+    """Of the cheapest offering; None where there is none."""
+    on_demand: "AlternativePrice | None"
+
+
+class AlternativePrice(msgspec.Struct, frozen=True, kw_only=True):
+    usd: float
+    """Per hour, with fees."""
+    modelled: bool
+    """Whether it is an estimate."""
 
 
 def launch_alternatives(
@@ -351,6 +368,10 @@ def _matching_reservations(claim: PlannedNodeClaim, options: LaunchOptions) -> t
 
 def _cheapest_price(
     options: LaunchOptions, types: BitSet, offering_groups: OfferingGroupSet
-) -> float | None:
+) -> AlternativePrice | None:
     best = options.index.find_cheapest(types, offering_groups)
-    return None if best is None else hourly_cost(options.index, best[0], best[2])
+    if best is None:
+        return None
+    number, _, offering = best
+    usd = hourly_cost(options.index, number, offering)
+    return AlternativePrice(usd=usd, modelled=offering.modelled)

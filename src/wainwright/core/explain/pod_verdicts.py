@@ -159,8 +159,7 @@ class VerdictBuilder:
             pool, narrowed_pod
         )
         return JudgedPool(
-            verdict=msgspec.structs.replace(verdict, reason=reason),
-            is_only_taint=is_only_taint,
+            verdict=msgspec.structs.replace(verdict, reason=reason, is_only_taint=is_only_taint),
             has_devices=self._has_devices(pool, pod),
         )
 
@@ -229,8 +228,6 @@ class VerdictBuilder:
 
 class JudgedPool(msgspec.Struct, frozen=True, kw_only=True):
     verdict: PoolVerdict
-    is_only_taint: bool = False
-    """Whether nothing but a taint keeps the pod off."""
     has_devices: bool = False
     """Whether it has the GPUs or other devices that the pod requests: it is meant for such pods."""
 
@@ -262,7 +259,7 @@ def _nearness(judged: JudgedPool) -> tuple[int, bool, bool, tuple[int, ...]]:
     A NodePool that lacks a resource altogether, as GPUs, is not one that the pod was meant for.
     """
     reason, funnel = judged.verdict.reason, judged.verdict.funnel
-    rank = ONLY_TAINT if judged.is_only_taint else NEARNESS.get(type(reason), 0)
+    rank = ONLY_TAINT if judged.verdict.is_only_taint else NEARNESS.get(type(reason), 0)
     if isinstance(reason, InstanceTypesTooSmall) and not reason.best:
         rank = LACKS_RESOURCE
     is_misspelt = getattr(reason, "meant", None) is not None

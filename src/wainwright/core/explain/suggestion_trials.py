@@ -351,6 +351,7 @@ def _suggestion_from_trial(
     return VerifiedSuggestion(
         changes=changes,
         price_change=trial.cost - before.cost,
+        total_price=trial.cost,
         at_most=not trial.is_final,
         modelled_price=trial.has_modelled_prices(),
         launches=trial.launches(served),

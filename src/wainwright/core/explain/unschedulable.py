@@ -29,6 +29,7 @@ from wainwright.core.explain.suggestion_trials import (
 from wainwright.core.plan import SolvedPlan, prepare_snapshot, solve_by_cost, solve_with_fallbacks
 from wainwright.core.scheduling.pod_classes import PodClass
 from wainwright.core.scheduling.solver import Solution
+from wainwright.model.instance_type import Offering
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import ON_DEMAND
 from wainwright.model.plan import (
@@ -139,6 +140,7 @@ class _UnschedulableExplainer:
             solved.solution,
         )
         self._after_plan = snapshot_after_plan(solved.snapshot, solved.catalogs, claims)
+        self._reserved_totals = {each.id: each.total for each in solved.snapshot.reservations}
         self._context = _funnel_context(claims, solved.solution.free_counts, solved.options)
         self._verdict_builder = VerdictBuilder(
             self._after_plan,
@@ -185,7 +187,7 @@ class _UnschedulableExplainer:
             fixes = (generalize_changes(changes, pods) for changes in self._fixes(equal[0]))
             found: Suggestions = {
                 "suggestion": choose_suggestion(pods, equal[0].narrowed_pod, fixes, trials),
-                "alternative": _enlarged_reservation(equal[0], pods, trials),
+                "alternative": self._enlarged_reservation(equal[0], pods, trials),
             }
             if found["suggestion"] is None:
                 found = {"suggestion": found["alternative"], "alternative": None}
@@ -204,27 +206,29 @@ class _UnschedulableExplainer:
         first = (of_pools, honored) if is_limit else (honored, of_pools)
         return chain(*first, find_preferences(pod, topology))
 
+    def _enlarged_reservation(
+        self, verdict: PodVerdict, pods: Sequence[Pod], trials: TrialRunner
+    ) -> VerifiedSuggestion | None:
+        """Where the nearest pool lacks nothing but instances of a capacity reservation."""
+        for template, reason in verdict.rejections[:1]:
+            if isinstance(reason, OfferingsUnavailable) and len(reason.reservations) == 1:
+                offering = _on_demand_offering(template.index, reason.instance_type)
+                change = EnlargeReservation(
+                    reservation=reason.reservations[0],
+                    by=len(pods),
+                    pool=template.pool.name,
+                    now=self._reserved_totals.get(reason.reservations[0]),
+                    billed=None if offering is None else offering.price,
+                    modelled_bill=offering is not None and offering.modelled,
+                )
+                return enlarge_reservation(change, pods, trials)
+        return None
 
-def _enlarged_reservation(
-    verdict: PodVerdict, pods: Sequence[Pod], trials: TrialRunner
-) -> VerifiedSuggestion | None:
-    """Where the nearest pool lacks nothing but instances of a capacity reservation."""
-    for template, reason in verdict.rejections[:1]:
-        if isinstance(reason, OfferingsUnavailable) and len(reason.reservations) == 1:
-            change = EnlargeReservation(
-                reservation=reason.reservations[0],
-                by=len(pods),
-                pool=template.pool.name,
-                billed=_on_demand_price(template.index, reason.instance_type),
-            )
-            return enlarge_reservation(change, pods, trials)
-    return None
 
-
-def _on_demand_price(index: InstanceTypeIndex, instance_type: str) -> float | None:
+def _on_demand_offering(index: InstanceTypeIndex, instance_type: str) -> Offering | None:
     offerings = next(each.offerings for each in index.types if each.name == instance_type)
-    prices = [each.price for each in offerings if each.capacity_type == ON_DEMAND]
-    return min(prices, default=None)
+    on_demand = [each for each in offerings if each.capacity_type == ON_DEMAND]
+    return min(on_demand, key=lambda each: each.price, default=None)
 
 
 def _group_equal_verdicts(verdicts: Iterable[PodVerdict]) -> list[list[PodVerdict]]:

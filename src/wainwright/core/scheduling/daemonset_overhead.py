@@ -28,10 +28,15 @@ def daemon_alternatives(daemonset: DaemonSet) -> tuple[Requirements, ...]:
 class DaemonSetOverhead:
     """The types of a catalogue, grouped by the daemonsets of a pool that run on them."""
 
-    __slots__ = ("groups",)
+    __slots__ = ("_running", "groups")
 
-    def __init__(self, groups: list[tuple[BitSet, Resources]]) -> None:
+    def __init__(
+        self,
+        groups: list[tuple[BitSet, Resources]],
+        running: Sequence[tuple[DaemonSet, BitSet]] = (),
+    ) -> None:
         self.groups = groups
+        self._running = running
 
     def by_type(self, count: int) -> list[Resources]:
         by_type = [NO_RESOURCES] * count
@@ -44,6 +49,10 @@ class DaemonSetOverhead:
         return next(
             (amounts for types, amounts in self.groups if types >> type_number & 1), NO_RESOURCES
         )
+
+    def running_on(self, type_number: int) -> list[DaemonSet]:
+        """The daemonsets that would run on a node of the type, in the order of names."""
+        return [daemonset for daemonset, types in self._running if types >> type_number & 1]
 
     def smallest(self, types: BitSet) -> dict[str, int]:
         """The smallest amount of each resource that daemonsets use on any of the types."""
@@ -63,11 +72,13 @@ def daemonset_overhead(
 ) -> DaemonSetOverhead:
     """The overhead on nodes of the pool, which launches nothing in disabled groups."""
     groups: list[tuple[BitSet, Resources]] = [(index.all_types, NO_RESOURCES)]
+    running: list[tuple[DaemonSet, BitSet]] = []
     for daemonset in sorted(daemonsets, key=lambda each: (each.namespace, each.name)):
         types = types_running(pool, index, daemonset, disabled_groups)
         if types:
             groups = list(_split(groups, types, daemon_requests(daemonset)))
-    return DaemonSetOverhead(groups)
+            running.append((daemonset, types))
+    return DaemonSetOverhead(groups, running)
 
 
 def types_running(

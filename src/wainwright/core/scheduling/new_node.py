@@ -31,6 +31,7 @@ from wainwright.core.scheduling.pod_classes import (
 )
 from wainwright.core.scheduling.reservation_manager import ReservationManager, ReservationSet
 from wainwright.model.bitset import MAX_CACHED_RESULTS, BitSet
+from wainwright.model.instance_type import Offering
 from wainwright.model.offering_groups import OfferingGroupSet
 from wainwright.model.plan import MinValuesPolicy
 
@@ -305,6 +306,12 @@ class NodePoolSelector:
     def price(self, candidate: NewNodeCandidate) -> float:
         """USD per hour, with fees, of the node that would be launched now."""
         return self._evaluator.price(candidate.template, candidate.option)
+
+    def launched_offering(self, candidate: NewNodeCandidate) -> Offering:
+        """The offering that would be launched now."""
+        options = options_of_new_node(candidate.template, candidate.option)
+        available_count = self._evaluator.reservation_manager.available_count
+        return choose_offering(options, available_count).offering
 
     def equal_candidates(self, candidate: NewNodeCandidate) -> list[NewNodeCandidate]:
         """The candidates of all pools of the same weight that are reserved, or not, as this one."""

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from wainwright.core.disruption.preview import DisruptionPreview
+from wainwright.messages.formatting import format_count, format_hourly
 from wainwright.model.plan import ExplainedPlan
+from wainwright.report.consolidation_rows import has_modelled_prices
 from wainwright.report.plan_input import PlanInput
 from wainwright.report.visual.consolidation_story import verdict_records
 from wainwright.report.visual.plan_story import pending_explanations
@@ -64,4 +66,5 @@ def _answer(given: PlanInput, document: Document) -> str:
         return "no node can be removed or replaced for less"
     saved = summary["savingsPerHour"]
     after, before = summary["nodesAfter"], summary["nodesBefore"]
-    return f"{before} nodes could be {after}, which saves ${saved:.3f}/h"
+    saving = format_hourly(saved, modelled=has_modelled_prices(document))
+    return f"{format_count(before, 'node')} could be {after}, which saves {saving}"

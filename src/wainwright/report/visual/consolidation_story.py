@@ -9,7 +9,12 @@ from wainwright.disruption_verdicts import verdict_facts
 from wainwright.messages.disruption import suggest_change
 from wainwright.messages.formatting import format_count, format_hourly, format_monthly
 from wainwright.model.simulation import DisruptEntry, Timeline
-from wainwright.report.consolidation_rows import answer, answer_notes
+from wainwright.report.consolidation_rows import (
+    answer,
+    answer_notes,
+    has_modelled_prices,
+    money_of_command,
+)
 from wainwright.report.plan_input import PlanInput
 from wainwright.report.visual.preview_history import PreviewHistory, pool_infos
 from wainwright.report.visual.story import (
@@ -104,8 +109,7 @@ def _events(commands: Iterable[Document]) -> Timeline:
 def _describe(command: Document) -> str:
     nodes = format_count(len(command["candidates"]), "node")
     verb = "replaced" if command["replacements"] else "removed"
-    saved = command["savingsPerHour"]
-    money = f"saves {format_hourly(saved)}" if saved >= 0 else f"costs {format_hourly(-saved)} more"
+    money = money_of_command(command)
     moves = format_count(command["evictions"], "pod")
     return f"{command['reason']}: {nodes} {verb}, {moves} moved, {money}"
 
@@ -142,16 +146,18 @@ def _notes(commands: Iterable[Document], steps: PreviewHistory) -> Iterator[Node
 def _totals(document: Document) -> Iterator[tuple[str, str]]:
     summary = document["summary"]
     before, after = summary["pricePerHourBefore"], summary["pricePerHourAfter"]
-    yield "now", _nodes_and_price(summary["nodesBefore"], before)
-    yield "after", _nodes_and_price(summary["nodesAfter"], after)
+    modelled = has_modelled_prices(document)
+    yield "now", _nodes_and_price(summary["nodesBefore"], before, modelled=modelled)
+    yield "after", _nodes_and_price(summary["nodesAfter"], after, modelled=modelled)
     if summary["lowerBoundPerHour"] is not None:
-        yield "lower bound", format_hourly(summary["lowerBoundPerHour"])
+        yield "lower bound", format_hourly(summary["lowerBoundPerHour"], modelled=modelled)
     yield "pods that move", f"{summary['evictions']:,}"
     for held in document["heldBy"]:
         nodes = format_count(held["nodes"], "node")
-        saving = format_hourly(held["savingPerHour"])
+        saving = format_hourly(held["savingPerHour"], modelled=modelled)
         yield f"held by {held['kind']} {held['name']}", f"{saving} on {nodes}"
 
 
-def _nodes_and_price(nodes: int, price: float) -> str:
-    return f"{format_count(nodes, 'node')} · {format_hourly(price)} · {format_monthly(price)}"
+def _nodes_and_price(nodes: int, price: float, *, modelled: bool) -> str:
+    hourly, monthly = (each(price, modelled=modelled) for each in (format_hourly, format_monthly))
+    return f"{format_count(nodes, 'node')} · {hourly} · {monthly}"

@@ -58,13 +58,15 @@ def plan_story(given: PlanInput, plan: ExplainedPlan, document: Document) -> Sto
 def _answer(summary: Document) -> str:
     nodes, price, fees = (summary[key] for key in ("nodeClaims", "pricePerHour", "feesPerHour"))
     placed = format_scheduled(summary["scheduled"], summary["pods"])
-    return f"{placed}; to be launched: {format_cost(nodes, price, fees)}"
+    cost = format_cost(nodes, price, fees, modelled=summary["modelledPrices"])
+    return f"{placed}; to be launched: {cost}"
 
 
 def _totals(document: Document) -> Iterator[tuple[str, str]]:
     summary = document["summary"]
     price, fees = summary["pricePerHour"], summary["feesPerHour"]
-    yield "new nodes", format_cost(summary["nodeClaims"], price, fees)
+    modelled = summary["modelledPrices"]
+    yield "new nodes", format_cost(summary["nodeClaims"], price, fees, modelled=modelled)
     yield "pods", format_scheduled(summary["scheduled"], summary["pods"])
     for use in summary["reservations"]:
         yield f"reservation {use['id']}", use["unusable"] or format_reservation_use(use)

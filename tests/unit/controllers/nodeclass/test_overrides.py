@@ -8,11 +8,13 @@ from tests.support.controlled_cluster import (
     ControlledCluster,
     conditions,
     node_pool,
+    pending_pod,
     run_cluster,
 )
 
 from wainwright.api.catalog_documents import InstanceType, NodeOverlay
 from wainwright.api.karpenter.nodeclaim import NodeClaim
+from wainwright.api.kubernetes.workloads import Pod
 from wainwright.errors import InvalidObjectError
 from wainwright.model.labels import INSTANCE_TYPE
 
@@ -197,6 +199,50 @@ def test_an_overlay_is_in_force_within_a_minute_of_its_creation() -> None:
         await cluster.wait(60)
         assert await _annotations(cluster) == {CAPACITY}
         assert (await _ready(cluster, "fuse"))[0] == "True"
+
+    run_cluster(story)
+
+
+def fuse_pod(name: str, count: int) -> Pod:
+    requests = {"requests": {"smarter-devices/fuse": str(count)}}
+    return pending_pod(name, spec={"containers": [{"resources": requests, "name": "main"}]})
+
+
+def test_a_changed_overlay_is_in_force_within_a_minute_and_a_deleted_one_no_more() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(choice("m5.large"))
+        cluster.start()
+        await cluster.create(overlay("fuse", "m5.large", capacity={"smarter-devices/fuse": "1"}))
+        await cluster.create(fuse_pod("two", 2))
+        await cluster.wait(120)
+        assert await cluster.claims() == []
+        patch = {"spec": {"capacity": {"smarter-devices/fuse": "2"}}}
+        await cluster.api.patch(NodeOverlay, "fuse", patch)
+        await cluster.wait(60)
+        assert len(await cluster.claims()) == 1
+        await cluster.api.delete(NodeOverlay, "fuse")
+        await cluster.wait(60)
+        await cluster.create(fuse_pod("other", 1))
+        await cluster.wait(60)
+        assert len(await cluster.claims()) == 1
+
+    run_cluster(story)
+
+
+def test_a_changed_instance_type_is_in_force_within_a_minute() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(choice("m5.large"))
+        cluster.start()
+        devices = {"spec": {"resources": {"smarter-devices/fuse": "1"}}}
+        named = {**devices, "metadata": {"name": "m5.large"}}
+        await cluster.create(msgspec.convert(named, InstanceType, strict=False))
+        await cluster.create(fuse_pod("two", 2))
+        await cluster.wait(120)
+        assert await cluster.claims() == []
+        patch = {"spec": {"resources": {"smarter-devices/fuse": "2"}}}
+        await cluster.api.patch(InstanceType, "m5.large", patch)
+        await cluster.wait(60)
+        assert len(await cluster.claims()) == 1
 
     run_cluster(story)
 

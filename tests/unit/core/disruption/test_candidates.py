@@ -12,10 +12,10 @@ from wainwright.core.disruption.candidates import (
     BlockerKind,
     Candidate,
     CandidateContext,
-    EvictionAllowance,
     consolidated_again_at,
     find_candidates,
 )
+from wainwright.core.disruption.eviction import EvictionAllowance
 from wainwright.model.disruption import (
     Condition,
     NodeClaimState,

@@ -2,11 +2,19 @@
 
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from tests.unit.translate.objects import Value, manifests, node, owned, pod, thing
 
-from wainwright.core.disruption.eviction import evict_from_deleting_nodes
-from wainwright.model.pod import Pod
+from wainwright.core.disruption.eviction import (
+    budget_shortfall,
+    desired_healthy,
+    evict_from_deleting_nodes,
+)
+from wainwright.model.disruption import BlockingBudget, PodDisruptionBudget
+from wainwright.model.pod import ALL_PODS, Pod
 from wainwright.translate.cluster_state import translate_snapshot
 
 GONE = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
@@ -194,3 +202,39 @@ def test_a_second_time_changes_nothing() -> None:
     once = evict_from_deleting_nodes(translated.snapshot).snapshot
     assert evict_from_deleting_nodes(once).snapshot == once
     assert [each.name for each in once.pods] == ["a"]
+
+
+def stated_budget(**fields: Any) -> PodDisruptionBudget:
+    return PodDisruptionBudget(namespace="shop", name="pdb", selector=ALL_PODS, **fields)
+
+
+VALUES = st.one_of(st.integers(0, 12), st.integers(0, 100).map("{}%".format))
+
+
+@given(data=st.data(), is_maximum=st.booleans(), value=VALUES, expected=st.integers(1, 12))
+def test_each_change_that_a_blocking_budget_names_allows_one_eviction(
+    data: st.DataObject, is_maximum: bool, value: int | str, expected: int
+) -> None:
+    field = "max_unavailable" if is_maximum else "min_available"
+    healthy = data.draw(st.integers(1, expected))
+    stated = stated_budget(healthy=healthy, expected=expected, **{field: value})
+    assume(healthy - desired_healthy(stated, expected) < 1)
+    found = budget_shortfall(stated)
+    assert (found.value, found.healthy, found.expected) == (value, healthy, expected)
+    assert found.allowing_value is not None
+    changed = msgspec.structs.replace(stated, **{field: found.allowing_value})
+    assert healthy - desired_healthy(changed, expected) == 1
+    if found.healthy_needed is not None:
+        assert healthy < found.healthy_needed <= expected
+        assert found.healthy_needed - desired_healthy(stated, expected) == 1
+    if found.replicas_needed is not None:
+        count = found.replicas_needed
+        assert count - desired_healthy(stated, count) >= 1
+        assert count - 1 - desired_healthy(stated, count - 1) < 1
+
+
+def test_of_a_budget_without_healthy_pods_no_value_is_named() -> None:
+    assert (
+        budget_shortfall(stated_budget(min_available=1, healthy=0, expected=2)) == BlockingBudget()
+    )
+    assert budget_shortfall(stated_budget(healthy=1, expected=1)) == BlockingBudget()

@@ -41,27 +41,32 @@ DAEMONSET_REASONS: list[tuple[Resources, tuple[InstanceType, ...], str]] = [
     (
         {"cpu": 3000},
         (SMALL,),
-        "need 3 cpu on a node; the nearest instance type that it allows, small, has 2",
+        "request 3 cpu on a node (system/greedy 3); the nearest instance type that it "
+        "allows, small, has 2 allocatable",
     ),
     (
         {"cpu": 5000},
         (SMALL, LARGE),
-        "need 5 cpu on a node; the nearest instance type that it allows, large, has 4",
+        "request 5 cpu on a node (system/greedy 5); the nearest instance type that it "
+        "allows, large, has 4 allocatable",
     ),
     (
         {"cpu": 5000, "memory": 64 * GIB},
         (LARGE,),
-        "need 64Gi memory on a node; the nearest instance type that it allows, large, has 16Gi",
+        "request 64Gi memory on a node (system/greedy 64Gi); the nearest instance type that it "
+        "allows, large, has 16Gi allocatable",
     ),
     (
         {"example.com/chip": 1},
         (SMALL,),
-        "need 1 example.com/chip on a node; the nearest instance type that it allows, small, has 0",
+        "request 1 example.com/chip on a node (system/greedy 1); the nearest instance type that it "
+        "allows, small, has 0 allocatable",
     ),
     (
         {"cpu": 1000},
         (SPENT,),
-        "need 1 cpu on a node; the nearest instance type that it allows, spent, has 0",
+        "request 1 cpu on a node (system/greedy 1); the nearest instance type that it "
+        "allows, spent, has 0 allocatable",
     ),
     ({}, (STARVED,), "starved leaves no cpu for pods"),
 ]
@@ -90,7 +95,7 @@ def test_where_some_type_holds_its_daemonsets_the_pod_is_too_large() -> None:
     reason = failed({"cpu": 3000}, SMALL, LARGE, pod=pod).pools[0].reason
     assert unschedulable.describe_pool_reason(reason) == (
         "the pod needs 3 cpu; the largest instance type that it allows, large, "
-        "has 1 after 3 for DaemonSets"
+        "has 1 left after 3 for DaemonSets"
     )
 
 

@@ -60,8 +60,12 @@ def groups_by_suggestion(found: ExplainedPlan) -> dict[str, list[UnschedulableGr
     text: dict[str, list[UnschedulableGroup]] = {}
     for group in found.unschedulable:
         advice = group.suggestion
-        text.setdefault("" if advice is None else describe_suggestion(advice), []).append(group)
+        text.setdefault(_text(advice), []).append(group)
     return text
+
+
+def _text(advice: VerifiedSuggestion | None) -> str:
+    return "" if advice is None else describe_suggestion(advice, with_total=False)
 
 
 def only(found: ExplainedPlan) -> tuple[str, VerifiedSuggestion, set[str]]:
@@ -85,8 +89,7 @@ def plan_with_changes(
 def test_a_limit_is_raised_for_one_more_node() -> None:
     text, _, _ = only(planned(FULL, pods(1500, 1500)))
     assert (
-        text
-        == "raise the limits of NodePool web to 4 cpu (now 2): +$1.000/h for 1 m5.large (on-demand)"
+        text == "raise limits.cpu from 2 to 4 in NodePool web: +$1.000/h for 1 m5.large (on-demand)"
     )
 
 
@@ -94,8 +97,7 @@ def test_a_limit_is_raised_for_all_pods_with_the_same_verdict() -> None:
     waiting = pods(1500, 1500, 1500, 1500)
     text, advice, keys = only(planned(FULL, waiting))
     assert (
-        text
-        == "raise the limits of NodePool web to 8 cpu (now 2): +$3.000/h for 3 m5.large (on-demand)"
+        text == "raise limits.cpu from 2 to 8 in NodePool web: +$3.000/h for 3 m5.large (on-demand)"
     )
     assert plan_with_changes(advice, FULL, waiting, keys).unplaced == ()
 
@@ -104,8 +106,7 @@ def test_a_limit_is_raised_for_pods_of_different_sizes() -> None:
     waiting = pods(1900, 1800, 1700)
     text, advice, keys = only(planned(FULL, waiting))
     assert (
-        text
-        == "raise the limits of NodePool web to 6 cpu (now 2): +$2.000/h for 2 m5.large (on-demand)"
+        text == "raise limits.cpu from 2 to 6 in NodePool web: +$2.000/h for 2 m5.large (on-demand)"
     )
     assert len(keys) == 2
     assert plan_with_changes(advice, FULL, waiting, keys).unplaced == ()
@@ -129,8 +130,8 @@ def test_several_limits_are_raised_at_once() -> None:
     waiting = pods(1500, 1500)
     text, advice, keys = only(planned(full, waiting))
     assert text == (
-        "raise the limits of NodePool web to 4 cpu (now 2) and 16Gi memory (now "
-        "8Gi): +$1.000/h for 1 m5.large (on-demand)"
+        "raise limits.cpu from 2 to 4 and limits.memory from 8Gi to 16Gi in NodePool web: "
+        "+$1.000/h for 1 m5.large (on-demand)"
     )
     assert plan_with_changes(advice, full, waiting, keys).unplaced == ()
 
@@ -161,8 +162,8 @@ def test_changes_of_pod_and_pool_are_suggested_together() -> None:
     waiting = pods(1500)
     text, advice, keys = only(planned(tainted, waiting))
     assert text == (
-        "let the pod tolerate gpu:NoSchedule, and raise the limits of NodePool "
-        "web to 4 cpu (now 2): +$1.000/h for 1 m5.large (on-demand)"
+        "let the pod tolerate gpu:NoSchedule, and raise limits.cpu from 2 to 4 in NodePool web: "
+        "+$1.000/h for 1 m5.large (on-demand)"
     )
     assert plan_with_changes(advice, tainted, waiting, keys).unplaced == ()
 
@@ -213,7 +214,7 @@ def test_the_limit_is_raised_for_all_pods_if_others_would_use_it_up(
     snapshot = Snapshot(pods=(*small, named), pools=(FULL, other))
     found = explained_plan(snapshot, catalogs, PlanOptions(packing=packing))
     for text, groups in groups_by_suggestion(found).items():
-        assert "raise the limit" in text or "tolerate" in text
+        assert "raise limits" in text or "tolerate" in text
         advice = groups[0].suggestion
         assert advice is not None
         assert advice.serves == advice.of == sum(len(group.pods) for group in groups)

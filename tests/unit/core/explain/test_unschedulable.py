@@ -69,14 +69,17 @@ def fix(found: UnschedulableGroup) -> AnyFix:
 
 
 def suggestion_text(found: UnschedulableGroup) -> str:
-    return "" if found.suggestion is None else describe_suggestion(found.suggestion)
+    if found.suggestion is None:
+        return ""
+    return describe_suggestion(found.suggestion, with_total=False)
 
 
 def test_a_pod_that_is_too_large_has_the_largest_type_as_nearest_miss() -> None:
     found = failed(pod(memory=20 * GIB), POOL)
     [verdict] = found.pools
     assert unschedulable.describe_pool_reason(verdict.reason) == (
-        "the pod needs 20Gi memory; the largest instance type that it allows, m5.xlarge, has 16Gi"
+        "the pod needs 20Gi memory; the largest instance type that it allows, m5.xlarge, has 16Gi "
+        "allocatable"
     )
     assert verdict.nearest_miss is not None
     assert (verdict.nearest_miss.needed, verdict.nearest_miss.best) == (20 * GIB, 16 * GIB)
@@ -93,7 +96,8 @@ def test_the_nearest_type_is_the_one_with_the_smallest_shortage_of_its_scarcest_
     reason = found.pools[0].reason
     assert (
         unschedulable.describe_pool_reason(reason)
-        == "the pod needs 5 cpu; the largest instance type that it allows, m5.xlarge, has 4"
+        == "the pod needs 5 cpu; the largest instance type that it allows, m5.xlarge, has 4 "
+        "allocatable"
     )
 
 
@@ -140,7 +144,8 @@ def test_unsatisfied_min_values_are_reported_with_both_counts() -> None:
     )
     found = failed(pod(), diverse)
     assert unschedulable.describe_pool_reason(found.pools[0].reason) == (
-        "minValues requires 3 values of node.kubernetes.io/instance-type; only 2 are left"
+        "minValues requires 3 values of node.kubernetes.io/instance-type; the NodePool allows 2 "
+        "(m5.large, m5.xlarge)"
     )
     assert isinstance(fix(found), LowerMinValues)
 
@@ -237,7 +242,7 @@ def test_the_alternative_that_passed_most_checks_is_explained() -> None:
     )
     found = failed(pod(*alternatives, memory=9 * GIB), POOL)
     assert (
-        "the largest instance type that it allows, m5.large, has 8Gi"
+        "the largest instance type that it allows, m5.large, has 8Gi allocatable"
         in unschedulable.describe_pool_reason(found.pools[0].reason)
     )
 

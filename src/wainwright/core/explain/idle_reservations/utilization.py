@@ -57,6 +57,7 @@ class ReservationUtilization(msgspec.Struct, frozen=True, kw_only=True):
     used: int
     """By claims of the plan."""
     on_demand_price: float | None
+    modelled_price: bool
     """USD per hour of one instance on demand; None where it is not known."""
     obstacles: tuple[PodsOffReservation, ...]
     """What kept pods from using it; empty where nothing is idle."""
@@ -130,6 +131,7 @@ class _UtilizationReport:
             available=reservation.available,
             used=0,
         )
+        on_demand = self._on_demand_offering(reservation.id)
         return ReservationUtilization(
             id=reservation.id,
             instance_type=reservation.instance_type,
@@ -138,7 +140,8 @@ class _UtilizationReport:
             available=reservation.available,
             promised=usage.in_flight,
             used=usage.used,
-            on_demand_price=self._on_demand_price(reservation.id),
+            on_demand_price=None if on_demand is None else on_demand.price,
+            modelled_price=on_demand is not None and on_demand.modelled,
             obstacles=self._cached_obstacles(reservation.id) if usage.remaining else (),
         )
 
@@ -178,7 +181,7 @@ class _UtilizationReport:
                 pool, ((candidate, reason) for candidate in self.candidates)
             )
 
-    def _on_demand_price(self, name: str) -> float | None:
+    def _on_demand_offering(self, name: str) -> Offering | None:
         indexes = (*(each.index for each in self.templates), *(each for _, each in self.unusable))
         return next(
             (_cheapest_on_demand(*offer) for offer in _reserved_offerings(name, indexes)), None
@@ -230,10 +233,10 @@ def _reserved_offerings(
                     yield instance_type, offering
 
 
-def _cheapest_on_demand(instance_type: InstanceType, reserved: Offering) -> float | None:
-    prices = [
-        offering.price
+def _cheapest_on_demand(instance_type: InstanceType, reserved: Offering) -> Offering | None:
+    on_demand = [
+        offering
         for offering in instance_type.offerings
         if offering.capacity_type == ON_DEMAND and offering.zone in (None, reserved.zone)
     ]
-    return min(prices, default=None)
+    return min(on_demand, key=lambda each: each.price, default=None)

@@ -10,6 +10,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+import msgspec
+
 from wainwright.model.bitset import (
     NO_AMOUNTS,
     AmountTable,
@@ -21,7 +23,7 @@ from wainwright.model.bitset import (
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.offering_groups import OfferingGroupSet
 from wainwright.model.plan import PRICE_LIMIT, PRICE_UNITS
-from wainwright.model.reasons import LimitExceeded
+from wainwright.model.reasons import LimitExceeded, LimitUsage
 from wainwright.model.resources import Resources
 from wainwright.model.snapshot import NODES_LIMIT, Pool
 
@@ -246,15 +248,27 @@ class PoolLimits:
     def why(
         self, pool: Pool, type_number: int, exceeded: ExceededLimit, *, reserved: bool = False
     ) -> LimitExceeded:
-        """That one more node of the type would exceed the limit."""
+        """That one more node of the type would exceed the limit, and which others."""
+        every = dict.fromkeys([exceeded, *self.exceeded(type_number, reserved=reserved)])
+        first, *others = (
+            self._limit_usage(pool, type_number, each, reserved=reserved) for each in every
+        )
+        return LimitExceeded(
+            **msgspec.structs.asdict(first),
+            instance_type=self._index.types[type_number].name,
+            others=tuple(others),
+        )
+
+    def _limit_usage(
+        self, pool: Pool, type_number: int, exceeded: ExceededLimit, *, reserved: bool
+    ) -> LimitUsage:
         name, limit = exceeded.name, self._limit(pool, exceeded)
         in_use = limit - self._left(exceeded) if exceeded.of_cluster else pool.in_use.get(name, 0)
-        return LimitExceeded(
+        return LimitUsage(
             resource=name,
             limit=limit,
             in_use=in_use,
             needed=self._usage_of_one_node(type_number, name, reserved=reserved),
-            instance_type=self._index.types[type_number].name,
             of_cluster=exceeded.of_cluster,
         )
 

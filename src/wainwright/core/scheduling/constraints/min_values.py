@@ -115,7 +115,9 @@ class MinValuesChecker:
             allowed = requirements.allowed(key)
             values = self._index.remaining_values(key, types, offering_groups, allowed)
             if len(values) < count:
-                return MinValuesUnsatisfied(key=key, needed=count, found=len(values))
+                return MinValuesUnsatisfied(
+                    key=key, needed=count, found=len(values), values=tuple(values)
+                )
         return None
 
     def _witnesses_of(

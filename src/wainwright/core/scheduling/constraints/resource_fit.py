@@ -15,7 +15,7 @@ import msgspec
 
 from wainwright.core.scheduling.capacity_index import CapacityIndex
 from wainwright.core.scheduling.constraints import NodeRejection
-from wainwright.core.scheduling.daemonset_overhead import DaemonSetOverhead
+from wainwright.core.scheduling.daemonset_overhead import DaemonSetOverhead, daemon_requests
 from wainwright.core.scheduling.forks import ForkedRows, Rows
 from wainwright.core.scheduling.pod_classes import Amounts
 from wainwright.model.bitset import (
@@ -28,6 +28,7 @@ from wainwright.model.bitset import (
 )
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.reasons import (
+    DaemonSetRequest,
     DaemonSetsExceedCapacity,
     InstanceTypesTooSmall,
     InsufficientResource,
@@ -195,7 +196,17 @@ class TypeResources(msgspec.Struct, frozen=True):
             needed=self.overhead.of(type_number).get(name, 0),
             best=max(0, self.index.types[type_number].allocatable.get(name, 0)),
             instance_type=self.index.types[type_number].name,
+            daemonsets=tuple(self._daemonset_requests(type_number, name)),
         )
+
+    def _daemonset_requests(self, type_number: int, resource: str) -> list[DaemonSetRequest]:
+        """Of those that run on the type, the largest first."""
+        requests = [
+            DaemonSetRequest(name=f"{each.namespace}/{each.name}", amount=amount)
+            for each in self.overhead.running_on(type_number)
+            if (amount := daemon_requests(each).get(resource, 0))
+        ]
+        return sorted(requests, key=lambda each: (-each.amount, each.name))
 
     def _daemonset_excess(self, type_number: int) -> tuple[float, str, int]:
         """Overhead as a multiple of allocatable, for the resource where that is highest."""
