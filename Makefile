@@ -32,6 +32,7 @@ cluster-demo: $(VENV)/.dev
 ## test: every test that this machine can run, on all its cores: ARGS="-n 0" for one process, ARGS=--durations=20
 test: $(VENV)/.dev
 	@command -v npm >/dev/null && $(MAKE) --no-print-directory web/node_modules/.installed || true
+	@PIP_RETRIES=1 PIP_DEFAULT_TIMEOUT=10 $(MAKE) --no-print-directory awscli || echo "without the AWS CLI: its tests are skipped"
 	PYTHONHASHSEED=$(PYTHONHASHSEED) $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadgroup $(ARGS)
 
 ## test-all: the same with every interpreter of 3.11 to 3.13 that is found

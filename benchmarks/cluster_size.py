@@ -55,9 +55,9 @@ def run() -> None:
 async def _measure(plane: ControlPlane, folder: Path, nodes: int) -> None:
     address = load_address(kubeconfig=str(plane.kubeconfig), environment={})
     async with KubeClient.connect(address, limit=RequestLimit(qps=0)) as client:
-        _create(plane, "/api/v1/nodes", map(_node, range(nodes)))
+        create_objects(plane, "/api/v1/nodes", map(_node, range(nodes)))
         pods = range(nodes * PODS_PER_NODE)
-        _create(plane, "/api/v1/namespaces/default/pods", map(_pod, pods))
+        create_objects(plane, "/api/v1/namespaces/default/pods", map(_pod, pods))
         with RunningOperator(plane, folder, *RUN) as operator:
             await _until_synced(operator)
             print_row("own CPU until it is in sync", f"{cpu_seconds(operator.pid):.1f} s")
@@ -117,7 +117,7 @@ async def _changing(client: KubeClient, operator: RunningOperator, pods: int) ->
     print_row("event loop late by at most, p99", metrics.quantile(0.99))
 
 
-def _create(plane: ControlPlane, path: str, documents: Iterator[Document]) -> None:
+def create_objects(plane: ControlPlane, path: str, documents: Iterator[Document]) -> None:
     """From several threads, each with a connection of its own."""
     lock = threading.Lock()
 

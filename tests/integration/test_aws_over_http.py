@@ -7,7 +7,9 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -49,17 +51,16 @@ def instances(emulator: dict[str, Any]) -> dict[str, Any]:
     return {each["InstanceId"]: each for each in found}
 
 
-def join(operated: TestedCluster) -> bool:
-    """Makes a Ready Node of every launched claim that has none; whether there is any claim."""
+def join(operated: TestedCluster) -> None:
+    """Makes a Ready Node of every launched claim that has none. Where the claim is being deleted
+    its instance is on the way out, and its kubelet does not register a second time.
+    """
     known = {each["spec"].get("providerID") for each in operated.all("Node")}
-    claims = [
-        each for each in operated.all("NodeClaim") if each.get("status", {}).get("providerID")
-    ]
-    for claim in claims:
-        status = claim["status"]
-        if status["providerID"] not in known:
+    for claim in operated.all("NodeClaim"):
+        status = claim.get("status", {})
+        is_leaving = claim["metadata"].get("deletionTimestamp")
+        if not is_leaving and status.get("providerID") and status["providerID"] not in known:
             _create_node(operated, claim, status)
-    return bool(claims)
 
 
 def _create_node(operated: TestedCluster, claim: dict[str, Any], status: dict[str, Any]) -> None:
@@ -86,7 +87,8 @@ def _create_node(operated: TestedCluster, claim: dict[str, Any], status: dict[st
         body=json.dumps({"status": {**capacity, "conditions": [ready]}}).encode(),
         content_type="application/merge-patch+json",
     )
-    assert reply.status == 200, reply.message
+    is_gone = reply.status == HTTPStatus.NOT_FOUND  # deleted since, with its claim
+    assert reply.status == HTTPStatus.OK or is_gone, reply.message
 
 
 def bound(operated: TestedCluster) -> int:
@@ -161,10 +163,28 @@ def test_ten_kills_at_random_moments_leak_and_double_nothing(
         operated.plane, tmp_path, *flags, environment=emulator["environment"]
     ) as operator:
         operated.apply("Deployment", deployment(9))
-        operated.wait_for("9 pods that are bound", lambda: bound(operated) == 9, seconds=400)
-        operated.wait_for(
-            "one instance for each claim", lambda: is_one_to_one(operated, emulator), seconds=400
-        )
+        with shown_where_it_fails(emulator):
+            operated.wait_for("9 pods that are bound", lambda: bound(operated) == 9, seconds=400)
+            operated.wait_for(
+                "an instance for each claim", lambda: is_one_to_one(operated, emulator), seconds=400
+            )
+
+
+@contextmanager
+def shown_where_it_fails(emulator: dict[str, Any]) -> Iterator[None]:
+    """The instances, beside what is shown of the cluster."""
+    try:
+        yield
+    except AssertionError as error:
+        error.add_note(f"instances: {', '.join(sorted(instances(emulator)))}")
+        raise
+
+
+def remove_lost_nodes(operated: TestedCluster, running: Collection[str]) -> None:
+    """As the cloud controller manager does: an instance may join while its claim is deleted."""
+    for node in operated.all("Node"):
+        if node["spec"].get("providerID", "").rpartition("/")[2] not in running:
+            operated.delete("Node", node["metadata"]["name"])
 
 
 def play_kubelets(operated: TestedCluster, seconds: float) -> None:
@@ -180,6 +200,7 @@ def is_one_to_one(operated: TestedCluster, emulator: dict[str, Any]) -> bool:
     claims = [each.get("status", {}).get("providerID", "") for each in operated.all("NodeClaim")]
     nodes = [each["spec"].get("providerID", "") for each in operated.all("Node")]
     running = sorted(instances(emulator))
+    remove_lost_nodes(operated, running)
     return sorted(each.rpartition("/")[2] for each in claims) == running and (
         sorted(claims) == sorted(nodes)
     )

@@ -1,5 +1,5 @@
 """The rights of the chart, by the audit log of a real API server: the controllers are refused
-nothing, and every right is used.
+nothing, every right is used, and without any one of them a request would be refused.
 """
 
 import asyncio
@@ -9,24 +9,33 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 import yaml
 from click.testing import CliRunner
 from tests.integration.conftest import running
 from tests.integration.run_manifests import NODE_CLASS, NODE_POOL, deployment
-from tests.support.audited_requests import Request, Right, requests_of, rights_of
+from tests.support.audited_requests import (
+    Request,
+    Right,
+    requests_of,
+    right_of,
+    rights_of,
+    roles_of,
+    single_rules,
+)
 from tests.support.control_plane import ControlPlane
 from tests.support.helm import CHART, NAMESPACE, RELEASE, render, run_helm, set_flags
 from tests.support.running_operator import RunningOperator, TestedCluster
 
+from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
+from wainwright.api.kubernetes.cluster import Node
+from wainwright.api.wire import WireStruct
 from wainwright.cli.cluster_input import cluster_text
 from wainwright.cli.main import wain
 from wainwright.clock import SystemClock
 from wainwright.controllers.informer_cache import InformerCache
-from wainwright.controllers.nodepool.registration_health import RegistrationHealth
 from wainwright.kube.client import KubeClient
 from wainwright.kube.kubeconfig import load_address
 
@@ -85,6 +94,7 @@ def short_lived_deployment() -> dict[str, Any]:
     return dict(document)
 
 
+WRITTEN_BY_OTHERS: tuple[type[WireStruct], ...] = (NodePool, EC2NodeClass, NodeClaim, Node)
 OTHERS: dict[str, dict[str, Any]] = {
     "/apis/karpenter.sh/v1alpha1/nodeoverlays": {
         "metadata": {"name": "discount"},
@@ -147,7 +157,9 @@ def test_the_controllers_need_exactly_the_rights_of_the_chart(
         live_a_life(cluster, operator)
         assert operator.terminate()[0] == 0
     asyncio.run(write_over_another(plane, kubeconfig))
-    check_rights(rights_of(render(*VALUES)), list(chart_requests(plane)))
+    requests = list(chart_requests(plane))
+    check_rights(rights_of(render(*VALUES)), requests)
+    check_refusals(cluster, requests)
 
 
 def live_a_life(cluster: TestedCluster, operator: RunningOperator) -> None:
@@ -212,25 +224,23 @@ def was_deleted_by_a_drain(plane: ControlPlane) -> bool:
 
 
 async def write_over_another(plane: ControlPlane, kubeconfig: Path) -> None:
-    """A NodePool is read once more where another has written it meanwhile."""
+    """An object is read once more where another has written it meanwhile."""
     address = load_address(kubeconfig=str(kubeconfig))
     async with KubeClient.connect(address) as client:
-        cache = InformerCache(client, SystemClock(), (NodePool, NodeClaim), "writes over another")
+        cache = InformerCache(client, SystemClock(), WRITTEN_BY_OTHERS, "writes over another")
         watches = asyncio.create_task(cache.run())
         await cache.wait_until_listed()
         watches.cancel()
         await asyncio.gather(watches, return_exceptions=True)
-        plane.request(
-            "PATCH",
-            "/apis/karpenter.sh/v1/nodepools/default",
-            body=json.dumps({"metadata": {"labels": {"changed": "meanwhile"}}}).encode(),
-            content_type="application/merge-patch+json",
-        )
-        health = RegistrationHealth(cache, SystemClock())
-        claim = next(iter(cache.all(NodeClaim)))
-        for uid in ("first", "second"):
-            metadata = msgspec.structs.replace(claim.metadata, uid=uid)
-            await health.failed(msgspec.structs.replace(claim, metadata=metadata))
+        for kind in WRITTEN_BY_OTHERS:
+            found: Any = next(iter(cache.all(kind)))
+            name = found.metadata.name
+            TestedCluster(plane).patch(kind.__name__, name, annotation("theirs"))
+            await cache.update(found, lambda _: annotation("ours"))
+
+
+def annotation(writer: str) -> dict[str, Any]:
+    return {"metadata": {"annotations": {"tests/written-by": writer}}}
 
 
 def check_rights(rights: list[Right], requests: Iterable[Request]) -> None:
@@ -243,6 +253,50 @@ def check_rights(rights: list[Right], requests: Iterable[Request]) -> None:
         assert len(allowing) == 1, (request, allowing)
     unused = [right for right in rights if not any(map(right.allows, seen))]
     assert not unused, "rights that nothing needs"
+
+
+def check_refusals(cluster: TestedCluster, requests: list[Request]) -> None:
+    """Without any one right the API server would have refused something that was asked for."""
+    for role in roles_of(render(*VALUES)):
+        rules = [*single_rules(role)]
+        for number, rule in enumerate(rules):
+            set_rules(cluster.plane, role, [*rules[:number], *rules[number + 1 :]])
+            right = right_of(role, rule)
+            request = next(each for each in requests if right.allows(each))
+            cluster.wait_for(f"a refusal without {right}", partial(is_refused, cluster, request))
+        set_rules(cluster.plane, role, rules)
+
+
+def set_rules(plane: ControlPlane, role: dict[str, Any], rules: list[dict[str, Any]]) -> None:
+    metadata, kind = role["metadata"], role["kind"].lower()
+    folder = f"namespaces/{metadata['namespace']}/" if "namespace" in metadata else ""
+    reply = plane.request(
+        "PATCH",
+        f"/apis/{RBAC_GROUP}/v1/{folder}{kind}s/{metadata['name']}",
+        body=json.dumps({"rules": rules}).encode(),
+        content_type="application/merge-patch+json",
+    )
+    assert reply.status == 200, reply.message
+
+
+def is_refused(cluster: TestedCluster, request: Request) -> bool:
+    qualified, _, subresource = request.resource.partition("/")
+    resource, _, group = qualified.partition(".")
+    review = {
+        "user": f"system:serviceaccount:{NAMESPACE}:{RELEASE}",
+        "groups": ["system:authenticated", "system:serviceaccounts"],
+        "resourceAttributes": {
+            "namespace": request.namespace,
+            "verb": request.verb,
+            "group": group,
+            "resource": resource,
+            "subresource": subresource,
+            "name": request.name,
+        },
+    }
+    path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    reply = cluster.plane.request("POST", path, body=json.dumps({"spec": review}).encode())
+    return reply.json()["status"]["allowed"] is False
 
 
 def test_a_snapshot_needs_what_its_role_allows(cluster: TestedCluster) -> None:

@@ -261,6 +261,9 @@ def test_a_storm_of_conflicting_writes_holds_nothing_up(
             claims = operated.all("NodeClaim")
             ids = {each["status"]["providerID"] for each in claims}
             assert len(ids) == len(claims) == len(operated.names("Node"))
+            operated.apply("Deployment", deployment(0))
+            operated.wait_for("the end of all claims", lambda: not operated.names("NodeClaim"))
+            assert not operated.names("Node")
     finally:
         stop.set()
         storm.join()

@@ -1,7 +1,8 @@
 """Laws of the layers: reserved prices, round trips, histories, and what order cannot change."""
 
 import json
-from itertools import pairwise
+from fnmatch import fnmatchcase
+from itertools import pairwise, product
 from typing import Any
 
 import msgspec
@@ -31,7 +32,8 @@ from wainwright.catalogue.offerings.capacity_reservations import (
 )
 from wainwright.catalogue.queries import price_histories
 from wainwright.catalogue.region_catalog import CatalogScope
-from wainwright.model.instance_type import UNLIMITED
+from wainwright.model.instance_type import UNLIMITED, InstanceType
+from wainwright.model.requirements import Requirements
 
 CAPACITY_TYPE, ZONE = "karpenter.sh/capacity-type", "topology.kubernetes.io/zone"
 ZONES = ("hall-a", "hall-b", "hall-c")
@@ -306,15 +308,37 @@ def test_unavailability_changes_only_counts(inputs: dict[str, Any]) -> None:
             inputs["cloud"], spec=msgspec.structs.replace(inputs["cloud"].spec, unavailable=None)
         )
     }
+    unavailable = inputs["cloud"].spec.unavailable or ()
+    stated = (
+        offering for kind in inputs["catalog"].instanceTypes for offering in kind.offerings or ()
+    )
+    zones = {each.labels[ZONE] for each in stated if ZONE in (each.labels or {})}
     for short, whole in zip(
         build_catalogue(SCOPE, **inputs).types, build_catalogue(SCOPE, **full).types, strict=True
     ):
-        assert {each.price for each in short.offerings} == {each.price for each in whole.offerings}
         assert short.capacity == whole.capacity
-        assert all(
-            each.available in (0, UNLIMITED) or each.reservation_id is not None or each.available
-            for each in short.offerings
-        )
+        for zone, capacity_type in product(zones, ("spot", "on-demand", "reserved")):
+            is_short = any(
+                fnmatchcase(short.name, entry.instanceType or "*")
+                and entry.zone in (None, zone)
+                and entry.capacityType in (None, capacity_type)
+                for entry in unavailable
+            )
+            expected = _offers(whole, zone, capacity_type)
+            found = _offers(short, zone, capacity_type)
+            assert found == [(*each, 0 if is_short else count) for *each, count in expected]
+
+
+def _offers(
+    kind: InstanceType, zone: str, capacity_type: str
+) -> list[tuple[float, str | None, int]]:
+    """Price, reservation and count of all that is offered as such."""
+    wanted = Requirements.from_labels({ZONE: zone, CAPACITY_TYPE: capacity_type})
+    return sorted(
+        (each.price, each.reservation_id, each.available)
+        for each in kind.offerings
+        if CAPACITY_TYPE in each.requirements and each.requirements.is_compatible(wanted, {*wanted})
+    )
 
 
 terms = st.fixed_dictionaries(

@@ -238,6 +238,34 @@ def test_a_snapshot_does_not_depend_on_how_the_objects_came(
         assert sorted(map(str, found.remarks)) == sorted(map(str, expected.remarks))
 
 
+@settings(max_examples=150, deadline=None)
+@given(draw=st.randoms(use_true_random=False), defaults=st.sampled_from([(), DEFAULTS]))
+def test_pods_may_be_translated_ahead_in_slices(draw: Random, defaults: Defaults) -> None:
+    """Whatever changes between two slices, the snapshot is that of the objects as they are."""
+    state, present = ClusterState(defaults), dict[tuple[str, str, str], WireStruct]()
+    for key in (*VARIANTS, *draw.choices(list(VARIANTS), k=30)):
+        if key in present and draw.random() < 0.3:
+            state.remove(present.pop(key))
+        else:
+            present[key] = draw.choice(VARIANTS[key])
+            state.apply(present[key])
+        if draw.random() < 0.5:
+            state.translate_pods(draw.randrange(3))
+        if draw.random() < 0.1:
+            expected = _fresh(defaults, present.values(), assume=False)
+            assert state.snapshot().snapshot == expected.snapshot
+    expected = _fresh(defaults, present.values(), assume=False)
+    assert state.snapshot().snapshot == expected.snapshot
+
+
+def test_a_slice_leaves_the_other_pods_for_the_next() -> None:
+    state = ClusterState()
+    for name in "abcde":
+        state.apply(typed(pod(name)))
+    assert [state.translate_pods(2) for _ in range(3)] == [True, True, False]
+    assert [each.name for each in state.snapshot().snapshot.pods] == [*"abcde"]
+
+
 def test_a_change_that_decides_nothing_translates_no_pod_again() -> None:
     state = ClusterState(DEFAULTS)
     for variants in VARIANTS.values():

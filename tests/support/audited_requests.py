@@ -1,5 +1,6 @@
 """Requests in the audit log of an API server, and the rights of RBAC rules that allow them."""
 
+import itertools
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -40,16 +41,28 @@ class Request(NamedTuple):
 
 def rights_of(manifests: Iterable[Manifest]) -> list[Right]:
     """All rights of the roles, each by itself, as often as it is given."""
-    roles = [each for each in manifests if each["kind"] in ("Role", "ClusterRole")]
-    return [
-        Right(role["metadata"].get("namespace", EVERYWHERE), _resource(group, plural), verb, name)
-        for role in roles
-        for rule in role["rules"]
-        for group in rule["apiGroups"]
-        for plural in rule["resources"]
-        for verb in rule["verbs"]
-        for name in rule.get("resourceNames", [""])
-    ]
+    return [right_of(role, rule) for role in roles_of(manifests) for rule in single_rules(role)]
+
+
+def roles_of(manifests: Iterable[Manifest]) -> list[Manifest]:
+    return [each for each in manifests if each["kind"] in ("Role", "ClusterRole")]
+
+
+def single_rules(role: Manifest) -> Iterator[Manifest]:
+    """The same as the rules of the role, each of which allows one verb on one resource."""
+    for rule in role["rules"]:
+        fields = [[(field, value) for value in values] for field, values in rule.items()]
+        for choice in itertools.product(*fields):
+            yield {field: [value] for field, value in choice}
+
+
+def right_of(role: Manifest, single_rule: Manifest) -> Right:
+    [group], [plural], [verb] = (
+        single_rule[field] for field in ("apiGroups", "resources", "verbs")
+    )
+    [name] = single_rule.get("resourceNames", [""])
+    namespace = role["metadata"].get("namespace", EVERYWHERE)
+    return Right(namespace, _resource(group, plural), verb, name)
 
 
 def requests_of(log: Path, user: str) -> Iterator[Request]:

@@ -34,6 +34,9 @@ CLEARED = (
     *("Deployment", "PodDisruptionBudget", "NodeClaim", "Node", "NodePool", "EC2NodeClass"),
     "Pod",
 )
+DESCRIBED = ("NodePool", "NodeClaim", "Node", "Pod")
+LOG_TAIL = 40
+"""Lines of its log that a failed test shows."""
 OUR_LEASE = "wainwright-leader-election"
 
 
@@ -114,8 +117,32 @@ class TestedCluster:
     ) -> None:
         deadline = time.monotonic() + seconds
         while not is_so():
-            assert time.monotonic() < deadline, f"waited {seconds:.0f} s for {what}"
+            if time.monotonic() >= deadline:
+                raise AssertionError(f"waited {seconds:.0f} s for {what}\n{self.describe()}")
             time.sleep(POLL_SECONDS)
+
+    def describe(self) -> str:
+        """Claims, nodes and pods a line each, for whoever reads why a test has waited in vain."""
+        return "\n".join(_line_of(kind, each) for kind in DESCRIBED for each in self.all(kind))
+
+
+def _line_of(kind: str, obj: Mapping[str, Any]) -> str:
+    metadata, spec, status = obj["metadata"], obj["spec"], obj.get("status", {})
+    shown = {
+        "deleted": metadata.get("deletionTimestamp"),
+        "finalizers": metadata.get("finalizers"),
+        "providerID": status.get("providerID") or spec.get("providerID"),
+        "node": spec.get("nodeName") or status.get("nodeName"),
+        "taints": [each["key"] for each in spec.get("taints", ())],
+        "conditions": [_condition_text(each) for each in status.get("conditions") or ()],
+    }
+    fields = (f"{name}: {value}" for name, value in shown.items() if value)
+    return f"{kind} {metadata['name']} {'; '.join(fields)}"
+
+
+def _condition_text(condition: Mapping[str, Any]) -> str:
+    reason, since = condition.get("reason", ""), condition.get("lastTransitionTime", "")
+    return f"{condition['type']}={condition['status']} {reason} {since}"
 
 
 def _is_ready(obj: Mapping[str, Any]) -> bool:
@@ -146,10 +173,13 @@ class RunningOperator:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """Nothing is left of it, also where a test has failed."""
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        """Nothing is left of it, also where a test has failed; then its log says why."""
         if self._process.poll() is None:
             self.kill()
+        if error is not None:
+            tail = self.log.read_text(encoding="utf-8").splitlines()[-LOG_TAIL:]
+            error.add_note("\n".join((f"{self.log.name} ends with:", *tail)))
 
     @property
     def pid(self) -> int:

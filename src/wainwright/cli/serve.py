@@ -37,7 +37,7 @@ TOKEN_VARIABLE: Final = "WAIN_SERVE_TOKEN"
 TOKEN_BYTES: Final = 16
 
 
-class ServeArguments(msgspec.Struct, frozen=True, kw_only=True):
+class PageArguments(msgspec.Struct, frozen=True, kw_only=True):
     """What is not about the cluster."""
 
     port: int
@@ -107,7 +107,7 @@ def serve(**flags: Any) -> int:
     reservation expires, a Deployment is scaled, spot instances are interrupted, a price changes.
     A cluster is only read: nothing is ever written to it. Stop it with Ctrl-C.
     """
-    serving = ServeArguments(**{name: flags.pop(name) for name in ServeArguments.__struct_fields__})
+    serving = PageArguments(**{name: flags.pop(name) for name in PageArguments.__struct_fields__})
     arguments = DisruptionArguments(**flags)
     scenario = _scenario(arguments, serving)
     sock = listen(serving.port, serving.host)
@@ -119,7 +119,7 @@ def serve(**flags: Any) -> int:
     return 0
 
 
-def _scenario(arguments: DisruptionArguments, serving: ServeArguments) -> Scenario | None:
+def _scenario(arguments: DisruptionArguments, serving: PageArguments) -> Scenario | None:
     """What is played; None where a cluster is watched."""
     files = [*arguments.files, *arguments.more]
     if serving.demo + bool(files or arguments.from_cluster) != 1:
@@ -147,7 +147,7 @@ def _names_scenario(files: Sequence[str]) -> bool:
     return len(files) == 1 and Path(files[0]).is_file() and has_scenario(files[0])
 
 
-def _guard(serving: ServeArguments) -> RequestGuard:
+def _guard(serving: PageArguments) -> RequestGuard:
     token = serving.token or ""
     if not token and is_beyond_loopback(serving.host):
         token = secrets.token_urlsafe(TOKEN_BYTES)
@@ -158,7 +158,7 @@ async def _serve(
     guard: RequestGuard,
     sock: socket.socket,
     shown: Scenario | DisruptionArguments,
-    serving: ServeArguments,
+    serving: PageArguments,
 ) -> None:
     """Until SIGINT or SIGTERM."""
     stop = asyncio.Event()
@@ -176,7 +176,7 @@ async def _serve(
             work.result()  # raises what ended it
 
 
-def _story(shown: Scenario | DisruptionArguments, serving: ServeArguments) -> LiveStory:
+def _story(shown: Scenario | DisruptionArguments, serving: PageArguments) -> LiveStory:
     if isinstance(shown, Scenario):
         return ScenarioPlayer(shown, SystemClock(), speed=serving.speed)
     source = ClusterSource(arguments=shown, interval=serving.interval)

@@ -65,9 +65,10 @@ class TopApp(App[None]):
         ("r", "reverse", "reverse"),
         ("slash", "search", "search"),
         ("space", "play", "play"),
-        # Before the rows, which would scroll sideways.
-        Binding("left", "step(-1)", "back", priority=True),
-        Binding("right", "step(1)", "forward", priority=True),
+        # Before the rows, which would scroll sideways; both are one entry of a footer that has to
+        # fit into 80 columns.
+        Binding("left", "step(-1)", "step", priority=True, show=False),
+        Binding("right", "step(1)", "step", priority=True, key_display="← →"),
     ]
     ENABLE_COMMAND_PALETTE = False
 

@@ -1,6 +1,7 @@
 """Conditions of our own objects: set one, and derive Ready from those that it depends on."""
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -8,8 +9,10 @@ import msgspec
 from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
 from wainwright.api.wire import Condition
 from wainwright.clock import format_timestamp
+from wainwright.controllers.informer_cache import InformerCache
 from wainwright.translate.object_metadata import parse_timestamp
 
+NOTHING_MORE: Final[Mapping[str, Any]] = MappingProxyType({})
 READY: Final = "Ready"
 TRUE: Final = "True"
 FALSE: Final = "False"
@@ -111,6 +114,21 @@ class ConditionSet:
         ordered = [self._conditions[kind] for kind in sorted(self._conditions)]
         return {"conditions": msgspec.to_builtins(ordered)}
 
+    def on(self, written: Iterable[Condition] | None) -> "ConditionSet":
+        """The same changes of what somebody else has written meanwhile: every condition has one
+        controller that sets it.
+        """
+        moved = ConditionSet(
+            written, now=self._now, generation=self._generation, readiness=self._readiness
+        )
+        for kind in self._before.keys() | self._conditions.keys():
+            wanted = self._conditions.get(kind)
+            if wanted is None:
+                moved.clear(kind)
+            elif wanted != self._before.get(kind):
+                moved._conditions[kind] = wanted
+        return moved
+
     def _set_ready(self) -> None:
         statuses = {kind: self.status(kind) for kind in self._readiness}
         if all(status == TRUE for status in statuses.values()):
@@ -134,6 +152,21 @@ def claim_conditions(claim: NodeClaim, now: float) -> ConditionSet:
         generation=claim.metadata.generation,
         readiness=NODE_CLAIM_READINESS,
     )
+
+
+async def write_claim_conditions(
+    cache: InformerCache,
+    claim: NodeClaim,
+    conditions: ConditionSet,
+    more: Mapping[str, Any] = NOTHING_MORE,
+) -> NodeClaim:
+    """Writes what has changed of them, and what `more` has of the status."""
+
+    def patch_of(current: NodeClaim) -> Mapping[str, Any] | None:
+        changed = conditions.on(status_of(current).conditions).patch()
+        return {**more, **(changed or {})} or None
+
+    return await cache.update(claim, patch_of, status=True)
 
 
 def instance_id(claim: NodeClaim) -> str:

@@ -8,9 +8,10 @@ last one, and would make it again. Versions tell which of the two is newer.
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import aclosing
 from typing import Any, Final, Generic, TypeAlias
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -28,6 +29,7 @@ from wainwright.cluster import (
 )
 from wainwright.controllers.runtime import Backoff
 from wainwright.errors import (
+    ConflictError,
     KubernetesError,
     ObjectNotFoundError,
     ResourceVersionGoneError,
@@ -41,6 +43,8 @@ ObjectKey: TypeAlias = tuple[str, str]
 
 FIRST_RETRY: Final = 0.5  # seconds until a broken watch is opened again
 MAX_RETRY: Final = 30.0
+WRITE_ATTEMPTS: Final = 5
+"""Of a write that others come before every time, as in client-go."""
 USEFUL_WATCH: Final = 5.0
 """Seconds that a watch without a single event has to last. A server that ends every watch at once,
 or calls every version too old, would otherwise be asked again without a pause."""
@@ -73,6 +77,27 @@ class Change(msgspec.Struct, Generic[ObjectT], frozen=True):
 
 
 ChangeHandler: TypeAlias = Callable[[Change[ObjectT]], None]
+
+
+PatchOf: TypeAlias = Callable[[ObjectT], MergePatch | None]
+"""The patch for an object as it is; None where there is nothing to write."""
+
+
+def with_finalizer(name: str) -> PatchOf[Any]:
+    def patch_of(obj: WireStruct) -> MergePatch | None:
+        written = metadata_of(obj).finalizers or ()
+        return None if name in written else {"metadata": {"finalizers": [*written, name]}}
+
+    return patch_of
+
+
+def without_finalizer(name: str) -> PatchOf[Any]:
+    def patch_of(obj: WireStruct) -> MergePatch | None:
+        written = metadata_of(obj).finalizers or ()
+        kept = [each for each in written if each != name]
+        return {"metadata": {"finalizers": kept}} if name in written else None
+
+    return patch_of
 
 
 def metadata_of(obj: WireStruct) -> ObjectMeta:
@@ -208,6 +233,9 @@ class InformerCache:
             kind: _KindStore() for kind in kinds
         }
         self._listed = asyncio.Event()
+        self._locks: WeakValueDictionary[tuple[type[WireStruct], ObjectKey], asyncio.Lock] = (
+            WeakValueDictionary()
+        )
 
     # Reading
 
@@ -248,6 +276,10 @@ class InformerCache:
 
     async def patch(self, obj: ObjectT, patch: MergePatch, *, any_version: bool = True) -> ObjectT:
         """Without `any_version` a ConflictError if the object has been changed by others."""
+        async with self._writing(obj):
+            return await self._patch(obj, patch, any_version)
+
+    async def _patch(self, obj: ObjectT, patch: MergePatch, any_version: bool) -> ObjectT:
         metadata = metadata_of(obj)
         patched = await self._cluster.patch(
             type(obj), metadata.name, _at_version(obj, patch, any_version), metadata.namespace
@@ -260,12 +292,60 @@ class InformerCache:
         """Patches the status of this version: lists in it are replaced as a whole, so that what
         others wrote since would be lost. `any_version` is for a patch without lists.
         """
+        async with self._writing(obj):
+            return await self._patch_status(obj, patch, any_version)
+
+    async def _patch_status(self, obj: ObjectT, patch: MergePatch, any_version: bool) -> ObjectT:
         metadata = metadata_of(obj)
         versioned = _at_version(obj, {"status": patch}, any_version)
         patched = await self._cluster.patch_status(
             type(obj), metadata.name, versioned, metadata.namespace
         )
         return self._assume_patched(patched)
+
+    async def update(
+        self, obj: ObjectT, patch_of: PatchOf[ObjectT], *, status: bool = False
+    ) -> ObjectT:
+        """Patches what is known of the object, and at once what the API server has of it where
+        others have written meanwhile: who waits for the watch instead can be late every time.
+        """
+        async with self._writing(obj):
+            return await self._update(obj, patch_of, self._patch_status if status else self._patch)
+
+    def _writing(self, obj: WireStruct) -> asyncio.Lock:
+        """One write of an object at a time, lest controllers of this process refuse each other."""
+        return self._locks.setdefault((type(obj), key_of(obj)), asyncio.Lock())
+
+    async def _update(
+        self,
+        obj: ObjectT,
+        patch_of: PatchOf[ObjectT],
+        write: Callable[[ObjectT, MergePatch, bool], Awaitable[ObjectT]],
+    ) -> ObjectT:
+        obj = self._newest(obj)
+        for attempt in range(1, WRITE_ATTEMPTS + 1):
+            patch = patch_of(obj)
+            if patch is None:
+                break
+            try:
+                return await write(obj, patch, False)
+            except ConflictError:
+                if attempt == WRITE_ATTEMPTS:
+                    raise
+                obj = await self._read_again(obj)
+        return obj
+
+    def _newest(self, obj: ObjectT) -> ObjectT:
+        store = self._stores.get(type(obj))
+        known = None if store is None else store.objects.get(key_of(obj))
+        return obj if known is None or not _is_same_matter(obj, known) else known
+
+    async def _read_again(self, obj: ObjectT) -> ObjectT:
+        """ConflictError where it is to be decided anew what is to be written."""
+        found = await self.read(obj)
+        if not _is_same_matter(obj, found):
+            raise ConflictError(f"{metadata_of(obj).name} has changed")
+        return found
 
     async def delete(self, obj: WireStruct, *, grace_period: int | None = None) -> None:
         """Deletes this very object, not another of its name; one that is gone counts as deleted."""
@@ -350,7 +430,9 @@ class InformerCache:
             # A server restored from a backup is silent too, until it has passed our version.
             store.version = ""
         wait = max(self._backoff.failed(name), getattr(failure, "retry_after", 0.0))
-        LOG.warning("watching %s: %s; again in %.1f s", name, failure, wait)
+        # A new API server sends no bookmarks for kinds of which nothing has changed since it began.
+        level = logging.DEBUG if isinstance(failure, WatchSilentError) else logging.WARNING
+        LOG.log(level, "watching %s: %s; again in %.1f s", name, failure, wait)
         return wait
 
     async def _list(self, kind: type[WireStruct]) -> None:
@@ -376,6 +458,18 @@ class InformerCache:
             store.remove(event.object, is_seen=True)
         else:
             store.put(event.object)
+
+
+def _is_same_matter(obj: WireStruct, found: WireStruct) -> bool:
+    """Whether it is the same object with the same spec, and no longer on its way out than it was:
+    what was decided for it holds, whatever has changed of labels, annotations and status.
+    """
+    before, after = metadata_of(obj), metadata_of(found)
+    return (
+        before.uid == after.uid
+        and before.generation == after.generation
+        and bool(before.deletionTimestamp) == bool(after.deletionTimestamp)
+    )
 
 
 def _at_version(obj: WireStruct, patch: MergePatch, any_version: bool) -> MergePatch:

@@ -84,6 +84,7 @@ class StateMetrics:
         """At the prices in effect now, overlays and InstanceTypes included."""
         catalogs, metrics = await self._declared.catalogs(), self._context.metrics
         costs = dict.fromkeys(catalogs, 0.0)
+        await self._state.prepare_snapshot()
         for node in self._state.snapshot(catalogs.values()).nodes:
             pool = node.pool or ""
             if node.managed and pool in costs:

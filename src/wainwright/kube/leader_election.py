@@ -69,6 +69,8 @@ class LeaderElection:
         self._identity, self._random = identity, Random(identity)
         self._renewed: _Moment | None = None
         """When the last successful request for the lease was begun; None for who does not lead."""
+        self._held: Lease | None = None
+        """As this process last wrote it: who leads need not read it before each renewal."""
         self._observed: tuple[str, _Moment] | None = None
         """The version of the lease that was last seen first, and when that was."""
 
@@ -127,15 +129,21 @@ class LeaderElection:
 
     async def _take_or_renew(self) -> bool:
         began = self._now()
+        if self._held is not None and self._renewed is not None:
+            try:
+                return await self._write(self._held, began)
+            except (ConflictError, ObjectNotFoundError):
+                self._held = None  # others have written it, or our last answer was lost
         try:
             lease = await self._cluster.get(Lease, self._settings.name, self._settings.namespace)
         except ObjectNotFoundError:
-            await self._cluster.create(self._new_lease())
+            self._held = await self._cluster.create(self._new_lease())
             self._renewed = began
             return True
-        if not self._may_write(lease, began):
-            return False
-        await self._cluster.patch(
+        return self._may_write(lease, began) and await self._write(lease, began)
+
+    async def _write(self, lease: Lease, began: _Moment) -> bool:
+        self._held = await self._cluster.patch(
             Lease, self._settings.name, self._changes(lease), self._settings.namespace
         )
         self._renewed = began

@@ -12,6 +12,7 @@ are not node names) are rare, and translate all pods again.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -186,6 +187,8 @@ class ClusterState:
         self._objects: dict[type[WireStruct], dict[ObjectKey, Any]] = defaultdict(dict)
         self._changed: dict[type[WireStruct], dict[ObjectKey, Any]] = defaultdict(dict)
         """What has changed since the last snapshot, with the object as it was before or is now."""
+        self._is_renewed = False
+        """Whether translators know of what has changed, but for pods."""
         self._hostnames: dict[str, str] = {}
         self._known_namespaces: tuple[object, ...] = ()
         self._limits: dict[str, dict[str, int]] = {}
@@ -201,7 +204,7 @@ class ClusterState:
         kind, key = type(item), _key(item)
         known = self._objects[kind].get(key)
         if known is None or _differs(kind, known, item):
-            self._changed[kind][key] = known or item
+            self._note(kind, key, known or item)
         self._objects[kind][key] = item
 
     def remove(self, item: WireStruct) -> None:
@@ -209,7 +212,12 @@ class ClusterState:
         kind, key = type(item), _key(item)
         known = self._objects[kind].pop(key, None)
         if known is not None:
-            self._changed[kind][key] = known
+            self._note(kind, key, known)
+
+    def _note(self, kind: type[WireStruct], key: ObjectKey, item: WireStruct) -> None:
+        self._changed[kind][key] = item
+        if kind is not Pod:
+            self._is_renewed = False
 
     def all(self, kind: type[WireType]) -> Iterable[WireType]:
         """The objects of a kind as they are now."""
@@ -222,6 +230,7 @@ class ClusterState:
         if self._changed:
             self._translate_changes()
             self._changed.clear()
+            self._is_renewed = False
         snapshot = Snapshot(
             pods=self._pods.pending(),
             pools=self._nodes.pools,
@@ -234,11 +243,33 @@ class ClusterState:
         )
         return TranslatedSnapshot(snapshot=snapshot, remarks=tuple(self._remarks()))
 
+    def translate_pods(self, most: int) -> bool:
+        """Translates so many of the pods that have changed, ahead of the next snapshot; whether
+        there are others. Of thousands it would take too long at once.
+        """
+        if len(self._changed.get(Pod, ())) <= most:
+            return False
+        self._renew()
+        changed = self._changed[Pod]
+        for key in [*islice(changed, most)]:
+            self._translate_pod(key)
+            del changed[key]
+        self._pod_translator.forget_identities()
+        return True
+
+    def _renew(self) -> None:
+        """What translations of pods depend on, once after each change of it."""
+        if not self._is_renewed:
+            if not NODE_KINDS.isdisjoint(self._changed):
+                self._nodes.pair(self.all(Node), self.all(NodeClaim))
+            self._renew_translators()
+            self._is_renewed = True
+        elif Pod in self._changed:
+            self._renew_namespaces()
+
     def _translate_changes(self) -> None:
+        self._renew()
         changed_nodes = not NODE_KINDS.isdisjoint(self._changed)
-        if changed_nodes:
-            self._nodes.pair(self.all(Node), self.all(NodeClaim))
-        self._renew_translators()
         for key in self._changed.get(Pod, ()):
             self._translate_pod(key)
         self._limit_caches()

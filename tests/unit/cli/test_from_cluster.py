@@ -36,6 +36,8 @@ COMMANDS = [
     ("explain", "node", "a", "--from-cluster"),
     ("reservations", "--from-cluster"),
     ("validate", "--from-cluster"),
+    ("top", "--from-cluster"),
+    ("serve", "--from-cluster", "--port", "0"),
 ]
 
 

@@ -24,14 +24,26 @@ def test_no_rows_are_no_lines() -> None:
     assert align_columns([]) == []
 
 
-def on_a_terminal(code: str) -> str:
-    """The output of a small program on a terminal of 80 columns."""
+def on_a_terminal(code: str, *, errors: bool = False) -> str:
+    """The output of a small program on a terminal of 80 columns, or what goes to its standard
+    error."""
     terminal, window = os.openpty()
     environment = {**os.environ, "COLUMNS": "80", "TERM": "xterm"}
-    subprocess.run([sys.executable, "-c", code], stdout=window, env=environment, check=True)
+    output, error = (subprocess.DEVNULL, window) if errors else (window, None)
+    command = [sys.executable, "-c", code]
+    subprocess.run(command, stdout=output, stderr=error, env=environment, check=True)
     os.close(window)
     with os.fdopen(terminal, "rb", buffering=0) as printed:
         return printed.read(65536).decode().replace("\r\n", "\n")
+
+
+def test_a_simulation_shows_on_a_terminal_how_far_it_is() -> None:
+    path = "tests/scenarios/simulation/thin-path.yaml"
+    code = (
+        f"from wainwright.cli.main import wain; wain(['simulate', '{path}'], standalone_mode=False)"
+    )
+    text = on_a_terminal(code, errors=True)
+    assert re.search(r"thin-path: \w+ of 30m · \d+ nodes? · \d+ running, \d+ pending", text)
 
 
 def test_on_a_narrow_terminal_no_number_is_cut() -> None:

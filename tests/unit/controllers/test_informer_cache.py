@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support.claim_stories import ObservedCluster
 from tests.support.controlled_cluster import node_pool, pending_pod
 
 from wainwright.api.karpenter.nodepool import NodePool
@@ -14,7 +15,12 @@ from wainwright.api.kubernetes.workloads import Pod
 from wainwright.api.wire import ObjectMeta
 from wainwright.clock import VirtualClock
 from wainwright.cluster import WatchEvent
-from wainwright.controllers.informer_cache import Change, InformerCache
+from wainwright.controllers.informer_cache import (
+    Change,
+    InformerCache,
+    with_finalizer,
+    without_finalizer,
+)
 from wainwright.errors import ConflictError
 from wainwright.sim.api_server import InMemoryApiServer
 
@@ -198,6 +204,58 @@ def test_a_status_patch_of_an_old_version_is_refused() -> None:
         assert patched.status.nodes == 3
 
     run(story)
+
+
+def test_what_others_write_meanwhile_is_kept_and_holds_no_update_up() -> None:
+    async def story(api: InMemoryApiServer, cache: InformerCache, _: VirtualClock) -> None:
+        old = await api.create(_node("a", finalizers=["example.com/theirs", "example.com/ours"]))
+        theirs = {"metadata": {"finalizers": ["example.com/ours", "example.com/new"]}}
+        await api.patch(Node, "a", theirs)
+        released = await cache.update(old, without_finalizer("example.com/ours"))
+        assert released.metadata.finalizers == ["example.com/new"]
+
+    run(story, watching=False)
+
+
+@pytest.mark.parametrize("others", [4, 5])
+def test_an_update_is_tried_five_times(others: int) -> None:
+    async def story(api: InMemoryApiServer, _: InformerCache, clock: VirtualClock) -> None:
+        numbers = iter(range(others))
+
+        async def write(verb: str, *_: object) -> None:
+            if verb == "patch" and (number := next(numbers, None)) is not None:
+                await api.patch(Node, "a", {"metadata": {"labels": {"number": str(number)}}})
+
+        old = await api.create(_node("a"))
+        cache = InformerCache(ObservedCluster(api, write), clock, [Node])
+        if others < 5:
+            patched = await cache.update(old, with_finalizer("example.com/ours"))
+            assert patched.metadata.finalizers == ["example.com/ours"]
+        else:
+            with pytest.raises(ConflictError):
+                await cache.update(old, with_finalizer("example.com/ours"))
+
+    run(story, watching=False)
+
+
+def test_what_was_decided_for_another_spec_is_not_written() -> None:
+    async def story(api: InMemoryApiServer, cache: InformerCache, _: VirtualClock) -> None:
+        old = await api.create(node_pool())
+        await api.patch(NodePool, "web", {"spec": {"weight": 7}})
+        with pytest.raises(ConflictError):
+            await cache.update(old, lambda _: {"nodes": 3}, status=True)
+
+    run(story, watching=False)
+
+
+def test_what_was_decided_before_a_deletion_is_not_written_after_it() -> None:
+    async def story(api: InMemoryApiServer, cache: InformerCache, _: VirtualClock) -> None:
+        old = await api.create(_node("a", finalizers=["example.com/theirs"]))
+        await api.delete(Node, "a")
+        with pytest.raises(ConflictError):
+            await cache.update(old, lambda _: {"metadata": {"labels": {"team": "web"}}})
+
+    run(story, watching=False)
 
 
 def test_after_lost_history_everything_is_listed_again() -> None:

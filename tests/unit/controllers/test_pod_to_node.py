@@ -1,5 +1,8 @@
 """A pod without a node, from the claim to the node and to the end of it, with a restart between."""
 
+from collections import Counter
+
+from tests.support.claim_stories import ObservedCluster
 from tests.support.controlled_cluster import ControlledCluster, conditions, pending_pod, run_cluster
 
 
@@ -54,6 +57,30 @@ def test_a_node_that_joins_is_registered_and_initialized() -> None:
         labels = node.metadata.labels or {}
         assert labels["karpenter.sh/registered"] == labels["karpenter.sh/initialized"] == "true"
         assert node.metadata.finalizers == ["karpenter.sh/termination"]
+
+    run_cluster(story)
+
+
+def test_what_a_claim_costs_the_api_server_from_its_creation_to_a_node_with_a_pod() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        written: list[str] = []
+
+        def note(verb: str, kind: str, _: object) -> None:
+            if kind in ("Node", "NodeClaim") and verb not in ("list", "watch"):
+                written.append(f"{verb} {kind}")
+
+        cluster.port = ObservedCluster(cluster.api, note)
+        await _pod_on_node(cluster)
+        node = await cluster.join(await cluster.claim())
+        await cluster.bind("web-0", node.metadata.name)
+        await cluster.wait(60)
+        assert Counter(written) == {
+            "create NodeClaim": 1,
+            "patch NodeClaim": 3,  # the launch record, what was launched, that it was tagged
+            # Launched, Registered with Initialized, the two that follow, and the pod's binding:
+            "patch_status NodeClaim": 5,
+            "patch Node": 2,  # registered, initialized
+        }
 
     run_cluster(story)
 

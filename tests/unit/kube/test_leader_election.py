@@ -28,11 +28,13 @@ class Network:
         self._cluster = cluster
         self.is_cut = False
         self.delay = 0.0
+        self.calls: list[str] = []
 
     def __getattr__(self, name: str) -> Any:
         verb = getattr(self._cluster, name)
 
         async def call(*arguments: Any, **options: Any) -> Any:
+            self.calls.append(name)
             await asyncio.sleep(self.delay / 2)
             if self.is_cut:
                 await asyncio.sleep(30)
@@ -106,6 +108,22 @@ def test_one_of_many_leads_and_renews() -> None:
         assert lease.spec.leaseDurationSeconds == 15
         assert lease.spec.renewTime is not None
         assert len(lease.spec.renewTime) == len("2026-01-01T00:00:00.000000Z")
+
+    run(story)
+
+
+def test_who_leads_renews_without_reading_the_lease_each_time() -> None:
+    async def story(api: InMemoryApiServer, clock: VirtualClock) -> None:
+        candidate = Candidate("c", api, clock)
+        calls = candidate.network.calls
+        await clock.sleep(100)
+        assert calls.count("get") == 1
+        assert calls.count("patch") == 49
+        theirs = {"metadata": {"labels": {"team": "web"}}}
+        await api.patch(Lease, SETTINGS.name, theirs, SETTINGS.namespace)
+        await clock.sleep(4)
+        assert calls.count("get") == 2, "once more where others have written it"
+        assert leaders(candidate) == ["c"]
 
     run(story)
 

@@ -47,7 +47,7 @@ def test_whoever_comes_too_late_begins_anew() -> None:
 
 
 def test_memory_is_bounded_by_bytes_and_the_latest_frame_stays() -> None:
-    stream = EventStream(max_bytes=100)
+    stream, seen = EventStream(max_bytes=100), ""
     for _ in range(50):
         seen = stream.last_id
         stream.add(FrameKind.CHANGES, b"x" * 60)

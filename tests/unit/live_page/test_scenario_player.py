@@ -98,7 +98,7 @@ def test_a_step_pauses_and_the_end_is_the_result_of_a_simulation() -> None:
 
 
 def test_frames_applied_one_after_the_other_give_the_report() -> None:
-    async def main(player: ScenarioPlayer, _: VirtualClock) -> None:
+    async def main(player: ScenarioPlayer, clock: VirtualClock) -> None:  # noqa: ARG001
         page = await report(player)
         first = page["live"]["frame"]
         for _ in range(8):

@@ -142,12 +142,14 @@ def test_a_price_that_nobody_expected_breaks_no_law() -> None:
 def test_a_quiet_end_is_sought_again_after_an_event() -> None:
     scenario = msgspec.structs.replace(read_scenario(str(LIVE)), duration=None, events=())
     with stepped(scenario) as simulation:
+        moments = []
         simulation.advance(7200.0)
-        assert simulation.is_over
+        moments.append(simulation.is_over)
         inject(simulation, "scale: {namespace: shop, name: web, replicas: 20}")
-        assert not simulation.is_over
+        moments.append(simulation.is_over)
         simulation.advance(18_000.0)
-        assert simulation.is_over
+        moments.append(simulation.is_over)
+        assert moments == [True, False, True]
         assert simulation.recorder.running_pods == 20
 
 

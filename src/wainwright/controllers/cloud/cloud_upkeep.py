@@ -85,7 +85,7 @@ class GarbageCollection:
             return Again(SYNC_POLL)
         claims = [each for each in self._cache.all(NodeClaim) if is_ours(each.spec.nodeClassRef)]
         garbage = await self._cloud.find_garbage(map(translate_node_claim, claims))
-        await self._for_each(self._terminate, garbage.instances)
+        await self._for_each(self._terminate, filter(self._is_unnamed, garbage.instances))
         await self._for_each(self._delete_lost, await self._lost_claims(claims))
         unclaimed = [*filter(self._is_unclaimed, self._cache.all(Node))]
         await self._for_each(self._delete_if_gone, unclaimed)
@@ -105,6 +105,10 @@ class GarbageCollection:
         outcomes = await asyncio.gather(*map(limited, subjects), return_exceptions=True)
         for error in filter(None, outcomes):
             raise error
+
+    def _is_unnamed(self, instance: Instance) -> bool:
+        """An instance that a claim of another provider names is theirs, whatever its tags say."""
+        return not self._state.claims_by_provider_id.get(instance.provider_id)
 
     async def _terminate(self, instance: Instance) -> None:
         """The node goes with it: nothing will answer for it any more."""

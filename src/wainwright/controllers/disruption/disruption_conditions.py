@@ -9,6 +9,7 @@ from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.clock import format_timestamp
+from wainwright.cluster import MergePatch
 from wainwright.controllers import conditions as condition
 from wainwright.controllers.conditions import ConditionSet
 from wainwright.controllers.context import ControllerContext
@@ -102,16 +103,20 @@ class DisruptionConditions:
         pool = self._cache.get(NodePool, pool_of_claim(claim) or "")
         if pool is None or not is_ours(claim.spec.nodeClassRef):
             return DONE
-        conditions = ConditionSet(
-            (claim.status or NodeClaimStatus()).conditions,
-            now=self._context.clock.now(),
-            generation=claim.metadata.generation,
-        )
-        left = self._set_consolidatable(claim, pool, conditions)
-        patch = conditions.patch()
+        left: float | None = None
+
+        def patch_of(current: NodeClaim) -> MergePatch | None:
+            nonlocal left
+            conditions = ConditionSet(
+                (current.status or NodeClaimStatus()).conditions,
+                now=self._context.clock.now(),
+                generation=current.metadata.generation,
+            )
+            left = self._set_consolidatable(current, pool, conditions)
+            return conditions.patch()
+
         try:
-            if patch is not None:
-                await self._cache.patch_status(claim, patch)
+            await self._cache.update(claim, patch_of, status=True)
         except ConflictError:
             return AFTER_CONFLICT
         return DONE if left is None else Again(left)

@@ -212,12 +212,14 @@ class Disruption:
         moments = (
             self._state.next_nomination_end,
             looked.next_change,
+            self._context.cloud.next_catalog_change(),  # what had no capacity may be cheaper
             None if self._room >= 1 else self._breaker.next_change,
         )
         return Poll(PERIOD, min((each for each in moments if each is not None), default=None))
 
     async def _pass(self, options: DisruptionOptions) -> DisruptionPass:
         self._catalogs = catalogs = await self._declared.catalogs()
+        await self._state.prepare_snapshot()
         snapshot = self._state.with_virtual_pods(self._state.snapshot(catalogs.values()))
         pools = tuple(pool for pool in snapshot.pools if pool.name in catalogs)
         pauses = self._context.settings.pauses

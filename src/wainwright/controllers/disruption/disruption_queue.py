@@ -14,17 +14,22 @@ import msgspec
 
 from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
 from wainwright.api.karpenter.nodepool import NodePool
-from wainwright.api.kubernetes.cluster import Node, Taint
+from wainwright.api.kubernetes.cluster import Node
 from wainwright.clock import format_timestamp
 from wainwright.cloud import NodePoolCatalog
 from wainwright.controllers import conditions as condition
-from wainwright.controllers.conditions import ConditionSet, is_initialized
+from wainwright.controllers.conditions import (
+    ConditionSet,
+    is_initialized,
+    write_claim_conditions,
+)
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.disruption.consolidation_backoff import (
     ConsolidationBackoff,
     undone_annotation,
 )
 from wainwright.controllers.informer_cache import Change
+from wainwright.controllers.node.disrupted_taint import is_disrupted, taint_patch, untaint_patch
 from wainwright.controllers.nodeclaim.claim_creation import ClaimCreator
 from wainwright.controllers.nodeclaim.claim_deletion import (
     TERMINATION_TIMESTAMP_ANNOTATION,
@@ -44,7 +49,6 @@ from wainwright.metrics import (
     DISRUPTION_QUEUE_FAILURES,
 )
 from wainwright.model.snapshot import Node as ModelNode
-from wainwright.model.taints import DISRUPTED_TAINT
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -159,11 +163,7 @@ class DisruptionQueue:
         node = self._cache.get(Node, name)
         if node is None:
             raise ObjectNotFoundError(f"there is no node {name}")
-        taints = node.spec.taints or []
-        if not any(taint.key == DISRUPTED_TAINT.key for taint in taints):
-            added = Taint(key=DISRUPTED_TAINT.key, effect=DISRUPTED_TAINT.effect)
-            spec = {"spec": {"taints": msgspec.to_builtins([*taints, added])}}
-            node = await self._cache.patch(node, spec, any_version=False)
+        node = await self._cache.update(node, taint_patch)
         for claim in self._state.claims_of_node(node):
             conditions = self._conditions(claim)
             conditions.set(condition.DISRUPTION_REASON, condition.TRUE, command.reason)
@@ -302,18 +302,11 @@ class DisruptionQueue:
         for name in names:
             node = self._cache.get(Node, name)
             if node is not None and not node.metadata.deletionTimestamp:
-                await self._untaint(node)
+                await self._cache.update(node, untaint_patch)
             for claim in [] if node is None else self._state.claims_of_node(node):
                 conditions = self._conditions(claim)
                 conditions.clear(condition.DISRUPTION_REASON)
                 await self._write(claim, conditions)
-
-    async def _untaint(self, node: Node) -> None:
-        taints = node.spec.taints or []
-        kept = [taint for taint in taints if taint.key != DISRUPTED_TAINT.key]
-        if len(kept) < len(taints):
-            spec = {"spec": {"taints": msgspec.to_builtins(kept)}}
-            await self._cache.patch(node, spec, any_version=False)
 
     async def clean_up(self) -> None:
         """Sets nodes free that are marked for a command that no longer exists, and deletes its
@@ -321,7 +314,6 @@ class DisruptionQueue:
         """
         for node in [*self._cache.all(Node)]:
             claims = self._state.claims_of_node(node)
-            is_marked = any(taint.key == DISRUPTED_TAINT.key for taint in node.spec.taints or ())
             is_leaving = node.metadata.deletionTimestamp or any(
                 each.metadata.deletionTimestamp for each in claims
             )
@@ -329,7 +321,7 @@ class DisruptionQueue:
                 claims
                 and not is_leaving
                 and not self.owns(node.metadata.name)
-                and (is_marked or any(map(_has_reason, claims)))
+                and (is_disrupted(node) or any(map(_has_reason, claims)))
             ):
                 await self._set_free([node.metadata.name])
         for claim in [*self._cache.all(NodeClaim)]:
@@ -383,9 +375,7 @@ class DisruptionQueue:
         )
 
     async def _write(self, claim: NodeClaim, conditions: ConditionSet) -> None:
-        patch = conditions.patch()
-        if patch is not None:
-            await self._cache.patch_status(claim, patch)
+        await write_claim_conditions(self._cache, claim, conditions)
 
 
 def describe_command(command: Command) -> str:

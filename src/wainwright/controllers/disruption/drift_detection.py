@@ -16,7 +16,7 @@ from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.cloud import OfferedTypes
 from wainwright.controllers import conditions as condition
-from wainwright.controllers.conditions import ConditionSet
+from wainwright.controllers.conditions import ConditionSet, write_claim_conditions
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.informer_cache import Change
 from wainwright.controllers.live_state import is_ours
@@ -98,10 +98,8 @@ class DriftDetection:
             conditions.clear(condition.DRIFTED)
         else:
             conditions.set(condition.DRIFTED, condition.TRUE, *found)
-        patch = conditions.patch()
         try:
-            if patch is not None:
-                await self._cache.patch_status(claim, patch)
+            await write_claim_conditions(self._cache, claim, conditions)
         except ConflictError:
             return AFTER_CONFLICT
         return Poll(PERIOD, self._ripe_at(claim), depends_on=DEPENDS_ON)

@@ -2,18 +2,21 @@
 
 from typing import Any, Final
 
-import msgspec
-
 from wainwright.api.karpenter.nodeclaim import NodeClaim
-from wainwright.api.kubernetes.cluster import Node, Taint
+from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.operations import VolumeAttachment
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.clock import format_timestamp
 from wainwright.controllers import conditions as condition
-from wainwright.controllers.conditions import claim_conditions, instance_id
+from wainwright.controllers.conditions import (
+    claim_conditions,
+    instance_id,
+    write_claim_conditions,
+)
 from wainwright.controllers.context import ControllerContext
-from wainwright.controllers.informer_cache import Change
+from wainwright.controllers.informer_cache import Change, without_finalizer
 from wainwright.controllers.live_state import is_ours
+from wainwright.controllers.node.disrupted_taint import taint_patch
 from wainwright.controllers.node.drain import (
     drain_step,
     grace_period,
@@ -50,7 +53,6 @@ from wainwright.metrics import (
     PODS_DRAINED,
 )
 from wainwright.model.labels import EC2NODECLASS, EXCLUDE_FROM_LOAD_BALANCERS, NODEPOOL
-from wainwright.model.taints import DISRUPTED_TAINT
 from wainwright.translate.object_metadata import parse_timestamp
 from wainwright.translate.pods import is_terminal
 
@@ -209,7 +211,7 @@ class NodeTermination:
         for claim in claims:
             if not claim.metadata.deletionTimestamp:
                 await self._cache.delete(claim)
-        node = await self._taint(node)
+        node = await self._cache.update(node, _leaving_patch)
         if not is_ready(node) and await self._is_instance_gone(claims):
             return await self._release(node)
         return await self._drain_and_end(node, claims[0] if len(claims) == 1 else None)
@@ -222,16 +224,6 @@ class NodeTermination:
         if waiting is None and claim is not None:
             waiting = await self._end_instance(claim)
         return waiting or await self._release(node)
-
-    async def _taint(self, node: Node) -> Node:
-        patch: dict[str, Any] = {}
-        taints = node.spec.taints or []
-        if not any(taint.key == DISRUPTED_TAINT.key for taint in taints):
-            added = Taint(key=DISRUPTED_TAINT.key, effect=DISRUPTED_TAINT.effect)
-            patch["spec"] = {"taints": msgspec.to_builtins([*taints, added])}
-        if EXCLUDE_FROM_LOAD_BALANCERS not in (node.metadata.labels or {}):
-            patch["metadata"] = {"labels": {EXCLUDE_FROM_LOAD_BALANCERS: "karpenter"}}
-        return await self._cache.patch(node, patch, any_version=False) if patch else node
 
     async def _is_instance_gone(self, claims: list[NodeClaim]) -> bool:
         for claim in claims:
@@ -274,7 +266,6 @@ class NodeTermination:
 
     async def _detach_volumes(self, node: Node, claim: NodeClaim) -> Result | None:
         now, deadline = self._context.clock.now(), drain_deadline(claim)
-        claim = self._cache.get(NodeClaim, claim.metadata.name) or claim
         attached = self._attached_volumes(node)
         if not attached:
             await self._set(claim, condition.VOLUMES_DETACHED, condition.TRUE)
@@ -315,13 +306,11 @@ class NodeTermination:
         except CloudProviderError as error:
             await self._context.events.warn(claim, "FailedTermination", str(error))
             raise
-        claim = self._cache.get(NodeClaim, claim.metadata.name) or claim
         await self._set(claim, condition.INSTANCE_TERMINATING, condition.TRUE)
         return Again(INSTANCE_POLL)
 
     async def _release(self, node: Node) -> Result:
-        kept = [each for each in node.metadata.finalizers or () if each != TERMINATION_FINALIZER]
-        await self._cache.patch(node, {"metadata": {"finalizers": kept}}, any_version=False)
+        await self._cache.update(node, without_finalizer(TERMINATION_FINALIZER))
         self._count(node)
         return DONE
 
@@ -340,8 +329,15 @@ class NodeTermination:
     async def _set(self, claim: NodeClaim, kind: str, status: str, reason: str = "") -> NodeClaim:
         conditions = claim_conditions(claim, self._context.clock.now())
         conditions.set(kind, status, reason)
-        patch = conditions.patch()
-        return claim if patch is None else await self._cache.patch_status(claim, patch)
+        return await write_claim_conditions(self._cache, claim, conditions)
+
+
+def _leaving_patch(node: Node) -> dict[str, Any] | None:
+    """What keeps pods and load balancers off a node that is drained."""
+    patch = taint_patch(node) or {}
+    if EXCLUDE_FROM_LOAD_BALANCERS not in (node.metadata.labels or {}):
+        patch["metadata"] = {"labels": {EXCLUDE_FROM_LOAD_BALANCERS: "karpenter"}}
+    return patch or None
 
 
 def _is_managed(node: Node, claims: list[NodeClaim]) -> bool:

@@ -17,6 +17,7 @@ from wainwright.core.disruption.drift import pool_hash_annotations
 from wainwright.core.launch.instance_type_truncation import claim_instance_types
 from wainwright.errors import ObjectNotFoundError, ServerUnavailableError, TooManyRequestsError
 from wainwright.metrics import NODECLAIMS_CREATED
+from wainwright.model.labels import node_class_labels
 from wainwright.model.plan import PlannedNodeClaim
 from wainwright.model.resources import Resources
 from wainwright.translate.nodeclaims import (
@@ -113,8 +114,10 @@ class ClaimCreator:
         return self._with_owner(made, pool)
 
     def _with_owner(self, made: NodeClaim, pool: NodePool) -> NodeClaim:
+        labels = node_class_labels(made.spec.nodeClassRef.name)
         metadata = msgspec.structs.replace(
             made.metadata,
+            labels={**(made.metadata.labels or {}), **labels},
             name=self._new_name(pool.metadata.name),
             finalizers=[TERMINATION_FINALIZER],
             ownerReferences=[_owner(pool)],

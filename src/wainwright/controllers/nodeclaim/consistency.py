@@ -6,7 +6,7 @@ from typing import Final
 from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.controllers import conditions as condition
-from wainwright.controllers.conditions import ConditionSet, is_initialized
+from wainwright.controllers.conditions import ConditionSet, is_initialized, write_claim_conditions
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.informer_cache import Change
 from wainwright.controllers.live_state import is_ours
@@ -77,9 +77,7 @@ class Consistency:
             conditions.set(condition.CONSISTENT_STATE_FOUND, condition.FALSE, FAILED, problems)
         else:
             conditions.set(condition.CONSISTENT_STATE_FOUND, condition.TRUE)
-        patch = conditions.patch()
-        if patch is not None:
-            await self._cache.patch_status(claim, patch)
+        await write_claim_conditions(self._cache, claim, conditions)
         if not problems:
             return DONE  # only a change of the node can make it otherwise
         await self._context.events.warn(claim, "FailedConsistencyCheck", problems)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.cloud import LaunchLogEntry
-from wainwright.cluster import Cluster
+from wainwright.cluster import Cluster, MergePatch
 from wainwright.controllers.conditions import instance_id
 from wainwright.controllers.informer_cache import InformerCache
 from wainwright.errors import KubernetesError, TemporarilyUnavailableError
@@ -31,13 +31,17 @@ class NodeClaimLaunchLog:
         self, claim: str, launch_record: LaunchRecord, *, replaces: LaunchRecord | None
     ) -> None:
         found = self._by_uid.get(claim)
-        if not found or not _may_be_launched(found[0], replaces):
-            raise TemporarilyUnavailableError(f"the NodeClaim {claim} has changed")
+        if not found:
+            raise TemporarilyUnavailableError(f"the NodeClaim {claim} is gone")
         annotations = {LAUNCH_RECORD_ANNOTATION: format_launch_record(launch_record)}
+
+        def patch_of(current: NodeClaim) -> MergePatch:
+            if not _may_be_launched(current, replaces):
+                raise TemporarilyUnavailableError(f"the NodeClaim {claim} has changed")
+            return {"metadata": {"annotations": annotations}}
+
         try:
-            await self._cache.patch(
-                found[0], {"metadata": {"annotations": annotations}}, any_version=False
-            )
+            await self._cache.update(found[0], patch_of)
         except KubernetesError as error:
             name = found[0].metadata.name
             raise TemporarilyUnavailableError(

@@ -9,8 +9,10 @@ from wainwright.controllers.conditions import (
     ConditionSet,
     claim_conditions,
     instance_id,
+    write_claim_conditions,
 )
 from wainwright.controllers.context import ControllerContext
+from wainwright.controllers.informer_cache import without_finalizer
 from wainwright.controllers.nodeclaim.claim_deletion import TERMINATION_TIMESTAMP_ANNOTATION
 from wainwright.controllers.nodeclaim.node_registration import TERMINATION_FINALIZER
 from wainwright.controllers.nodeclaim.nodeclaim_launch import NodeClaimLaunch
@@ -102,8 +104,7 @@ class NodeClaimDeletion:
         return claim if found is None else await self._launches.record(known.name, found)
 
     async def _release(self, claim: NodeClaim) -> Result:
-        kept = [each for each in claim.metadata.finalizers or () if each != TERMINATION_FINALIZER]
-        await self._cache.patch(claim, {"metadata": {"finalizers": kept}}, any_version=False)
+        await self._cache.update(claim, without_finalizer(TERMINATION_FINALIZER))
         self._count(claim)
         return DONE
 
@@ -125,5 +126,4 @@ class NodeClaimDeletion:
             metrics.observe(INSTANCE_TERMINATION_SECONDS, now - asked, nodepool=pool)
 
     async def _write(self, claim: NodeClaim, conditions: ConditionSet) -> NodeClaim:
-        patch = conditions.patch()
-        return claim if patch is None else await self._cache.patch_status(claim, patch)
+        return await write_claim_conditions(self._cache, claim, conditions)

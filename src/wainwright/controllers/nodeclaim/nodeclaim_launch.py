@@ -8,7 +8,7 @@ import msgspec
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.controllers import conditions as condition
-from wainwright.controllers.conditions import claim_conditions
+from wainwright.controllers.conditions import claim_conditions, write_claim_conditions
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.events import truncate
 from wainwright.controllers.nodeclaim.claim_deletion import delete_claim
@@ -121,23 +121,16 @@ class NodeClaimLaunch:
             return
         message = truncate(str(error), MAX_CONDITION_MESSAGE)
         conditions.set(condition.LAUNCHED, condition.UNKNOWN, reason, message)
-        patch = conditions.patch()
-        if patch is not None:
-            await self._cache.patch_status(claim, patch)
+        await write_claim_conditions(self._cache, claim, conditions)
 
     async def record(self, name: str, instance: Instance) -> NodeClaim:
         """Writes down what was launched, only while the claim's launch record is that of the
         instance: another process may have taken the launch for lost and repeated it.
         """
         claim = self._cache.get(NodeClaim, name)
-        record = None if claim is None else launch_record_of(claim)
-        if claim is None or record is None or (instance.batch and record.batch != instance.batch):
-            raise ConflictError(f"the NodeClaim {name} is being launched by others")
-        metadata = {
-            "labels": _launched_labels(claim, instance),
-            "annotations": dict(instance.annotations),
-        }
-        claim = await self._cache.patch(claim, {"metadata": metadata}, any_version=False)
+        if claim is None:
+            raise ConflictError(f"the NodeClaim {name} is gone")
+        claim = await self._cache.update(claim, lambda found: _launched_patch(found, instance))
         conditions = claim_conditions(claim, self._context.clock.now())
         conditions.set(condition.LAUNCHED, condition.TRUE)
         conditions.set(condition.REGISTERED, condition.UNKNOWN, "NodeNotFound", NODE_NOT_FOUND)
@@ -147,13 +140,21 @@ class NodeClaimLaunch:
             "capacity": _quantities(instance.capacity),
             "allocatable": _quantities(instance.allocatable),
         }
-        return await self._cache.patch_status(claim, {**launched, **(conditions.patch() or {})})
+        return await write_claim_conditions(self._cache, claim, conditions, launched)
 
 
 def _reason(error: WainError) -> str:
     if isinstance(error, CloudProviderError) and error.has_own_reason:
         return error.reason
     return LAUNCH_FAILED
+
+
+def _launched_patch(claim: NodeClaim, instance: Instance) -> dict[str, Any]:
+    record = launch_record_of(claim)
+    if record is None or (instance.batch and record.batch != instance.batch):
+        raise ConflictError(f"the NodeClaim {claim.metadata.name} is being launched by others")
+    labels, annotations = _launched_labels(claim, instance), dict(instance.annotations)
+    return {"metadata": {"labels": labels, "annotations": annotations}}
 
 
 def _launched_labels(claim: NodeClaim, instance: Instance) -> dict[str, str]:

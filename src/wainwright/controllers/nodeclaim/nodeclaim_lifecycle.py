@@ -13,9 +13,9 @@ from typing import Final
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.controllers import conditions as condition
-from wainwright.controllers.conditions import ConditionSet, claim_conditions
+from wainwright.controllers.conditions import ConditionSet, claim_conditions, write_claim_conditions
 from wainwright.controllers.context import ControllerContext
-from wainwright.controllers.informer_cache import Change
+from wainwright.controllers.informer_cache import Change, with_finalizer
 from wainwright.controllers.live_state import is_ours
 from wainwright.controllers.nodeclaim.claim_deletion import delete_claim
 from wainwright.controllers.nodeclaim.liveness import (
@@ -93,8 +93,7 @@ class NodeClaimLifecycle:
     async def _step(self, claim: NodeClaim) -> Result:
         if claim.metadata.deletionTimestamp:
             return await self._deletion.step(claim)
-        if TERMINATION_FINALIZER not in (claim.metadata.finalizers or ()):
-            claim = await self._add_finalizer(claim)
+        claim = await self._cache.update(claim, with_finalizer(TERMINATION_FINALIZER))
         conditions = self._conditions(claim)
         if not conditions.is_true(condition.LAUNCHED):
             return await self._launch(claim)
@@ -107,12 +106,6 @@ class NodeClaimLifecycle:
         conditions.observe_generation()
         await self._write(claim, conditions)
         return DONE
-
-    async def _add_finalizer(self, claim: NodeClaim) -> NodeClaim:
-        finalizers = [*(claim.metadata.finalizers or ()), TERMINATION_FINALIZER]
-        return await self._cache.patch(
-            claim, {"metadata": {"finalizers": finalizers}}, any_version=False
-        )
 
     async def _hydrate(self, claim: NodeClaim) -> NodeClaim:
         """Adds the label of the class where an older version, or somebody, left it out."""
@@ -175,19 +168,19 @@ class NodeClaimLifecycle:
         await self._sync_node(claim, node, is_complete=True)
         conditions = self._conditions(claim)
         conditions.set(condition.REGISTERED, condition.TRUE)
-        conditions.set(condition.INITIALIZED, condition.UNKNOWN, "NodeNotReady")
-        changes = {"nodeName": node.metadata.name, **(conditions.patch() or {})}
-        claim = await self._cache.patch_status(claim, changes)
+        await self._set_initialized(claim, conditions)
+        named = {"nodeName": node.metadata.name}
+        claim = await write_claim_conditions(self._cache, claim, conditions, named)
         pool = (claim.metadata.labels or {}).get(NODEPOOL, "")
         self._context.metrics.add(NODES_CREATED, nodepool=pool)
         if self._outcomes is not None:
             await self._outcomes.succeeded(claim)
-        return await self._initialize(claim)
+        return DONE
 
     async def _sync_node(self, claim: NodeClaim, node: Node, *, is_complete: bool) -> None:
-        patch = registration_patch(claim, node, is_complete=is_complete)
-        if patch is not None:
-            await self._cache.patch(node, patch, any_version=False)
+        await self._cache.update(
+            node, lambda found: registration_patch(claim, found, is_complete=is_complete)
+        )
 
     async def _pass_hooks(self, claim: NodeClaim, node: Node) -> Result | None:
         """What to wait for; None once all hooks have passed."""
@@ -241,19 +234,21 @@ class NodeClaimLifecycle:
     # Initialization
 
     async def _initialize(self, claim: NodeClaim) -> Result:
+        conditions = self._conditions(claim)
+        await self._set_initialized(claim, conditions)
+        await self._write(claim, conditions)
+        return DONE  # a change of the node, or of the claim, is what it may wait for
+
+    async def _set_initialized(self, claim: NodeClaim, conditions: ConditionSet) -> None:
         nodes = self._state.nodes_of_claim(claim)
         problem = initialization_problem(claim, nodes)
-        conditions = self._conditions(claim)
         if problem is not None:
             conditions.set(
                 condition.INITIALIZED, condition.UNKNOWN, problem.reason, problem.message
             )
-            await self._write(claim, conditions)
-            return DONE  # a change of the node, or of the claim, is what it waits for
+            return
         await self._cache.patch(nodes[0], {"metadata": {"labels": {INITIALIZED: "true"}}})
         conditions.set(condition.INITIALIZED, condition.TRUE)
-        await self._write(claim, conditions)
-        return DONE
 
     # Liveness
 
@@ -274,5 +269,4 @@ class NodeClaimLifecycle:
         return DONE
 
     async def _write(self, claim: NodeClaim, conditions: ConditionSet) -> NodeClaim:
-        patch = conditions.patch()
-        return claim if patch is None else await self._cache.patch_status(claim, patch)
+        return await write_claim_conditions(self._cache, claim, conditions)

@@ -10,7 +10,7 @@ import msgspec
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass, EC2NodeClassStatus
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.controllers.context import ControllerContext
-from wainwright.controllers.informer_cache import Change
+from wainwright.controllers.informer_cache import Change, with_finalizer, without_finalizer
 from wainwright.controllers.live_state import is_ours
 from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
 from wainwright.controllers.nodepool.nodepool_hash import take_over_claims
@@ -75,17 +75,12 @@ class NodeClassStatus:
             return AFTER_CONFLICT
 
     async def _resolve(self, node_class: EC2NodeClass) -> Result:
-        if NODE_CLASS_FINALIZER not in (node_class.metadata.finalizers or ()):
-            finalizers = [*(node_class.metadata.finalizers or ()), NODE_CLASS_FINALIZER]
-            node_class = await self._cache.patch(
-                node_class, {"metadata": {"finalizers": finalizers}}, any_version=False
-            )
+        node_class = await self._cache.update(node_class, with_finalizer(NODE_CLASS_FINALIZER))
         state = await self._cloud.resolve(node_class.metadata.name)
         node_class = await self._annotate(node_class, state.annotations)
-        before = msgspec.to_builtins(node_class.status or EC2NodeClassStatus())
-        if before != state.status:
-            removed: dict[str, Any] = dict.fromkeys(before.keys() - state.status.keys())
-            await self._cache.patch_status(node_class, {**removed, **state.status})
+        await self._cache.update(
+            node_class, lambda found: _status_patch(found, state.status), status=True
+        )
         if not state.ready:
             return Again(state.requeue_after)  # what makes it ready may be no change in the cluster
         again = self._context.clock.now() + state.requeue_after if state.outdated else None
@@ -102,8 +97,7 @@ class NodeClassStatus:
         return await self._cache.patch(node_class, changed)
 
     async def _finalize(self, node_class: EC2NodeClass) -> Result:
-        finalizers = node_class.metadata.finalizers or ()
-        if NODE_CLASS_FINALIZER not in finalizers:
+        if NODE_CLASS_FINALIZER not in (node_class.metadata.finalizers or ()):
             return DONE
         name = node_class.metadata.name
         claims = [claim.metadata.name for claim in self._claims.get(name)]
@@ -111,9 +105,14 @@ class NodeClassStatus:
         if waiting:
             await self._context.events.warn(node_class, "WaitingOnNodeClaimTermination", waiting)
             return Again(WAITING_REPEAT)
-        kept = [each for each in finalizers if each != NODE_CLASS_FINALIZER]
-        await self._cache.patch(node_class, {"metadata": {"finalizers": kept}}, any_version=False)
+        await self._cache.update(node_class, without_finalizer(NODE_CLASS_FINALIZER))
         return DONE
+
+
+def _status_patch(node_class: EC2NodeClass, status: Mapping[str, Any]) -> dict[str, Any] | None:
+    before = msgspec.to_builtins(node_class.status or EC2NodeClassStatus())
+    removed: dict[str, Any] = dict.fromkeys(before.keys() - status.keys())
+    return None if before == status else {**removed, **status}
 
 
 def _class_of(claim: NodeClaim) -> str:

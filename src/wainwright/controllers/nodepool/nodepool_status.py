@@ -27,6 +27,7 @@ from wainwright.translate.pools import MAX_LABEL_VALUE
 VALIDATION_FAILED: Final = "NodePoolValidationFailed"
 AWAITING: Final = "AwaitingReconciliation"
 MAX_MESSAGE: Final = 1024
+READINESS_UNKNOWN: Final = "NodeClassReadinessUnknown"
 
 
 class NodePoolConditions:
@@ -60,22 +61,20 @@ class NodePoolConditions:
         pool = self._cache.get(NodePool, key)
         if pool is None or not is_ours(pool.spec.template.spec.nodeClassRef):
             return DONE
-        patch = self._status_of(pool)
-        if patch:
-            try:
-                await self._cache.patch_status(pool, patch)
-            except ConflictError:
-                return AFTER_CONFLICT
+        try:
+            await self._cache.update(pool, self._status_of, status=True)
+        except ConflictError:
+            return AFTER_CONFLICT
         return DONE
 
-    def _status_of(self, pool: NodePool) -> dict[str, Any]:
+    def _status_of(self, pool: NodePool) -> dict[str, Any] | None:
         """What has changed of the status."""
         conditions = pool_conditions(pool, self._context.clock.now())
         _set_validation(conditions, pool)
         node_class = self._cache.get(EC2NodeClass, _class_of(pool))
         _set_class_readiness(conditions, node_class)
         seen = {} if node_class is None else self._observe_class(pool, node_class, conditions)
-        return {**seen, **(conditions.patch() or {})}
+        return {**seen, **(conditions.patch() or {})} or None
 
     def _observe_class(
         self, pool: NodePool, node_class: EC2NodeClass, conditions: ConditionSet
@@ -122,7 +121,7 @@ def _set_class_readiness(conditions: ConditionSet, node_class: EC2NodeClass | No
     ready = _ready_condition(node_class)
     if ready is None or ready.status == condition.UNKNOWN:
         message = "NodeClass does not say yet whether it is ready"
-        _not_ready(conditions, "NodeClassReadinessUnknown", message)
+        _not_ready(conditions, READINESS_UNKNOWN, message)
     elif ready.status == condition.FALSE:
         _not_ready(conditions, ready.reason, ready.message)
     else:

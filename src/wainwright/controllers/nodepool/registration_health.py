@@ -5,12 +5,14 @@ new process goes on.
 """
 
 from collections import deque
+from contextlib import suppress
 from typing import Final
 
 from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
 from wainwright.api.karpenter.nodepool import NodePool, NodePoolStatus
 from wainwright.api.wire import Condition
 from wainwright.clock import Clock
+from wainwright.cluster import MergePatch
 from wainwright.controllers import conditions as condition
 from wainwright.controllers.conditions import ConditionSet
 from wainwright.controllers.informer_cache import InformerCache
@@ -21,7 +23,6 @@ REMEMBERED: Final = 4
 UNHEALTHY_FAILURES: Final = 2
 """So many failures among the remembered outcomes make a NodePool unhealthy."""
 REGISTRATION_FAILED: Final = ("RegistrationFailed", "Failed to register node")
-WRITE_ATTEMPTS: Final = 5
 
 
 class _Outcomes:
@@ -100,18 +101,14 @@ class RegistrationHealth:
         self, pool: NodePool, status: str, reason: str = "", message: str = ""
     ) -> None:
         """The claim's own way does not depend on it: a pool that is gone is nobody's problem."""
-        for _ in range(WRITE_ATTEMPTS):
-            conditions = pool_conditions(pool, self._clock.now())
+
+        def patch_of(current: NodePool) -> MergePatch | None:
+            conditions = pool_conditions(current, self._clock.now())
             conditions.set(condition.NODE_REGISTRATION_HEALTHY, status, reason, message)
-            patch = conditions.patch()
-            try:
-                if patch is not None:
-                    await self._cache.patch_status(pool, patch)
-                return
-            except ConflictError:
-                pool = await self._cache.read(pool)
-            except ObjectNotFoundError:
-                return
+            return conditions.patch()
+
+        with suppress(ObjectNotFoundError, ConflictError):
+            await self._cache.update(pool, patch_of, status=True)
 
 
 def pool_conditions(pool: NodePool, now: float) -> ConditionSet:

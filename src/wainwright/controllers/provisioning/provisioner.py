@@ -20,7 +20,7 @@ from wainwright.api.kubernetes.workloads import Pod
 from wainwright.api.wire import WireStruct
 from wainwright.clock import format_timestamp
 from wainwright.cloud import NodePoolCatalog
-from wainwright.controllers.conditions import is_initialized
+from wainwright.controllers.conditions import NODE_CLASS_READY, is_initialized
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.disruption.consolidation_backoff import (
     ConsolidationBackoff,
@@ -29,6 +29,8 @@ from wainwright.controllers.disruption.consolidation_backoff import (
 from wainwright.controllers.informer_cache import Change, ChangeHandler, metadata_of
 from wainwright.controllers.nodeclaim.claim_creation import ClaimCreator
 from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
+from wainwright.controllers.nodepool.nodepool_status import READINESS_UNKNOWN
+from wainwright.controllers.nodepool.registration_health import find_condition
 from wainwright.controllers.provisioning.launch_backoff import LaunchBackoff
 from wainwright.controllers.provisioning.pod_nominations import PodNominations
 from wainwright.controllers.runtime import (
@@ -214,12 +216,17 @@ class Provisioner:
         return self._wait_for_binding(given.snapshot)
 
     def _is_starting(self, given: "ProvisioningInput") -> bool:
-        """Whether no class of a NodePool has been resolved since the process was started."""
-        age = self._context.clock.now() - self._started
-        return age < START_SECONDS and not given.catalogs and bool(self._cache.all(NodePool))
+        """Whether no NodePool can launch yet since the process was started, because classes have
+        still to be resolved.
+        """
+        age, pools = self._context.clock.now() - self._started, self._cache.all(NodePool)
+        if age >= START_SECONDS or any(pool.unusable is None for pool in given.snapshot.pools):
+            return False
+        return any(map(_awaits_class, pools)) if given.catalogs else bool(pools)
 
     async def _input(self) -> "ProvisioningInput":
         catalogs = await self._declared.catalogs()
+        await self._state.prepare_snapshot()
         snapshot = self._state.snapshot(catalogs.values())
         pools = tuple(
             pool
@@ -333,15 +340,17 @@ class Provisioner:
         explained = await self._context.compute(
             lambda: explain_unschedulable(solved, due, with_suggestions=True)
         )
-        for group in explained:
-            answer = "; ".join(answer_for(group, with_total=False).lines())
-            message = f"Failed to schedule pod: {answer}"
-            for key in group.pods:
-                pod = self._pod(key)
-                if pod is not None:
-                    await self._context.events.warn(
-                        pod, "FailedScheduling", message, repeat=FAILED_SCHEDULING_REPEAT
-                    )
+        await asyncio.gather(*(self._report(group) for group in explained))
+
+    async def _report(self, group: UnschedulableGroup) -> None:
+        """To all its pods at once: the next plan waits for it."""
+        answer = "; ".join(answer_for(group, with_total=False).lines())
+        message = f"Failed to schedule pod: {answer}"
+        pods = filter(None, map(self._pod, group.pods))
+        warn, repeat = self._context.events.warn, FAILED_SCHEDULING_REPEAT
+        await asyncio.gather(
+            *(warn(pod, "FailedScheduling", message, repeat=repeat) for pod in pods)
+        )
 
     async def _report_disagreements(self, solved: SolvedPlan) -> None:
         """Pods that the kube-scheduler does not bind to the nodes that were launched for them."""
@@ -399,6 +408,12 @@ def _is_changed_pool(change: Change[NodePool]) -> bool:
     if before is None or after is None:
         return True
     return change.is_of_spec or _conditions(before) != _conditions(after)
+
+
+def _awaits_class(pool: NodePool) -> bool:
+    """Whether it is not known yet whether its class is ready."""
+    ready = find_condition(pool, NODE_CLASS_READY)
+    return ready is not None and ready.reason == READINESS_UNKNOWN
 
 
 def _conditions(pool: NodePool) -> object:

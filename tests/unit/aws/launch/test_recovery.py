@@ -159,8 +159,9 @@ def test_a_launch_without_instances_is_repeated_with_another_id() -> None:
 
 def test_after_a_crash_claims_get_their_instances_in_order() -> None:
     async def test(scene: ProviderScene) -> None:
-        first = await scene.launch(*(node_claim(number, ON_DEMAND) for number in (1, 2, 3)))
-        expected = {f"uid-{number}": each.id for number, each in zip((1, 2, 3), first, strict=True)}
+        numbers = (3, 1, 2)  # the order of the batch is not that of the uids
+        first = await scene.launch(*(node_claim(number, ON_DEMAND) for number in numbers))
+        expected = {f"uid-{number}": each.id for number, each in zip(numbers, first, strict=True)}
         for uid in ("uid-2", "uid-3"):  # these were not recorded before the crash
             scene.store.set_instance(uid, "")
         await reborn(scene)

@@ -14,6 +14,7 @@ from tests.support.controlled_cluster import (
     run_cluster,
 )
 
+from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.cluster import Node
@@ -643,3 +644,43 @@ def test_q2_of_two_nodes_for_one_replacement_neither_goes_where_one_taint_fails(
         assert await replacements(cluster) == []
 
     run_cluster(story, instanceTypes=TYPES)
+
+
+@pytest.mark.parametrize("storm", [False, True])
+def test_writes_of_others_hold_no_replacement_up(storm: bool) -> None:
+    """Before each write of a version somebody else writes, once; nothing takes a second longer."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        tried: set[str] = set()
+
+        async def before(verb: str, kind: str, details: Mapping[str, Any]) -> None:
+            patch = details.get("patch") or {}
+            is_versioned = "resourceVersion" in patch.get("metadata", {})
+            attempt = f"{verb} {kind} {details.get('name')} {_without_version(patch)}"
+            if storm and is_versioned and attempt not in tried:
+                tried.add(attempt)
+                kinds = {each.__name__: each for each in (Node, NodeClaim, NodePool, EC2NodeClass)}
+                number = {"metadata": {"annotations": {"tests/number": str(len(tried))}}}
+                await cluster.api.patch(kinds[kind], details["name"], number)
+
+        cluster.port = ObservedCluster(cluster.api, before)
+        await started(cluster, "web-0")
+        (node,) = await cluster.nodes()
+        await drift(cluster)
+        await cluster.wait(20)
+        (claim,) = await replacements(cluster)
+        await cluster.join(claim)
+        await cluster.wait(3)
+        assert await tainted(cluster) == [node.metadata.name]
+        await cluster.api.delete(Pod, "web-0", "default", grace_period=0)
+        await cluster.wait(8)
+        assert [each.metadata.name for each in await cluster.claims()] == [claim.metadata.name]
+        assert len(await cluster.nodes()) == 1
+        assert bool(tried) == storm
+
+    run_cluster(story, instanceTypes=["m5.large"])
+
+
+def _without_version(patch: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = {k: v for k, v in patch.get("metadata", {}).items() if k != "resourceVersion"}
+    return {**patch, "metadata": metadata}

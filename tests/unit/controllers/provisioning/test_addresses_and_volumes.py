@@ -19,7 +19,7 @@ from wainwright.api.kubernetes.storage import (
     StorageClass,
 )
 from wainwright.api.kubernetes.workloads import Pod
-from wainwright.model.labels import INSTANCE_TYPE, ZONE
+from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 
 TYPES = ["m5.large", "m5.xlarge"]
 DRIVER = "ebs.csi.aws.com"
@@ -134,11 +134,11 @@ def volume_objects(count: int) -> list[Any]:
     return objects
 
 
-def with_volumes(name: str, numbers: Iterable[int]) -> Pod:
+def with_volumes(name: str, numbers: Iterable[int], cpu: str = "20m", **more: Any) -> Pod:
     volumes = [
         {"name": f"data-{n}", "persistentVolumeClaim": {"claimName": f"data-{n}"}} for n in numbers
     ]
-    return pending_pod(name, cpu="20m", memory="20Mi", spec={"volumes": volumes})
+    return pending_pod(name, cpu=cpu, memory="20Mi", spec={"volumes": volumes}, **more)
 
 
 def with_volume(n: int) -> Pod:
@@ -257,3 +257,43 @@ def test_vol_1_what_nodes_of_another_type_report_does_not_count() -> None:
         assert len(await cluster.claims()) == 2
 
     run_cluster(story, instanceTypes=TYPES)
+
+
+def test_vol_1_nodes_are_not_merged_into_one_that_cannot_attach_their_volumes() -> None:
+    """A c5.xlarge costs less than two m5.large, and attaches 25 volumes by its type; but that of
+    this cluster reports three, and six would have to be attached."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        types = {"key": INSTANCE_TYPE, "operator": "In", "values": ["m5.large", "c5.xlarge"]}
+        on_demand = {"key": CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]}
+        disruption = {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]}
+        template = {"spec": {"requirements": [types, on_demand]}}
+        await cluster.set_up(node_pool(template=template, disruption=disruption))
+        cluster.start()
+        await cluster.create(*volume_objects(9))
+        kept = {"karpenter.sh/do-not-disrupt": "true"}
+        larger = with_volumes("larger", (6, 7, 8), metadata={"annotations": kept}, cpu="2")
+        others = [with_volumes(f"db-{n}", [n], cpu="400m") for n in range(6)]
+        for pods in ([larger], others[:3], others[3:]):
+            await cluster.create(*pods)
+            await cluster.wait(15)
+            await join_with_limit(cluster, pods, 3)
+        await cluster.wait(900)
+        assert len(await cluster.claims()) == 3
+        assert await cluster.events("DisruptionLaunching") == []
+
+    run_cluster(story, instanceTypes=["m5.large", "c5.xlarge"])
+
+
+async def join_with_limit(cluster: ControlledCluster, pods: Iterable[Pod], limit: int) -> None:
+    """The claim that has no node yet gets one that reports this limit, and runs the pods."""
+    joined = {node.spec.providerID for node in await cluster.nodes()}
+    (claim,) = [
+        each
+        for each in await cluster.claims()
+        if each.status and each.status.providerID not in joined
+    ]
+    node = await cluster.join(claim)
+    await cluster.create(csi_node(node.metadata.name, limit))
+    for pod in pods:
+        await cluster.bind(pod.metadata.name, node.metadata.name)

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support.claim_stories import ObservedCluster
 from tests.support.controlled_cluster import (
     ControlledCluster,
     conditions,
@@ -200,6 +201,23 @@ def test_pods_wait_for_the_first_class_that_is_resolved() -> None:
         assert await cluster.events("FailedScheduling") == []
         await cluster.wait(30)
         assert len(await cluster.events("FailedScheduling")) == 1, "there really is no class"
+
+    run_cluster(story)
+
+
+def test_pods_wait_for_the_status_of_a_class_that_is_resolved_but_not_written_yet() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        async def before(verb: str, kind: str, _: object) -> None:
+            if (verb, kind) == ("patch_status", "EC2NodeClass"):
+                await cluster.clock.sleep(5)
+
+        cluster.port = ObservedCluster(cluster.api, before)
+        await cluster.set_up()
+        await cluster.create(pending_pod())
+        cluster.start()
+        await cluster.wait(10)
+        assert await cluster.events("FailedScheduling") == []
+        assert len(await cluster.claims()) == 1
 
     run_cluster(story)
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.model_builders import (
+    GIB,
     ZONES,
     affinity_term,
     existing_node,
@@ -22,8 +23,15 @@ from tests.support.model_builders import (
 )
 
 from wainwright.core.scheduling.new_node import MANY_POOLS
-from wainwright.model.labels import CAPACITY_TYPE, HOSTNAME, RESERVATION_ID, RESERVED, ZONE
-from wainwright.model.plan import PackingPolicy, Plan, PlanOptions
+from wainwright.model.labels import (
+    CAPACITY_TYPE,
+    HOSTNAME,
+    INSTANCE_TYPE,
+    RESERVATION_ID,
+    RESERVED,
+    ZONE,
+)
+from wainwright.model.plan import ClusterLimits, PackingPolicy, Plan, PlanOptions
 from wainwright.model.pod import Pod, PodConstraints, PreferredNodeTerm, VolumeAttachment
 from wainwright.model.snapshot import Node, Pool
 from wainwright.model.taints import (
@@ -296,6 +304,35 @@ def test_the_only_node_pool_that_fits_is_found_among_very_many() -> None:
     (pod,) = labelled_pods(1, alternatives=(label_requirement("team", "In", "37"),))
     (claim,) = plan_pods([pod], pools=team_pools(MANY_POOLS + 8)).claims
     assert claim.pool == "team-37"
+
+
+@pytest.mark.parametrize("pools", [2, MANY_POOLS + 8])
+def test_limits_of_the_cluster_leave_fewer_types_to_all_of_very_many_node_pools(
+    pools: int,
+) -> None:
+    """After a node of four cpus the cluster has room for one of two, which only one pool has."""
+    types = [
+        instance_type(
+            name=name,
+            labels={INSTANCE_TYPE: name},
+            capacity={"cpu": cpu, "memory": 8 * GIB, "pods": 29},
+            offerings=(offering(price=price),),
+        )
+        for name, cpu, price in (("large", 4000, 1.0), ("small", 2000, 2.0))
+    ]
+    large, small = (label_requirement(INSTANCE_TYPE, "In", each.name) for each in types)
+    result = plan_pods(
+        labelled_pods(3, cpu=1900, constraints=spread_constraint(HOSTNAME)),
+        *types,
+        pools=[
+            *(Pool(name=f"large-{number:02}", requirements=large) for number in range(pools)),
+            Pool(name="small", requirements=small),
+        ],
+        options=PlanOptions(cluster_limits=ClusterLimits(cpu=7000)),
+    )
+    found = [(claim.launch.instance_type, claim.round) for claim in result.claims]
+    assert found == [("large", 1), ("small", 1)]
+    assert len(result.unplaced) == 1
 
 
 def test_a_node_does_not_get_a_label_that_its_pods_only_accept_the_absence_of() -> None:

@@ -39,7 +39,7 @@ def stories(draw: st.DrawFn, nodes: int = 0, pods: int = 0) -> Story:
     """Records come, and never go: they end."""
     node = st.builds(NodeRecord, id=st.just("i"), pool=st.text(max_size=2), launched=numbers)
     pod = st.builds(PodRecord, name=st.just("a/b"), node=st.none() | numbers, bound=numbers)
-    events = st.lists(st.builds(RestartEntry, at=numbers, object=st.just(""), message=st.text()))
+    event = st.builds(RestartEntry, at=numbers, object=st.just(""), message=st.text())
     return Story(
         kind=StoryKind.SIMULATION,
         name="day",
@@ -51,7 +51,7 @@ def stories(draw: st.DrawFn, nodes: int = 0, pods: int = 0) -> Story:
             pods=draw(st.lists(pod, min_size=pods, max_size=pods + 3)),
         ),
         series=draw(series()),
-        events=draw(events),
+        events=[*draw(st.lists(event))],
         notes=[NodeNote(node=each) for each in draw(st.lists(numbers, max_size=4))],
         warnings=draw(st.lists(st.text(), max_size=2)),
     )

@@ -17,6 +17,7 @@ from tests.support.model_builders import (
     zonal_instance_type,
 )
 
+from wainwright.core.scheduling.topology.topology import MANY_GROUPS
 from wainwright.model.labels import CAPACITY_TYPE, HOSTNAME, ON_DEMAND, SPOT, ZONE
 from wainwright.model.pod import PodConstraints, WeightedAffinityTerm
 from wainwright.model.snapshot import Pool
@@ -322,3 +323,15 @@ def test_a_node_that_must_not_have_a_label_keeps_nobody_away_from_its_domains() 
         WITH_RACKS,
     )
     assert [claim.pods for claim in result.claims] == [("shop/shy-0", "shop/web-0")]
+
+
+def test_pods_that_many_constraints_count_stay_apart_by_each_of_them() -> None:
+    spreads = tuple(
+        spread
+        for max_skew in range(1, MANY_GROUPS + 2)
+        for spread in spread_constraint(max_skew=max_skew).spreads
+    )
+    apart = PodConstraints(spreads=spreads, anti_affinity=(affinity_term(HOSTNAME),))
+    result = plan_pods(labelled_pods(5, constraints=apart))
+    assert [len(claim.pods) for claim in result.claims] == [1] * 5
+    assert pods_by_zone(result) == {"zone-a": 2, "zone-b": 2, "zone-c": 1}
