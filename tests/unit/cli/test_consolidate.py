@@ -72,7 +72,7 @@ def test_the_exit_code_is_zero_where_there_is_nothing_to_do(write: Any) -> None:
     result = run(write(node("n1", "m5.large"), pod("a", "n1", "1800m")))
     assert result.return_value == 0
     assert result.stdout.splitlines()[0] == "nothing to do: 1 node for ~$0.096/h"
-    assert "1 node stays: nothing cheaper holds their pods" in result.stdout
+    assert "1 node stays: nothing cheaper holds its pods" in result.stdout
 
 
 def test_bad_input_is_exit_code_two(
