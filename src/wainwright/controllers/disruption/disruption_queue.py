@@ -8,6 +8,7 @@ are not up yet are deleted.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -113,7 +114,7 @@ class DisruptionQueue:
             marked = await self._mark_all(command)
             if len(marked) < len(command.candidates):
                 if command.replacement_names or not marked:
-                    await self._set_free(marked)
+                    await self._set_free(each.name for each in command.candidates)
                     return False
                 command = msgspec.structs.replace(
                     command,
@@ -157,7 +158,17 @@ class DisruptionQueue:
                 marked.append(candidate.name)
             except KubernetesError as error:
                 LOG.warning("node %s could not be tainted: %s", candidate.name, error)
+                await self._read_again(candidate.name)
         return marked
+
+    async def _read_again(self, name: str) -> None:
+        """What was answered with an error may have been written: unseen, the node would be marked
+        for nothing, and not be counted by budgets.
+        """
+        node = self._cache.get(Node, name)
+        for each in [] if node is None else (node, *self._state.claims_of_node(node)):
+            with suppress(KubernetesError):
+                await self._cache.read(each)
 
     async def _mark(self, name: str, command: Command) -> None:
         node = self._cache.get(Node, name)

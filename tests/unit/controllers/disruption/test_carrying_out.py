@@ -1,6 +1,6 @@
 """Rows Q1 to Q6, P2, and what happens beside a command: several in flight, kills, provisioning."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -408,6 +408,42 @@ def test_q5_a_reason_without_a_taint_is_taken_back_too() -> None:
         await cluster.set_condition(claim, "DisruptionReason")
         await cluster.wait(30)
         assert "DisruptionReason" not in conditions(await cluster.claim())
+
+    run_cluster(story, instanceTypes=TYPES)
+
+
+class LostAnswers(ObservedCluster):
+    """The first reason of a disruption is written, the answer is an error, and from then on watches
+    show no NodeClaim."""
+
+    written = False
+
+    async def patch_status(self, *args: Any, **more: Any) -> Any:
+        answer = await super().patch_status(*args, **more)
+        if not self.written and "DisruptionReason" in conditions(answer):
+            self.written = True
+            raise KubernetesError("the answer was lost")
+        return answer
+
+    async def watch(self, kind: type[Any], resource_version: str) -> AsyncGenerator[Any, None]:
+        async for event in super().watch(kind, resource_version):
+            if not self.written or kind is not NodeClaim:
+                yield event
+
+
+def test_q5_a_reason_whose_answer_was_lost_is_taken_back_before_any_watch_shows_it() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await started(cluster, "web-0")
+        await cluster.kill()
+        cluster.port = port = LostAnswers(cluster.api)
+        cluster.start()
+        await cluster.wait(5)
+        await drift(cluster)
+        while not port.written:
+            await cluster.wait(1)
+        await cluster.wait(3)
+        assert "DisruptionReason" not in conditions(await cluster.claim())
+        assert await tainted(cluster) == []
 
     run_cluster(story, instanceTypes=TYPES)
 
