@@ -164,6 +164,7 @@ def simulate(documents: list[dict[str, Any]], folder: Path) -> None:
     print_row("CPU seconds", f"{seconds:.1f} s")
     print_row("at most nodes", f"{nodes:,}")
     print_row("launches, terminations", f"{totals.launches:,}, {totals.terminations:,}")
+    print_row("pods bound", f"{len(simulation.recorder.pods.waits) / seconds:,.0f}/s")
     print_row("pod hours", f"{totals.podHours:,.0f}")
     print_row("share of the planner", f"{planner.seconds / seconds:.0%}")
     print_row("share of disruption", f"{passes.seconds / seconds:.0%}")

@@ -123,7 +123,7 @@ def test_a_sweep_runs_every_combination_with_one_seed(tmp_path: Path) -> None:
 
 def test_the_table_is_the_answer_a_plot_and_totals() -> None:
     lines = run("simulate", SCENARIO, "-q").stdout.splitlines()
-    assert lines[0].startswith("thin-path: all 8 expectations held · $")
+    assert lines[0].startswith("thin-path: all 8 expectations held · ~$")
     assert any(line.startswith("nodes") and "█" in line for line in lines)
     assert any(line.startswith("cost  ") for line in lines)
-    assert lines[-1].startswith("cr-1: 0% of 1.5 h used")
+    assert any(line.startswith("cr-1: 0% of 1.5 h used") for line in lines)

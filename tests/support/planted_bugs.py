@@ -15,6 +15,7 @@ from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.aws.reservation_availability import ReservationAvailability
 from wainwright.controllers.cloud.cloud_upkeep import GarbageCollection
+from wainwright.controllers.disruption import disruption_queue
 from wainwright.controllers.disruption.disruption_queue import CommandInFlight, DisruptionQueue
 from wainwright.controllers.informer_cache import InformerCache
 from wainwright.controllers.node.node_termination import NodeTermination, PodEviction
@@ -73,7 +74,7 @@ def _without_finalizer(claim: NodeClaim, node: Node, *, is_complete: bool) -> An
 _registration_patch = node_registration.registration_patch
 
 
-async def _keep_taint(self: DisruptionQueue, node: Node) -> None:
+def _keep_taint(_: Node) -> None:
     """A command that is given up leaves its taint behind."""
 
 
@@ -140,7 +141,9 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     "finalizer-lost": PlantedBug(
         owner=nodeclaim_lifecycle, function="registration_patch", replacement=_without_finalizer
     ),
-    "taint-left": PlantedBug(owner=DisruptionQueue, function="_untaint", replacement=_keep_taint),
+    "taint-left": PlantedBug(
+        owner=disruption_queue, function="untaint_patch", replacement=_keep_taint
+    ),
     "budget-counted-late": PlantedBug(owner=budgets, function="_counts", replacement=_count_late),
     "orphan-not-collected": PlantedBug(
         owner=GarbageCollection, function="_terminate", replacement=_collect_nothing

@@ -33,7 +33,7 @@ def test_in_a_pipe_the_screen_is_printed_once_and_plain() -> None:
     result = run(CLUSTER)
     assert result.return_value == 0
     first, second, *rest = result.stdout.splitlines()
-    assert first == "7 nodes could be 3, which saves $1.056/h"
+    assert first == "7 nodes could be 3, which saves ~$1.056/h"
     assert second.startswith("7 nodes · $2.400/h · $1,752/month · ")
     assert sum(line.startswith("ip-10-") for line in rest) == 7
     assert "\x1b" not in result.stdout

@@ -233,7 +233,11 @@ def test_l6_no_capacity_is_an_event_of_the_pods_that_the_claim_was_made_for() ->
         about = {(each.involvedObject.kind, each.involvedObject.name) for each in events}
         assert {("NodeClaim", name), ("Pod", "web-0")} <= about
         assert not {("Pod", "web-1"), ("Pod", "web-2")} & about
-        (event,) = (each for each in events if each.message.startswith(f"NodeClaim {name}: "))
+        (event,) = (
+            each
+            for each in events
+            if each.involvedObject.kind == "Pod" and f"NodeClaim {name}: " in each.message
+        )
         assert event.involvedObject.name == "web-0"
         assert "InsufficientInstanceCapacity" in event.message
 
