@@ -11,7 +11,7 @@ from tests.support.planted_bugs import BUGS, planted
 
 FOUND = {
     "launch-not-recorded": (99, 110),
-    "eviction-ignores-budget": (63, 27),
+    "eviction-ignores-budget": (37, 63),
     "finalizer-lost": (0, 5, 19),
     "taint-left": (0, 1, 2),
     "budget-counted-late": (5, 6, 7),
