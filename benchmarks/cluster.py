@@ -11,7 +11,8 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,18 +53,27 @@ def run() -> None:
     print("wain run on a real control plane (etcd, kube-apiserver, kube-scheduler, …)")
     sizes = os.environ.get("CLUSTER_PODS")
     for pods in SIZES if sizes is None else map(int, sizes.split(",")):
-        try:
-            plane = ControlPlane.start(scheduler=True, controller_manager=True)
-        except MissingTool as missing:
-            print(f"  left out: {missing}")
-            return
-        with plane, tempfile.TemporaryDirectory() as folder:
-            for item in CUSTOM_RESOURCES:
-                plane.apply_crd(custom_resource_definition(item))
-            asyncio.run(_measure(plane, Path(folder), pods))
+        measure_on_control_plane(partial(_measure, pods), scheduler=True, controller_manager=True)
 
 
-async def _measure(plane: ControlPlane, folder: Path, pods: int) -> None:
+def measure_on_control_plane(
+    measure: Callable[[ControlPlane, Path], Coroutine[Any, Any, None]], **components: bool
+) -> None:
+    """On a new one with our CRDs, and with a folder for what is written; where its programs cannot
+    be built it says so.
+    """
+    try:
+        plane = ControlPlane.start(**components)
+    except MissingTool as missing:
+        print(f"  left out: {missing}")
+        return
+    with plane, tempfile.TemporaryDirectory() as folder:
+        for item in CUSTOM_RESOURCES:
+            plane.apply_crd(custom_resource_definition(item))
+        asyncio.run(measure(plane, Path(folder)))
+
+
+async def _measure(pods: int, plane: ControlPlane, folder: Path) -> None:
     cluster = TestedCluster(plane)
     cluster.apply("EC2NodeClass", NODE_CLASS)
     pool = {**NODE_POOL, "spec": {**NODE_POOL["spec"], "limits": {"cpu": "100000"}}}

@@ -5,22 +5,20 @@ anything. `make bench ARGS=cluster_size`; CLUSTER_NODES=1000 for a smaller one (
 import asyncio
 import json
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from tests.support.control_plane import ApiClient, ControlPlane
-from tests.support.processes import MissingTool
 from tests.support.running_operator import RunningOperator
 
-from benchmarks.cluster import Metrics, cpu_seconds, peak_mib
+from benchmarks.cluster import Metrics, cpu_seconds, measure_on_control_plane, peak_mib
 from benchmarks.measure import print_row
-from wainwright.api.kinds import CUSTOM_RESOURCES, custom_resource_definition
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.kube.client import KubeClient
 from wainwright.kube.connections import RequestLimit
@@ -41,18 +39,10 @@ Document: TypeAlias = dict[str, Any]
 def run() -> None:
     nodes = int(os.environ.get("CLUSTER_NODES", NODES))
     print(f"wain run beside {nodes:,} nodes and {nodes * PODS_PER_NODE:,} pods")
-    try:
-        plane = ControlPlane.start()
-    except MissingTool as missing:
-        print(f"  left out: {missing}")
-        return
-    with plane, tempfile.TemporaryDirectory() as folder:
-        for item in CUSTOM_RESOURCES:
-            plane.apply_crd(custom_resource_definition(item))
-        asyncio.run(_measure(plane, Path(folder), nodes))
+    measure_on_control_plane(partial(_measure, nodes))
 
 
-async def _measure(plane: ControlPlane, folder: Path, nodes: int) -> None:
+async def _measure(nodes: int, plane: ControlPlane, folder: Path) -> None:
     address = load_address(kubeconfig=str(plane.kubeconfig), environment={})
     async with KubeClient.connect(address, limit=RequestLimit(qps=0)) as client:
         create_objects(plane, "/api/v1/nodes", map(_node, range(nodes)))

@@ -4,7 +4,6 @@ idle loop beside that one shows what the machine adds.
 """
 
 import asyncio
-import tempfile
 from itertools import pairwise
 from pathlib import Path
 from statistics import quantiles
@@ -13,14 +12,12 @@ from typing import Any, Final
 
 from tests.integration.run_manifests import NODE_CLASS, NODE_POOL
 from tests.support.control_plane import ControlPlane
-from tests.support.processes import MissingTool
 from tests.support.running_operator import OUR_LEASE, RunningOperator, TestedCluster
 
-from benchmarks.cluster import PLANS, RUN, Metrics, cpu_seconds
+from benchmarks.cluster import PLANS, RUN, Metrics, cpu_seconds, measure_on_control_plane
 from benchmarks.cluster_size import create_objects
 from benchmarks.measure import print_row
 from benchmarks.planner import planning_job
-from wainwright.api.kinds import CUSTOM_RESOURCES, custom_resource_definition
 from wainwright.controllers.context import compute_in_thread
 from wainwright.translate.object_metadata import parse_timestamp
 
@@ -36,15 +33,7 @@ def run() -> None:
     print("Event loop while pods are planned")
     for workload in ("deployments", "all distinct"):
         asyncio.run(_measure(workload))
-    try:
-        plane = ControlPlane.start()
-    except MissingTool as missing:
-        print(f"  left out: {missing}")
-        return
-    with plane, tempfile.TemporaryDirectory() as folder:
-        for item in CUSTOM_RESOURCES:
-            plane.apply_crd(custom_resource_definition(item))
-        asyncio.run(_measure_at_work(plane, Path(folder)))
+    measure_on_control_plane(_measure_at_work)
 
 
 async def _measure(workload: str) -> None:
