@@ -10,7 +10,7 @@ The EBS CSI driver finds the same when it starts on the node, and reports it in 
 then on that is what counts.
 """
 
-from typing import Final
+from typing import Final, TypeAlias
 
 from wainwright.catalogue.instancetypes.derived_amount import DerivationRule, DerivedAmount
 from wainwright.catalogue.instancetypes.instance_type_info import InstanceTypeInfo
@@ -25,6 +25,19 @@ XEN_ATTACHMENTS: Final = 39
 LINUX_ROOT: Final = "/dev/xvda"
 FEWEST: Final = 1
 """What the CSI driver reports where nothing is left."""
+
+
+AttachLimitInputs: TypeAlias = tuple[int, bool, bool, int]
+
+
+def attach_limit_inputs(info: InstanceTypeInfo) -> AttachLimitInputs:
+    """Everything about a type that its attach limits can depend on."""
+    return (
+        info.ebs_attachments,
+        info.dedicated_ebs_attachments,
+        info.hypervisor == "xen",
+        info.all_network_interfaces,
+    )
 
 
 def compute_attach_limits(

@@ -11,7 +11,11 @@ from typing import TypeAlias
 
 import msgspec
 
-from wainwright.catalogue.instancetypes.attach_limits import compute_attach_limits
+from wainwright.catalogue.instancetypes.attach_limits import (
+    AttachLimitInputs,
+    attach_limit_inputs,
+    compute_attach_limits,
+)
 from wainwright.catalogue.instancetypes.derived_amount import (
     GIB,
     MIB,
@@ -248,9 +252,7 @@ def _compute_storage(
     )
 
 
-ResourceInputs: TypeAlias = tuple[
-    int | str | bool | GpuInfo | AcceleratorInfo | DerivationRule | None, ...
-]
+ResourceInputs: TypeAlias = tuple[int | str | bool | GpuInfo | AcceleratorInfo | None, ...]
 
 
 class DerivedResources(msgspec.Struct, frozen=True, kw_only=True):
@@ -340,23 +342,52 @@ def _huge_pages(capacity: Mapping[str, int], overhead: Mapping[str, int]) -> int
 def node_resources_by_type(
     infos: Mapping[str, InstanceTypeInfo], settings: NodeClassSettings
 ) -> dict[str, NodeResources]:
-    """The resources of all types under one class.
+    """The resources of all types under one class."""
+    shared = _SharedResources(settings)
+    return {name: shared.resources_of(info) for name, info in infos.items()}
 
-    Types with the same inputs share one result: two thirds of the computations are saved.
+
+class _SharedResources:
+    """One result for types with the same inputs: two thirds of the computations are saved.
+
+    Attach limits depend on other inputs than everything else; in one key with the others they
+    would leave only half to be saved.
     """
-    by_type: dict[str, NodeResources] = {}
-    by_inputs: dict[ResourceInputs, NodeResources] = {}
-    for name, info in infos.items():
-        inputs = resource_inputs(info, settings)
-        resources = by_inputs.get(inputs)
+
+    def __init__(self, settings: NodeClassSettings) -> None:
+        self._settings = settings
+        self._by_inputs: dict[ResourceInputs, NodeResources] = {}
+        self._with_limits: dict[tuple[ResourceInputs, AttachLimitInputs], NodeResources] = {}
+
+    def resources_of(self, info: InstanceTypeInfo) -> NodeResources:
+        key = resource_inputs(info, self._settings), attach_limit_inputs(info)
+        resources = self._with_limits.get(key)
         if resources is None:
-            resources = by_inputs[inputs] = to_node_resources(derive_resources(info, settings))
-        by_type[name] = resources
-    return by_type
+            resources = self._with_limits[key] = self._compute(key[0], info)
+        return resources
+
+    def _compute(self, inputs: ResourceInputs, info: InstanceTypeInfo) -> NodeResources:
+        known = self._by_inputs.get(inputs)
+        if known is not None:
+            return _with_attach_limits(known, compute_attach_limits(info, self._settings))
+        computed = to_node_resources(derive_resources(info, self._settings))
+        self._by_inputs[inputs] = computed
+        return computed
+
+
+def _with_attach_limits(
+    resources: NodeResources, limits: Mapping[str, DerivedAmount]
+) -> NodeResources:
+    return NodeResources(
+        derived=msgspec.structs.replace(resources.derived, attach_limits=limits),
+        capacity=resources.capacity,
+        overhead=resources.overhead,
+        attach_limits=plain_amounts(limits),
+    )
 
 
 def resource_inputs(info: InstanceTypeInfo, settings: NodeClassSettings) -> ResourceInputs:
-    """Everything about a type that its resources can depend on.
+    """Everything about a type that its resources can depend on, attach limits aside.
 
     An input that is missing here would give a type the resources of another one.
     """
@@ -370,12 +401,10 @@ def resource_inputs(info: InstanceTypeInfo, settings: NodeClassSettings) -> Reso
         info.addresses_per_interface,
         info.network_interfaces,
         info.all_network_interfaces,
-        info.ebs_attachments,
-        info.dedicated_ebs_attachments,
         info.local_storage_gb if striped else 0,
         info.efa_interfaces,
         info.gpu,
         info.accelerator,
         None if branches is None else branches.amount,
-        None if branches is None else branches.rule,
+        info.branch_interfaces is None,  # and with it the rule; hashing an enum member is slow
     )

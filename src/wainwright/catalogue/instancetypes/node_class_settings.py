@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -36,7 +37,7 @@ class AmiFamily(Enum):
     CUSTOM = "Custom"
     AUTO_MODE = AUTO_MODE_AMI_FAMILY
 
-    @property
+    @cached_property  # asked for every instance type, and hashing a member of an enum is slow
     def traits(self) -> "AmiFamilyTraits":
         return TRAITS_BY_FAMILY[self]
 
@@ -397,12 +398,19 @@ def find_incompatibility(
     info: InstanceTypeInfo, settings: NodeClassSettings
 ) -> Incompatibility | None:
     """The first reason, if any: the type is listed, but all of its offerings are unavailable."""
-    if info.family == "a1" and settings.ami_family is AmiFamily.AL2023:
+    family = settings.ami_family
+    if family is AmiFamily.AL2023 and info.family == "a1":
         return Incompatibility.NO_IMAGE
-    if settings.ami_family.traits.auto_mode and not is_launched_by_auto_mode(info):
+    if family.traits.auto_mode and not is_launched_by_auto_mode(info):
         return Incompatibility.NOT_AUTO_MODE
-    if settings.ami_family.traits.windows_build and info.architecture != "amd64":
+    if family.traits.windows_build and info.architecture != "amd64":
         return Incompatibility.NO_WINDOWS
+    return _too_few_interfaces(info, settings) if settings.network_interfaces else None
+
+
+def _too_few_interfaces(
+    info: InstanceTypeInfo, settings: NodeClassSettings
+) -> Incompatibility | None:
     if settings.efa_only_interfaces > info.efa_interfaces:
         return Incompatibility.TOO_FEW_EFA
     if any(each.card >= info.network_cards for each in settings.network_interfaces):

@@ -172,10 +172,12 @@ def type_requirements(region: str, traits: AmiFamilyTraits) -> Mapping[str, Requ
     return LazyMapping(regions.load_region(region).offered, build)
 
 
-def name_labels(labels: Mapping[str, NamedValue], traits: AmiFamilyTraits) -> dict[str, NamedValue]:
+def name_labels(
+    labels: Mapping[str, NamedValue], traits: AmiFamilyTraits
+) -> Mapping[str, NamedValue]:
     """The labels under the names that nodes with such an image have."""
     if not traits.auto_mode:
-        return dict(labels)
+        return labels
     return {
         AUTO_MODE_LABELS.get(key, key): value
         for key, value in labels.items()
@@ -183,7 +185,7 @@ def name_labels(labels: Mapping[str, NamedValue], traits: AmiFamilyTraits) -> di
     }
 
 
-def _to_requirements(labels: LabelValues) -> list[Requirement]:
+def _to_requirements(labels: Mapping[str, tuple[str, ...]]) -> list[Requirement]:
     return [_to_requirement(key, values) for key, values in labels.items()]
 
 
