@@ -2,6 +2,7 @@
 
 import string
 from fractions import Fraction
+from typing import Final
 
 import msgspec
 import pytest
@@ -18,6 +19,8 @@ from wainwright.catalogue.instancetypes.capacity import (
     compute_memory,
     derive_resources,
     extended_resources,
+    node_resources_by_type,
+    to_node_resources,
 )
 from wainwright.catalogue.instancetypes.derived_amount import (
     GIB,
@@ -392,3 +395,53 @@ def test_a_rule_is_a_sentence_without_its_amount(rule: DerivationRule) -> None:
 
 def test_each_rule_has_its_own_sentence() -> None:
     assert len(DerivationRule.__members__) == len(set(DerivationRule))
+
+
+DIFFERENT_INPUTS: Final = {
+    "vcpus": 6,
+    "memory_mib": 77_777,
+    "architecture": "arm64",
+    "hypervisor": "xen",
+    "addresses_per_interface": 9,
+    "network_interfaces": 5,
+    "all_network_interfaces": 7,
+    "ebs_attachments": 13,
+    "dedicated_ebs_attachments": True,
+    "local_storage_gb": 1_234,
+    "efa_interfaces": 3,
+    "gpu": None,
+    "accelerator": None,
+    "branch_interfaces": 11,
+}
+TYPES: Final = (
+    "c4.large",
+    "i3.large",
+    "inf2.xlarge",
+    "m5.large",
+    "m7g.medium",
+    "m7i.large",
+    "p5.48xlarge",
+)
+
+
+OTHER_SETTINGS = NodeClassSettings(
+    ami_family=AmiFamily.WINDOWS2022, instance_store_policy=InstanceStorePolicy.RAID0
+)
+
+
+@pytest.mark.parametrize("settings", [NodeClassSettings(), OTHER_SETTINGS])
+def test_types_that_share_their_resources_have_those_of_their_own(
+    settings: NodeClassSettings,
+) -> None:
+    """Each input that `resource_inputs` and `attach_limit_inputs` lack would show here, on types
+    that differ in it alone.
+    """
+    by_name = {}
+    for info in map(instance_type_info.built_in_instance_types().__getitem__, TYPES):
+        by_name[info.name] = info
+        for field, value in DIFFERENT_INPUTS.items():
+            changed = msgspec.structs.replace(info, **{field: value})
+            by_name[f"{info.name} with another {field}"] = changed
+    shared = node_resources_by_type(by_name, settings)
+    for name, info in by_name.items():
+        assert shared[name] == to_node_resources(derive_resources(info, settings)), name
