@@ -22,8 +22,14 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 TESTS: Final = Path(__file__).parent
 APART: Final = "properties"
 """Few tests that take long: each by itself, at the end, so that no process is idle meanwhile."""
-SHARED_CONTROL_PLANES: Final = "integration"
-"""All on one process: the others would start control planes of their own."""
+CONTROL_PLANES: Final = (
+    "operated_control_plane",
+    "full_control_plane",
+    "spare_control_plane",
+    "control_plane",
+)
+"""Fixtures of `tests/integration`: the tests of one of them stay on one process, as every process
+starts its own."""
 MANY_SECONDS: Final = 60.0
 """A run that took less needs no summary."""
 
@@ -33,8 +39,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         path = item.path.relative_to(TESTS)
         if path.parts[0] != APART:
-            group = path.parts[0] if path.parts[0] == SHARED_CONTROL_PLANES else str(path)
-            item.add_marker(pytest.mark.xdist_group(group))
+            item.add_marker(pytest.mark.xdist_group(_control_plane(item) or str(path)))
+
+
+def _control_plane(item: pytest.Item) -> str | None:
+    used = getattr(item, "fixturenames", ())
+    return next((plane for plane in CONTROL_PLANES if plane in used), None)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
