@@ -6,7 +6,8 @@ room for requests by one bisection per resource.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import islice
 from typing import Final, TypeAlias
 
@@ -40,6 +41,33 @@ def union(sets: Iterable[BitSet]) -> BitSet:
     for bits in sets:
         combined |= bits
     return combined
+
+
+FEW_NAMES: Final = 16
+
+
+class NamedBits:
+    """Items by name; several may have the same, and some none.
+
+    A few names are looked up, which saves asking each of thousands of items for every NodeClaim.
+    """
+
+    __slots__ = ("_by_name", "_names")
+
+    def __init__(self, names: Sequence[str | None]) -> None:
+        self._names = names
+        self._by_name: dict[str | None, BitSet] | None = None
+
+    def named(self, wanted: AbstractSet[str | None]) -> BitSet:
+        """The items that have one of these names."""
+        if len(wanted) > FEW_NAMES:
+            return bits_where(map(wanted.__contains__, self._names))
+        if self._by_name is None:
+            self._by_name = {}
+            for number, name in enumerate(self._names):
+                self._by_name[name] = self._by_name.get(name, 0) | 1 << number
+        by_name = self._by_name
+        return union(by_name.get(name, 0) for name in wanted)
 
 
 class LabelIndex:

@@ -20,7 +20,7 @@ from wainwright.model.bitset import (
     MAX_CACHED_RESULTS,
     BitSet,
     LabelIndex,
-    bits_where,
+    NamedBits,
     iter_bits,
     union,
 )
@@ -117,6 +117,7 @@ class GroupLayout:
 
     __slots__ = (
         "all_groups",
+        "by_reservation",
         "given_zones",
         "groups_without_zone",
         "keys",
@@ -135,6 +136,7 @@ class GroupLayout:
         self.numbers = {labels: number for number, labels in enumerate(ordered)}
         self.requirements = [with_reservation_labels(*labels) for labels in ordered]
         self.reservation_ids = [reservation_id for _, reservation_id in ordered]
+        self.by_reservation = NamedBits(self.reservation_ids)
         self.all_groups: OfferingGroupSet = (1 << len(ordered)) - 1
         self.label_indexes = _index_labels(self.requirements, self.all_groups)
         self.given_zones = frozenset(zones)
@@ -320,6 +322,7 @@ class OfferingGroupTable:
         "_offerings",
         "_reserved",
         "_spot",
+        "_types_by_name",
         "all_groups",
         "groups_without_zone",
         "keys",
@@ -334,6 +337,7 @@ class OfferingGroupTable:
         self._offerings = described.offerings
         self._entries = [each.entries for each in self._offerings]
         self._names = [instance_type.name for instance_type in described.types]
+        self._types_by_name = NamedBits(self._names)
         self._equal_offerings: dict[int, list[EqualOfferings]] = {}
         """By type number, for types of which reserved offerings were compared."""
         self._flags_by_type: dict[int, Callable[[bytes], tuple[int, ...]]] = {}
@@ -396,10 +400,10 @@ class OfferingGroupTable:
         return types
 
     def types_named(self, names: AbstractSet[str]) -> BitSet:
-        return bits_where(map(names.__contains__, self._names))
+        return self._types_by_name.named(names)
 
     def groups_of_reservations(self, ids: AbstractSet[str | None]) -> OfferingGroupSet:
-        return bits_where(map(ids.__contains__, self.layout.reservation_ids))
+        return self.layout.by_reservation.named(ids)
 
     def spot_groups(self, capacity_types: ValueSet) -> OfferingGroupSet:
         """The groups that launch spot instances for requirements with these capacity types.

@@ -206,8 +206,11 @@ def _open_value_set(
 ) -> ValueSet:
     if _is_empty_range(lower, upper):
         return NO_VALUE
-    kept = frozenset(value for value in excluded if _is_within(value, lower, upper))
     bounded = lower is not None or upper is not None
+    # Without bounds every value is within them: this saves looking at each, requirement by
+    # requirement, where many NotIn of one label are combined.
+    within = (value for value in excluded if _is_within(value, lower, upper))
+    kept = frozenset(within) if bounded else excluded
     return ValueSet(
         values=kept, open=True, lower=lower, upper=upper, present=present or bounded or not kept
     )

@@ -323,11 +323,12 @@ def validate_object(
     """The field errors of an object of one of our kinds; `old` is the object that it replaces."""
     root = object_schema(kind.type)
     found = list(_metadata_errors(kind, value))
+    defaulted = schema_validation.apply_defaults(value, root)
     if old is not None or not is_surely_valid(kind.type, value):
         found.extend(schema_validation.find_unknown_fields(value, root))
-        found.extend(_schema_errors(value, root, old))
+        found.extend(_schema_errors(defaulted, root, old))
     if all(field_error.is_accepted for field_error in found):
-        found.extend(check_semantics(kind.name, schema_validation.apply_defaults(value, root)))
+        found.extend(check_semantics(kind.name, defaulted))
     return [_with_long_form_hint(kind, field_error) for field_error in found]
 
 
@@ -340,21 +341,17 @@ def _metadata_errors(kind: KnownKind, value: dict[str, Any]) -> Iterator[FieldEr
         yield msgspec.structs.replace(field_error, path=("metadata", *field_error.path))
 
 
-def _schema_errors(value: dict[str, Any], root: Schema, old: Any) -> Iterator[FieldError]:
-    body = {key: item for key, item in value.items() if key not in ("metadata", "status")}
+def _schema_errors(defaulted: dict[str, Any], root: Schema, old: Any) -> Iterator[FieldError]:
+    body = {key: item for key, item in defaulted.items() if key not in ("metadata", "status")}
     before = cel.ABSENT if old is None else schema_validation.apply_defaults(old, root)
-    yield from schema_validation.validate_schema(
-        schema_validation.apply_defaults(body, root), root, (), before
-    )
-    status = value.get("status")
+    yield from schema_validation.validate_schema(body, root, (), before)
+    status = defaulted.get("status")
     if status is not None:
         yield from _status_warnings(status, root["properties"].get("status", {}))
 
 
 def _status_warnings(status: Any, schema: Schema) -> Iterator[FieldError]:
-    for field_error in schema_validation.validate_schema(
-        schema_validation.apply_defaults(status, schema), schema, ("status",)
-    ):
+    for field_error in schema_validation.validate_schema(status, schema, ("status",)):
         yield msgspec.structs.replace(field_error, warning=True)
 
 

@@ -305,10 +305,11 @@ def _rule_errors(
     rules = schema.get("x-kubernetes-validations", ())
     if rules and not has_valid_shape and not _has_valid_types(value, schema):
         return
+    evaluation = cel.RuleEvaluation(value, old)
     for rule in rules:
         if cel.is_transition_rule(rule["rule"]) and old is cel.ABSENT:
             continue
-        outcome = cel.evaluate_rule(rule["rule"], value, old)
+        outcome = evaluation.evaluate(rule["rule"])
         if outcome is False or (outcome is None and has_valid_shape):
             yield from _locate_rule_error(rule, value, path)
 
