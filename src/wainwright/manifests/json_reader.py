@@ -8,7 +8,7 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 from wainwright.manifests.yaml_reader import (
@@ -27,6 +27,9 @@ WHITESPACE: Final = re.compile(r"[ \t\n\r]*")
 ONE_KIND: Final = bytes.maketrans(b"{}", b"[]")
 OTHER_BYTES: Final = bytes(set(range(256)) - set(b'{}[]"'))
 STRING_OF_BRACKETS: Final = re.compile(rb'"[^"]*"')
+
+
+ONE_MANIFEST: Final = 10_000  # characters, about
 
 
 class _DuplicateKeyFound(Exception):
@@ -65,18 +68,20 @@ def parse_json(text: str) -> Iterator[ParsedDocument]:
     lines = LineIndex(text)
     may_have_surrogates = "\\" in text and SURROGATE_ESCAPE.search(text) is not None
     offset = _skip_whitespace(text, 0)
+    line, counted = 1, 0
     while offset < len(text):
+        line, counted = line + text.count("\n", counted, offset), offset
         duplicate_keys: tuple[DuplicateKey, ...] = ()
         try:
             value, end = _decode(text, offset, lines, STRICT_DECODER)
         except _DuplicateKeyFound:
             value, end = _decode(text, offset, lines, LENIENT_DECODER)
             duplicate_keys = tuple(_find_duplicate_keys(text, offset, lines))
-        if end - offset > MAX_DEPTH and _is_too_deep(text[offset:end]):
-            raise _too_deep(lines.line_at(offset))
+        if _may_be_too_deep(text, offset, end) and _is_too_deep(text[offset:end]):
+            raise _too_deep(line)
         if may_have_surrogates:
             value = _replace_surrogates(value)
-        yield ParsedDocument(value, offset, end, lines.line_at(offset), duplicate_keys)
+        yield ParsedDocument(value, offset, end, line, duplicate_keys)
         offset = _skip_whitespace(text, end)
 
 
@@ -97,6 +102,13 @@ def _decode(
 def _too_deep(line: int) -> UnreadableDocument:
     message = f"more than {MAX_DEPTH} levels of nesting"
     return UnreadableDocument(message, line=line, hint="no manifest is that deep")
+
+
+def _may_be_too_deep(text: str, start: int, end: int) -> bool:
+    """Whether there are brackets enough: few manifests of a stream have, but every long list."""
+    if end - start > ONE_MANIFEST:
+        return True
+    return text.count("{", start, end) + text.count("[", start, end) > MAX_DEPTH
 
 
 def _is_too_deep(text: str) -> bool:
@@ -139,13 +151,19 @@ def _skip_whitespace(text: str, offset: int) -> int:
 
 
 class LineIndex:
-    """Offset to line number, by bisection: counting lines for each value would be quadratic."""
+    """Offset to line number, by bisection: counting lines for each value would be quadratic. Only
+    a file with a problem needs it.
+    """
 
     def __init__(self, text: str) -> None:
-        self.starts = [0, *(match.end() for match in re.finditer("\n", text))]
+        self._text = text
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [0, *(match.end() for match in re.finditer("\n", self._text))]
 
     def line_at(self, offset: int) -> int:
-        return bisect_right(self.starts, offset)
+        return bisect_right(self._starts, offset)
 
 
 PLAIN_DECODER: Final = json.JSONDecoder()
