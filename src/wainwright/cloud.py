@@ -79,6 +79,9 @@ class NodeClassState(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds after which it is to be resolved again."""
     outdated: bool = False
     """Whether part of it is as before, because the cloud could not be asked."""
+    reservation_counts: int = 0
+    """Another number after some reservation was found to have other counts than were known; the
+    status does not show them."""
 
 
 class ObjectRemark(msgspec.Struct, frozen=True, kw_only=True):

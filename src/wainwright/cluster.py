@@ -15,6 +15,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
+from wainwright.api.kubernetes.workloads import Pod
 from wainwright.api.wire import WireStruct
 
 ObjectT = TypeVar("ObjectT", bound=WireStruct)
@@ -71,6 +72,12 @@ class Cluster(Protocol):
 
     async def list(self, kind: type[ObjectT], namespace: str = "") -> ObjectList[ObjectT]:
         """All objects, of one namespace or of all of them."""
+        ...
+
+    async def list_pods_on_node(self, node: str) -> ObjectList[Pod]:
+        """The pods that are bound to the node, whether it exists or not; not older than the
+        request, as no list is.
+        """
         ...
 
     def watch(

@@ -241,6 +241,23 @@ async def a_list_has_all_objects_in_order_and_a_version_to_watch_from(
     assert (await tested.cluster.list(Pod, tested.name("nowhere"))).items == []
 
 
+@on_each_cluster
+async def the_pods_of_one_node_can_be_listed(tested: TestedCluster) -> None:
+    """More of them than a page holds, as always the newest, and those that are being deleted."""
+    node, other = tested.name("node"), tested.name("other")
+    for name in "gfedcba":
+        await create_pod(tested, name, spec={"nodeName": node})
+    await create_pod(tested, "h")
+    await create_pod(tested, "i", spec={"nodeName": other})
+    await tested.cluster.delete(Pod, "a", tested.namespace, grace_period=0)
+    await tested.cluster.delete(Pod, "b", tested.namespace)
+    await tested.cluster.bind("h", tested.namespace, node)
+    found = await tested.cluster.list_pods_on_node(node)
+    assert [pod.metadata.name for pod in found.items] == [*"bcdefgh"]
+    assert {pod.spec.nodeName for pod in found.items} == {node}
+    assert (await tested.cluster.list_pods_on_node(tested.name("nowhere"))).items == []
+
+
 # Validation
 
 

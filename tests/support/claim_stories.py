@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import msgspec
@@ -9,6 +10,7 @@ from tests.support.controlled_cluster import ControlledCluster, conditions, merg
 
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.cluster import Node
+from wainwright.api.kubernetes.workloads import Pod
 from wainwright.aws.api.services import AwsResponse, Params, Seam
 from wainwright.cluster import (
     NO_PRECONDITIONS,
@@ -109,7 +111,8 @@ async def _show(
 class ObservedCluster:
     """The port to an API server, each call of which is shown to `before` and `after` it was done.
 
-    `before` may raise what the caller is to see instead.
+    `before` may raise what the caller is to see instead. Watches of the kinds in `held` show
+    nothing until the event is set.
     """
 
     def __init__(
@@ -117,8 +120,10 @@ class ObservedCluster:
         cluster: Cluster,
         before: Observer | None = None,
         after: Observer | None = None,
+        held: Mapping[type[Any], asyncio.Event] = {},
     ) -> None:
         self._cluster, self._before, self._after = cluster, before, after
+        self._held = held
 
     async def _call(self, verb: str, kind: str, call: Any, **details: Any) -> Any:
         await _show(self._before, verb, kind, details)
@@ -132,10 +137,20 @@ class ObservedCluster:
         )
         return listed
 
-    def watch(
+    async def list_pods_on_node(self, node: str) -> ObjectList[Pod]:
+        listed: ObjectList[Pod] = await self._call(
+            "list_pods_on_node", "Pod", _Later(self._cluster.list_pods_on_node, node), name=node
+        )
+        return listed
+
+    async def watch(
         self, kind: type[ObjectT], resource_version: str
     ) -> AsyncGenerator[WatchEvent[ObjectT], None]:
-        return self._cluster.watch(kind, resource_version)
+        async with aclosing(self._cluster.watch(kind, resource_version)) as events:
+            async for event in events:
+                if kind in self._held:
+                    await self._held[kind].wait()
+                yield event
 
     async def get(self, kind: type[ObjectT], name: str, namespace: str = "") -> ObjectT:
         found: ObjectT = await self._call(

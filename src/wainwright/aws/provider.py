@@ -383,6 +383,7 @@ class AwsCloudProvider:
             annotations=hash_annotations(declared, self._options.cluster.ca_bundle),
             requeue_after=resolved.requeue_after,
             outdated=resolved.outdated,
+            reservation_counts=self._components.availability.revision,
         )
 
     async def finalize_node_class(self, node_class: str, claims: Sequence[str]) -> str:

@@ -59,6 +59,8 @@ class ReservationAvailability:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._counts: dict[str, _ReservationCount] = {}
+        self.revision = 0
+        """Another number after EC2 has returned other counts than were known."""
 
     def record_counts(self, reservations: Iterable[CloudReservation], requested_at: float) -> None:
         """Records the counts that EC2 returned for a request sent at that time.
@@ -68,7 +70,7 @@ class ReservationAvailability:
         is used a minute later, one too many would be a launch that fails.
         """
         for each in reservations:
-            old = self._counts.get(each.id)
+            old, known = self._counts.get(each.id), self.available_count(each.id)
             if old is not None and old.requested_at > requested_at:
                 continue
             available = each.total if each.available is None else each.available
@@ -82,6 +84,8 @@ class ReservationAvailability:
                 exhausted_since = (old.exhausted_at or 0) >= requested_at
                 count.exhausted_at = old.exhausted_at if exhausted_since else None
             self._counts[each.id] = count
+            if old is None or old.total != each.total or self.available_count(each.id) != known:
+                self.revision += 1
         self._drop_old_counts()
 
     def record_launch(self, reservation_id: str) -> None:

@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from wainwright.api.kubernetes.workloads import Pod
 from wainwright.api.wire import ObjectMeta, WireStruct
 from wainwright.clock import Clock
 from wainwright.cluster import (
@@ -369,6 +370,11 @@ class InformerCache:
         """The object as the API server has it, where memory may be behind."""
         metadata = metadata_of(obj)
         return self._assume(await self._cluster.get(type(obj), metadata.name, metadata.namespace))
+
+    async def read_pods_on_node(self, node: str) -> list[Pod]:
+        """As the API server has them; they are known from now on."""
+        listed = await self._cluster.list_pods_on_node(node)
+        return [self._assume(pod) for pod in listed.items]
 
     def _assume(self, obj: ObjectT) -> ObjectT:
         if type(obj) in self._stores:

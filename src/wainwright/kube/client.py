@@ -122,17 +122,25 @@ class KubeClient:
             await connections.close()
 
     async def list(self, kind: type[ObjectT], namespace: str = "") -> ObjectList[ObjectT]:
-        try:
-            return await self._list(kind, namespace, self._page_size)
-        except ResourceVersionGoneError:
-            # The version of the first page was compacted away before the last was asked for.
-            return await self._list(kind, namespace, 0)
+        return await self._list(kind, namespace, {})
+
+    async def list_pods_on_node(self, node: str) -> ObjectList[Pod]:
+        return await self._list(Pod, "", {"fieldSelector": f"spec.nodeName={node}"})
 
     async def _list(
-        self, kind: type[ObjectT], namespace: str, page_size: int
+        self, kind: type[ObjectT], namespace: str, selector: Mapping[str, str]
+    ) -> ObjectList[ObjectT]:
+        try:
+            pages = {"limit": str(self._page_size)}
+            return await self._list_pages(kind, namespace, {**selector, **pages})
+        except ResourceVersionGoneError:
+            # The version of the first page was compacted away before the last was asked for.
+            return await self._list_pages(kind, namespace, dict(selector))
+
+    async def _list_pages(
+        self, kind: type[ObjectT], namespace: str, query: dict[str, str]
     ) -> ObjectList[ObjectT]:
         resource, items, unreadable = resource_of(kind), list[ObjectT](), set[str]()
-        query = {"limit": str(page_size)} if page_size else {}
         while True:
             body = await self._request("GET", resource.path(namespace), query=query)
             page = decode_json(body, _ListPage)

@@ -114,6 +114,11 @@ class InMemoryApiServer:
         await self._begin()
         return ObjectList([*self._store(kind).objects(namespace)], str(self._version))
 
+    async def list_pods_on_node(self, node: str) -> ObjectList[Pod]:
+        await self._begin()
+        found = self._store(Pod).matching(lambda pod: pod.spec.nodeName == node)
+        return ObjectList(found, str(self._version))
+
     async def watch(
         self, kind: type[ObjectT], resource_version: str
     ) -> AsyncGenerator[WatchEvent[ObjectT], None]:

@@ -25,6 +25,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
+from wainwright.api.kubernetes.workloads import Pod
 from wainwright.api.wire import WireStruct
 from wainwright.clock import Clock
 from wainwright.cluster import (
@@ -315,6 +316,10 @@ class InjectedCluster:
 
     async def list(self, kind: type[ObjectT], namespace: str = "") -> ObjectList[ObjectT]:
         return await self._call("list", kind, partial(self._cluster.list, kind, namespace))
+
+    async def list_pods_on_node(self, node: str) -> ObjectList[Pod]:
+        carry_out = partial(self._cluster.list_pods_on_node, node)
+        return await self._call("list on a node", Pod, carry_out)
 
     async def get(self, kind: type[ObjectT], name: str, namespace: str = "") -> ObjectT:
         return await self._call("get", kind, partial(self._cluster.get, kind, name, namespace))

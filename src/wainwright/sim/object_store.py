@@ -120,6 +120,13 @@ class ObjectStore(Generic[ObjectT]):
             found = self._namespaces.get(key, {})
             yield from (found[name] for name in sorted(found))
 
+    def matching(self, condition: Callable[[ObjectT], bool]) -> list[ObjectT]:
+        """Of all namespaces, in the same order; only what matches is sorted."""
+        found = (
+            obj for each in self._namespaces.values() for obj in each.values() if condition(obj)
+        )
+        return sorted(found, key=lambda obj: (metadata_of(obj).namespace, metadata_of(obj).name))
+
     def put(self, obj: ObjectT) -> None:
         metadata = metadata_of(obj)
         self._namespaces.setdefault(metadata.namespace, {})[metadata.name] = obj

@@ -46,6 +46,9 @@ class ControllerClient:
     async def list(self, kind: type[ObjectT], namespace: str = "") -> ObjectList[ObjectT]:
         return await self._api.list(kind, namespace)
 
+    async def list_pods_on_node(self, node: str) -> ObjectList[Pod]:
+        return await self._api.list_pods_on_node(node)
+
     def watch(
         self, kind: type[ObjectT], resource_version: str
     ) -> AsyncGenerator[WatchEvent[ObjectT], None]:

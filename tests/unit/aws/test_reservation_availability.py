@@ -108,6 +108,25 @@ def test_available_counts_between_polls(
     assert counts_after(*steps) == expected
 
 
+def test_the_revision_tells_that_counts_are_other_than_was_known() -> None:
+    async def main(clock: VirtualClock) -> list[int]:
+        availability = ReservationAvailability(clock)
+        seen = []
+        for free, total in ((3, 5), (3, 5), (2, 5), (2, 6)):
+            availability.record_counts([reservation(free, total)], clock.now())
+            seen.append(availability.revision)
+        availability.record_launch("cr-1")
+        await clock.sleep(1)
+        availability.record_counts([reservation(1, 6)], clock.now())  # as was known
+        seen.append(availability.revision)
+        availability.mark_exhausted("cr-1")
+        await clock.sleep(1)
+        availability.record_counts([reservation(1, 6)], clock.now())  # not exhausted any more
+        return [*seen, availability.revision]
+
+    assert run_in_virtual_time(main) == [1, 1, 2, 3, 3, 4]
+
+
 @pytest.mark.parametrize("later", [0, 1])
 def test_a_launch_during_a_poll_is_subtracted_from_its_result(later: float) -> None:
     async def main(clock: VirtualClock) -> list[int]:

@@ -1,5 +1,6 @@
 """The end of a node: taint, drain, volumes, instance; then its finalizer is removed."""
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from wainwright.api.karpenter.nodeclaim import NodeClaim
@@ -218,9 +219,12 @@ class NodeTermination:
 
     async def _drain_and_end(self, node: Node, claim: NodeClaim | None) -> Result:
         """A node of no claim, or of several, is drained and released; its instance is not ours."""
+        is_resumed = claim is not None and self._is_between_drain_and_end(claim)
         waiting = await self._drain(node, claim)
         if waiting is None and claim is not None:
             waiting = await self._detach_volumes(node, claim)
+        if waiting is None and is_resumed:
+            waiting = await self._drain_unseen_pods(node, claim)
         if waiting is None and claim is not None:
             waiting = await self._end_instance(claim)
         return waiting or await self._release(node)
@@ -236,17 +240,36 @@ class NodeTermination:
 
     async def _drain(self, node: Node, claim: NodeClaim | None) -> Result | None:
         """What to wait for; None once no pod has to leave any more."""
+        waiting = self._drain_pods(self._state.pods_by_node.get(node.metadata.name), claim)
+        if claim is not None:
+            return await self._record_drain(node, claim, waiting)
+        return waiting or await self._drain_unseen_pods(node, claim)
+
+    def _drain_pods(self, pods: Iterable[Pod], claim: NodeClaim | None) -> Result | None:
         now = self._context.clock.now()
         deadline = None if claim is None else drain_deadline(claim)
-        step = drain_step(self._state.pods_by_node.get(node.metadata.name), now, deadline)
+        step = drain_step(pods, now, deadline)
         for pod in step.evict:
             self._eviction.add(pod)
         for pod in step.delete:
             self._eviction.add(pod, deadline)
-        waiting = None if step.is_drained else _until(step.next_due, now)
-        return waiting if claim is None else await self._record_drain(claim, waiting)
+        return None if step.is_drained else _until(step.next_due, now)
 
-    async def _record_drain(self, claim: NodeClaim, waiting: Result | None) -> Result | None:
+    async def _drain_unseen_pods(self, node: Node, claim: NodeClaim | None) -> Result | None:
+        """To be awaited where no known pod has to leave. The watch of pods may be minutes behind,
+        and the instance would end with pods on it that nobody evicted: so the API server is asked.
+        """
+        return self._drain_pods(await self._cache.read_pods_on_node(node.metadata.name), claim)
+
+    def _is_between_drain_and_end(self, claim: NodeClaim) -> bool:
+        """Whether it was drained before, and waited for volumes since."""
+        conditions = claim_conditions(claim, self._context.clock.now())
+        is_ending = conditions.is_true(condition.INSTANCE_TERMINATING)
+        return conditions.is_true(condition.DRAINED) and not is_ending
+
+    async def _record_drain(
+        self, node: Node, claim: NodeClaim, waiting: Result | None
+    ) -> Result | None:
         """What to wait for: the pods, and that the drain has lasted for long enough."""
         now = self._context.clock.now()
         conditions = claim_conditions(claim, now)
@@ -257,8 +280,11 @@ class NodeTermination:
             claim = await self._set(claim, condition.DRAINED, condition.UNKNOWN, "Draining")
             began = now
         left = began + MIN_DRAIN_SECONDS - now
-        if waiting is not None or left > 0:
-            return waiting or Again(left)
+        if waiting is None and left > 0:
+            return Again(left)
+        waiting = waiting or await self._drain_unseen_pods(node, claim)
+        if waiting is not None:
+            return waiting
         await self._set(claim, condition.DRAINED, condition.TRUE)
         pool = (claim.metadata.labels or {}).get(NODEPOOL, "")
         self._context.metrics.add(NODES_DRAINED, nodepool=pool)

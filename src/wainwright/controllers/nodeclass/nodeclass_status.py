@@ -45,6 +45,7 @@ class NodeClassStatus:
         self._context, self._declared = context, declared
         self._cache, self._cloud = context.cache, context.cloud
         self._claims = context.cache.index(NodeClaim, _class_of)
+        self._reservation_counts = 0
 
     def watch(self, queue: WorkQueue) -> None:
         def changed_class(change: Change[EC2NodeClass]) -> None:
@@ -77,6 +78,9 @@ class NodeClassStatus:
     async def _resolve(self, node_class: EC2NodeClass) -> Result:
         node_class = await self._cache.update(node_class, with_finalizer(NODE_CLASS_FINALIZER))
         state = await self._cloud.resolve(node_class.metadata.name)
+        if state.reservation_counts != self._reservation_counts:
+            self._reservation_counts = state.reservation_counts
+            self._context.learnt()
         node_class = await self._annotate(node_class, state.annotations)
         await self._cache.update(
             node_class, lambda found: _status_patch(found, state.status), status=True

@@ -1,5 +1,6 @@
 """The end of claims and nodes: rows L26 to L29, T1 to T4, T8 to T13, and the TRM rows."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -462,6 +463,105 @@ def test_t4_an_empty_node_is_drained_for_five_seconds() -> None:
         await cluster.wait(3)
         state = conditions(await cluster.claim())
         assert state["Drained"][0] == state["InstanceTerminating"][0] == "True"
+
+    run_cluster(story)
+
+
+# Pods that the watch has not shown
+
+
+def test_a_node_that_only_looks_empty_is_drained_first() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        shown = {Pod: asyncio.Event()}
+        shown[Pod].set()
+        cluster.port = ObservedCluster(cluster.api, held=shown)
+        await begin(cluster)
+        claim, node = await initialized(cluster)
+        shown[Pod].clear()
+        await _with_pods(cluster, node.metadata.name, pending_pod("a"), pending_pod("b"))
+        await cluster.api.delete(NodeClaim, claim.metadata.name)
+        await cluster.wait(30)
+        assert [bool(pod.metadata.deletionTimestamp) for pod in await cluster.pods()] == [True] * 2
+        assert conditions(await cluster.claim())["Drained"] == ("Unknown", "Draining")
+        assert len(cluster.instances()) == 1
+        await cluster.stop_pods()
+        shown[Pod].set()
+        await cluster.wait(30)
+        assert (await cluster.claims(), await cluster.nodes(), cluster.instances()) == ([], [], [])
+
+    run_cluster(story)
+
+
+def test_a_pod_that_came_unseen_while_volumes_were_awaited_is_drained_first() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        shown = {Pod: asyncio.Event()}
+        shown[Pod].set()
+        cluster.port = ObservedCluster(cluster.api, held=shown)
+        await begin(cluster)
+        claim, node = await initialized(cluster)
+        await cluster.create(_attachment("va", node.metadata.name, "pv-1"))
+        await cluster.api.delete(NodeClaim, claim.metadata.name)
+        await cluster.wait(30)
+        assert conditions(await cluster.claim())["Drained"][0] == "True"
+        shown[Pod].clear()
+        await _with_pods(cluster, node.metadata.name, pending_pod("a"))
+        await cluster.api.delete(VolumeAttachment, "va")
+        await cluster.wait(30)
+        assert "InstanceTerminating" not in conditions(await cluster.claim())
+        (pod,) = await cluster.pods()
+        assert pod.metadata.deletionTimestamp
+        await cluster.stop_pods()
+        shown[Pod].set()
+        await cluster.wait(30)
+        assert (await cluster.claims(), cluster.instances()) == ([], [])
+
+    run_cluster(story)
+
+
+def test_a_node_of_no_claim_that_only_looks_empty_is_drained_first() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        shown = {Pod: asyncio.Event()}
+        shown[Pod].set()
+        cluster.port = ObservedCluster(cluster.api, held=shown)
+        await begin(cluster)
+        await cluster.create(_node_of_nobody())
+        await cluster.wait(1)
+        shown[Pod].clear()
+        await _with_pods(cluster, "stray", pending_pod("a"))
+        await cluster.api.delete(Node, "stray")
+        await cluster.wait(30)
+        assert len(await cluster.nodes()) == 1
+        await cluster.stop_pods()
+        shown[Pod].set()
+        await cluster.wait(30)
+        assert await cluster.nodes() == []
+
+    run_cluster(story)
+
+
+@pytest.mark.parametrize("volumes", [0, 1])
+def test_the_pods_of_a_node_are_listed_once_and_once_more_after_waiting_for_volumes(
+    volumes: int,
+) -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        cluster.account.change({"pace": {"shutdown": {"median": 60}}})
+        calls = record_calls(cluster)
+        await begin(cluster)
+        claim, node = await initialized(cluster)
+        await _with_pods(cluster, node.metadata.name, *(pending_pod(f"p-{n}") for n in range(3)))
+        if volumes:
+            await cluster.create(_attachment("va", node.metadata.name, "pv-1"))
+        await cluster.api.delete(NodeClaim, claim.metadata.name)
+        await cluster.wait(60)
+        assert not [verb for _, verb, _ in calls if verb == "list_pods_on_node"]
+        await cluster.stop_pods()
+        await cluster.wait(60)
+        if volumes:
+            await cluster.api.delete(VolumeAttachment, "va")
+        await cluster.wait(120)
+        assert await cluster.claims() == []
+        listed = [verb for _, verb, _ in calls if verb == "list_pods_on_node"]
+        assert len(listed) == 1 + volumes
 
     run_cluster(story)
 
