@@ -50,7 +50,7 @@ def _blockers(outcome: NodeOutcome) -> Iterator[Blocker]:
     """Each once, the one that counts first. Those of a node that goes do not matter."""
     if outcome.blocker is None:
         return
-    known = dict.fromkeys([outcome.blocker, *outcome.candidate.blockers])
+    known = dict.fromkeys([outcome.blocker, *outcome.candidate.blockers, *outcome.rules])
     # An expired node is being deleted because of that.
     hidden = BlockerCode.DELETING if outcome.blocker.code is BlockerCode.EXPIRED else None
     yield from (each for each in known if each.code is not hidden)

@@ -20,7 +20,9 @@ from wainwright.manifests.problems import InvalidInput
 
 HERE = Path(__file__).parent
 STORIES = sorted((HERE / "consolidation").glob("*.yaml"))
-SCHEMA = json.loads((HERE.parent.parent / "docs" / "consolidation.schema.json").read_text())
+DOCS = HERE.parent.parent / "docs"
+SCHEMA = json.loads((DOCS / "consolidation.schema.json").read_text())
+EXPLANATION_SCHEMA = json.loads((DOCS / "node-explanation.schema.json").read_text())
 NOW = "2026-01-31T12:00:00Z"
 SIZES = {"large": 2, "xlarge": 4, "2xlarge": 8, "4xlarge": 16, "48xlarge": 192}
 CAPACITY_TYPE = "karpenter.sh/capacity-type"
@@ -130,7 +132,13 @@ class Expect(Part, frozen=True, kw_only=True):
     blockers: dict[str, list[str]] = {}
     """All of a node, as `kind name`."""
     held: dict[str, float] = {}
-    """USD per hour by `kind name`; all that hold anything back."""
+    """USD per hour by `kind name`, or by `kind name reason`; all that hold anything back."""
+    changes: dict[str, str] = {}
+    """By node the whole change that would free it, as `wain explain node` says; empty for none."""
+    change_savings: dict[str, float | None] = {}
+    """What that saves, by node."""
+    explained: dict[str, list[str]] = {}
+    """By node parts of what `wain explain node` prints."""
     warnings: list[str] = []
     """Parts of warnings."""
     unwarned: list[str] = []
@@ -168,6 +176,7 @@ def test_story(path: Path, tmp_path: Path) -> None:
     jsonschema.validate(document, SCHEMA)
     check(document, story.expect)
     assert result.return_value == (3 if story.expect.commands else 0)
+    check_explanations(str(file), story)
 
 
 def manifests(story: Story) -> list[dict[str, Any]]:
@@ -370,15 +379,41 @@ def check(document: dict[str, Any], expect: Expect) -> None:
     for each in document["nodes"]:
         blockers = [f"{blocker['kind']} {blocker['name']}" for blocker in each["blockers"]]
         assert blockers == expect.blockers.get(each["node"], blockers)
-    held = {
-        f"{each['kind']} {each['name']}": round(each["savingPerHour"], 6)
-        for each in document["heldBy"]
-    }
-    assert held == expect.held
+    check_held(document["heldBy"], expect.held)
     for part in expect.warnings:
         assert any(part in warning for warning in document["warnings"]), document["warnings"]
     for part in expect.unwarned:
         assert not any(part in warning for warning in document["warnings"]), document["warnings"]
+
+
+def check_held(rows: list[dict[str, Any]], expected: dict[str, float]) -> None:
+    held = {}
+    for each in rows:
+        name = f"{each['kind']} {each['name']}"
+        precise = f"{name} {each['reason']}"
+        held[precise if precise in expected else name] = round(each["savingPerHour"], 6)
+    assert held == expected
+    assert len(held) == len(rows)
+    assert [each["savingPerHour"] for each in rows] == sorted(
+        (each["savingPerHour"] for each in rows), reverse=True
+    )
+
+
+def check_explanations(file: str, story: Story) -> None:
+    expect = story.expect
+    for name in sorted({*expect.changes, *expect.change_savings, *expect.explained}):
+        arguments = ["explain", "node", name, file, "-o", "json", "--now", NOW, *story.flags]
+        result = CliRunner().invoke(wain, arguments, standalone_mode=False)
+        if result.exception is not None:
+            raise result.exception
+        found = json.loads(result.stdout)
+        jsonschema.validate(found, EXPLANATION_SCHEMA)
+        if name in expect.changes:
+            assert (found["change"] or "") == expect.changes[name]
+        if name in expect.change_savings:
+            assert found["savingPerHour"] == pytest.approx(expect.change_savings[name], abs=1e-6)
+        for part in expect.explained.get(name, ()):
+            assert any(part in line for line in found["lines"]), found["lines"]
 
 
 def check_command(command: dict[str, Any], expect: ExpectedCommand) -> None:

@@ -44,8 +44,14 @@ from wainwright.model.plan import (
     UnschedulableGroup,
 )
 from wainwright.model.pod import Pod
-from wainwright.model.resources import CPU, MEMORY
-from wainwright.model.snapshot import Node, Snapshot
+from wainwright.model.resources import (
+    CPU,
+    MEMORY,
+    Resources,
+    add_resources,
+    subtract_resources,
+)
+from wainwright.model.snapshot import NODES_LIMIT, Node, Snapshot
 
 QueueKey: TypeAlias = tuple[int, int, float, str, str, str]
 NODE_FIELDS: Final = (
@@ -306,15 +312,19 @@ class ClusterSimulator:
         names: Collection[str],
         pods: Collection[str] | None = None,
         *,
+        closed: BitSet = 0,
+        returns_limits: bool = False,
         with_suggestions: bool = False,
     ) -> tuple[UnschedulableGroup, ...]:
         """Why pods would be unschedulable if these nodes were removed: all such pods, or these.
 
-        The reasons are those of a plan of the cluster without the nodes. They are worked out on the
-        fork, and only when asked for.
+        The reasons are those of a plan of the cluster without the nodes, and without the room of
+        closed ones. They are worked out on the fork, and only when asked for. Limits are returned
+        where what the nodes use does not count against them.
         """
         moved_and_pending = self._pods_of(names)
-        solution = self._solve(_Removal(names), moved_and_pending)
+        removal = _Removal(names, closed, returns_limits=returns_limits)
+        solution = self._solve(removal, moved_and_pending)
         simulated = self._simulation(solution, moved_and_pending)
         if simulated.is_possible:
             return ()
@@ -325,7 +335,10 @@ class ClusterSimulator:
             unplaced=simulated.unplaced,
             reservations=(),
         )
-        changed = _without_nodes(self._snapshot, names, moved_and_pending)
+        unusable = {*names, *self.names_of(closed)}
+        changed = _without_nodes(self._snapshot, unusable, moved_and_pending)
+        if returns_limits:
+            changed = _without_usage(changed, names)
         solved = SolvedPlan(made, solution, changed, self._catalogs, self._options)
         return explain_unschedulable(solved, pods, with_suggestions=with_suggestions)
 
@@ -420,6 +433,23 @@ def _without_nodes(snapshot: Snapshot, names: Collection[str], pods: Sequence[Po
         for node in snapshot.nodes
     )
     return msgspec.structs.replace(snapshot, nodes=nodes, pods=tuple(pods))
+
+
+def _without_usage(snapshot: Snapshot, names: Collection[str]) -> Snapshot:
+    """As if what these nodes use were not in use."""
+    used: dict[str, Resources] = {}
+    for node in snapshot.nodes:
+        if node.name in names and node.pool is not None:
+            used[node.pool] = add_resources(
+                used.get(node.pool, {}), {**node.capacity, NODES_LIMIT: 1}
+            )
+    pools = tuple(
+        msgspec.structs.replace(
+            pool, in_use=subtract_resources(pool.in_use, used.get(pool.name, {}))
+        )
+        for pool in snapshot.pools
+    )
+    return msgspec.structs.replace(snapshot, pools=pools)
 
 
 def _simulated(strategy: Strategy) -> Strategy:

@@ -16,7 +16,13 @@ from wainwright.messages.formatting import (
     join_first,
     join_with_and,
 )
-from wainwright.model.disruption import BlockingBudget, CommandWarning, WarningCode
+from wainwright.messages.suggestions import describe_fixes
+from wainwright.model.disruption import (
+    BlockingBudget,
+    CommandWarning,
+    FreeingChange,
+    WarningCode,
+)
 from wainwright.model.requirements import RequirementConflict
 
 
@@ -83,7 +89,7 @@ def describe_verdict(facts: VerdictFacts) -> str:
         reason = f"it has drifted ({facts.drift}), but {reason}"
     others = len({each.code for each in facts.blockers} - {facts.code})
     more = f", and {format_count(others, 'other reason')} as well" if others else ""
-    if not facts.saving or facts.verdict != "blocked":
+    if not facts.saving or facts.verdict not in ("blocked", "kept"):
         return reason + more
     change = suggest_change(facts)
     saving = format_hourly(facts.saving, modelled=facts.modelled)
@@ -101,6 +107,8 @@ def describe_reason(facts: VerdictFacts) -> str:
         return f"its replacement would need its own instance of capacity reservation {held}"
     if facts.code == "pdb" and all(each.is_shared for each in _budgets(facts).values()):
         return SHARED_BUDGETS.format(**_values(facts))
+    if facts.code == "consolidate-after" and facts.until(facts.code) is None:
+        return "its NodeClaim does not have the condition Consolidatable"
     return REASONS[facts.code].format(**_values(facts))
 
 
@@ -143,6 +151,31 @@ def suggest_change(facts: VerdictFacts) -> str | None:
     return None if template is None else template.format(**_values(facts))
 
 
+def describe_change(change: FreeingChange) -> str:
+    """A change that was tried, with what it needs of whom."""
+    if change.until is not None:
+        nodes, moment = _join_names(change.nodes), format_moment(change.until)
+        return f"wait until {moment}, when consolidateAfter lets its pods go to {nodes}"
+    if change.fixes:
+        return describe_fixes(change.fixes)
+    if change.cluster_limits:
+        return "raise --cluster-limit"
+    if change.code == "spot-to-spot":
+        return _suggest_spot_to_spot(change)
+    pool = change.pool
+    return CHANGES[change.code].format(pool=pool, rule_pool=pool)
+
+
+def _suggest_spot_to_spot(change: FreeingChange) -> str:
+    gate = ["allow spot to spot with --feature-gate SpotToSpotConsolidation=true"]
+    types = (
+        f"lower wainwright.dev/spot-to-spot-types of NodePool {change.pool}, or "
+        f"--spot-to-spot-types, to {change.types}"
+    )
+    parts = [*(gate if change.gate else []), *([] if change.types is None else [types])]
+    return ", and ".join(parts)
+
+
 def describe_blocker(blocker: BlockerFacts, facts: VerdictFacts) -> str:
     """One blocker, named."""
     alone = msgspec.structs.replace(facts, code=blocker.code, blockers=(blocker,), verdict="kept")
@@ -179,7 +212,7 @@ REASONS: Final[Mapping[str, str]] = {
         "it is spot, and so is all that is cheaper: that needs the feature gate "
         "SpotToSpotConsolidation and enough cheaper types"
     ),
-    "min-values": "what is cheaper does not meet the minValues of NodePool {pool}",
+    "min-values": "what is cheaper does not meet the minValues of NodePool {rule_pool}",
     "min-saving": "its removal would save less than the minimum saving",
     "balanced-score": "policy Balanced: the saving is too small for what would be disrupted",
     "limits": "its replacement would exceed the limits",
@@ -204,13 +237,17 @@ CHANGES: Final[Mapping[str, str]] = {
         "allow spot to spot (--feature-gate SpotToSpotConsolidation=true) with fewer types "
         "(--spot-to-spot-types)"
     ),
-    "min-values": "lower minValues of NodePool {pool}",
-    "min-saving": "lower the minimum saving",
+    "min-values": "lower minValues of NodePool {rule_pool}",
+    "min-saving": (
+        "lower the minimum saving (--min-saving, or the annotation wainwright.dev/minimum-saving "
+        "of NodePool {pool})"
+    ),
     "balanced-score": "set consolidationPolicy of NodePool {pool} to WhenEmptyOrUnderutilized",
-    "limits": "raise the limits of NodePool {pool}",
+    "limits": "raise the limits for NodePool {rule_pool}",
     "static-pool": "lower spec.replicas of NodePool {pool}",
     "not-ours": "add NodePool {pool} to the input",
     "paused": "remove the annotation wainwright.dev/pause, or the setting",
+    "consolidate-after": "wait until its NodeClaim has the condition Consolidatable",
     "consolidation-backoff": (
         "remove the annotation wainwright.dev/undone-consolidations of its NodeClaim"
     ),
@@ -226,6 +263,7 @@ def _values(facts: VerdictFacts) -> dict[str, str]:
     return {
         "node": facts.node,
         "pool": facts.pool,
+        "rule_pool": next(iter(names), facts.pool),
         "names": _join_names(names),
         "names_and_counts": _join_names([*_budget_counts(facts)]),
         "pod": "pod" if len(names) == 1 else "pods",

@@ -1,5 +1,7 @@
 """Suggested changes as sentences, with what each costs and for how many pods it was verified."""
 
+from collections.abc import Iterable
+
 from wainwright.messages.formatting import (
     format_count,
     format_hourly,
@@ -32,14 +34,19 @@ def describe_suggestion(suggestion: VerifiedSuggestion, *, with_total: bool = Tr
     """A verified change after which the pods are scheduled, and what it costs: by itself, and with
     the rest of the plan.
     """
+    text = describe_fixes(suggestion.changes)
+    return f"{text}{_effect(suggestion)}{_total(suggestion) if with_total else ''}"
+
+
+def describe_fixes(fixes: Iterable[AnyFix]) -> str:
+    """What to change, without what it costs; the same verb is said once."""
     phrases: dict[tuple[str, str], list[str]] = {}
-    for change in suggestion.changes:
+    for change in fixes:
         verb, what, ending = _describe_change(change)
         phrases.setdefault((verb, ending), []).append(what)
-    text = ", and ".join(
+    return ", and ".join(
         f"{verb} {join_with_and(what)}{ending}" for (verb, ending), what in phrases.items()
     )
-    return f"{text}{_effect(suggestion)}{_total(suggestion) if with_total else ''}"
 
 
 def _effect(suggestion: VerifiedSuggestion) -> str:

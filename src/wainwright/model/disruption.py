@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from wainwright.model.pod import Pod, PodSelector
+from wainwright.model.suggestions import AnyFix
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,6 +133,28 @@ class BlockingBudget(msgspec.Struct, frozen=True, kw_only=True):
     """How many pods there have to be, all of them healthy; None where more do not help."""
     is_shared: bool = False
     """Whether another budget selects the same pod: Kubernetes then evicts it never."""
+
+
+class FreeingChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A change after which a node that is kept can go; it was tried."""
+
+    code: str
+    """Of the verdict that it is for; consolidate-after where waiting is enough."""
+    pool: str
+    """The NodePool whose rule it is; empty where it is a rule for all of them."""
+    saving: float = 0.0
+    """USD per hour; negative where a drifted node gets a more expensive replacement."""
+    fixes: tuple[AnyFix, ...] = ()
+    """Which minValues or limits, from what to what."""
+    gate: bool = False
+    """Whether it needs the feature gate for spot to spot."""
+    types: int | None = None
+    """How many cheaper spot types may be asked for; None where that need not change."""
+    cluster_limits: bool = False
+    """Whether the limits are those of the cluster."""
+    nodes: tuple[str, ...] = ()
+    until: float | None = None
+    """Nodes to which its pods may be moved from then on."""
 
 
 class RepairPolicy(msgspec.Struct, frozen=True, kw_only=True):

@@ -141,6 +141,7 @@ def _held(held: HeldSaving) -> Document:
     return {
         "kind": held.kind.value,
         "name": held.name,
+        "reason": held.code.text,
         "nodes": held.nodes,
         "savingPerHour": held.saving,
     }

@@ -177,11 +177,26 @@ HELD_WORDS: Final = {
     "budget": "budgets of NodePool {}",
     "annotation": "annotation {} on the node",
     "policy": "consolidation policy of NodePool {}",
-    "nodepool": "NodePool {} (consolidateAfter, replicas)",
+    "nodepool": "NodePool {}",
     "type": "no price for {}",
     "condition": "condition of {}",
     "reservation": "reservation {}",
 }
+RULE_WORDS: Final = {
+    "consolidate-after": "consolidateAfter of NodePool {}",
+    "static-pool": "replicas of NodePool {}",
+    "balanced-score": "policy Balanced of NodePool {}",
+    "spot-to-spot": "spot-to-spot rule for NodePool {}",
+    "min-values": "minValues of NodePool {}",
+    "min-saving": "minimum saving for NodePool {}",
+    "limits": "limits for NodePool {}",
+}
+"""Where the kind alone would not say which rule of a NodePool it is."""
+
+
+def held_words(held: Document) -> str:
+    words = RULE_WORDS.get(held["reason"]) or HELD_WORDS[held["kind"]]
+    return words.format(held["name"])
 
 
 class HeldRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -195,7 +210,7 @@ def held_rows(document: Document) -> list[HeldRow]:
     return [
         HeldRow(
             saving=format_hourly(held["savingPerHour"], modelled=modelled),
-            what=HELD_WORDS[held["kind"]].format(held["name"]),
+            what=held_words(held),
             nodes=format_count(held["nodes"], "node"),
         )
         for held in document["heldBy"]
@@ -223,14 +238,16 @@ STAY_WORDS: Final = {
 
 
 def stay_lines(document: Document) -> list[str]:
-    """Why nodes that nothing blocks stay, and how many: 9 nodes stay: nothing cheaper …
+    """Why nodes that nothing holds back stay, and how many: 9 nodes stay: nothing cheaper …
 
     Nothing where more commands would follow: nobody knows who stays then.
     """
     if not document["summary"]["settled"]:
         return []
     counts = Counter(
-        node["reason"] for node in document["nodes"] if node["verdict"] in ("kept", "blocked")
+        node["reason"]
+        for node in document["nodes"]
+        if node["verdict"] in ("kept", "blocked") and not node["savingPerHour"]
     )
     free = [(code, count) for code, count in counts.most_common() if code in STAY_WORDS]
     return [_nodes_stay(code, count) for code, count in free]

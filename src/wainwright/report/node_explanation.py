@@ -5,21 +5,27 @@ is left when nothing remains to be done: there its removal is simulated once mor
 of pods that would have no place.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from math import fsum
 from typing import Any, Final
 
 import msgspec
 
-from wainwright.core.disruption.candidates import is_initialized
-from wainwright.core.disruption.commands import Command, DisruptionInput, DisruptionOptions
+from wainwright.core.disruption.candidates import BlockerCode, Candidate
+from wainwright.core.disruption.commands import Command, Outcome
 from wainwright.core.disruption.disruption_pass import DisruptionPass
+from wainwright.core.disruption.freeing_changes import ChangeFinder
 from wainwright.core.disruption.preview import DisruptionPreview, Fate, NodeOutcome
-from wainwright.core.removal_simulation import ClusterSimulator
 from wainwright.disruption_verdicts import verdict_facts
 from wainwright.errors import UsageError
-from wainwright.messages.disruption import describe_verdict, suggest_change
+from wainwright.messages.disruption import (
+    GONE_REASONS,
+    describe_change,
+    describe_reason,
+    describe_verdict,
+    suggest_change,
+)
 from wainwright.messages.formatting import (
     MODELLED_PRICES,
     format_count,
@@ -28,10 +34,10 @@ from wainwright.messages.formatting import (
     join_first,
     join_with_and,
 )
-from wainwright.model.disruption import NO_MINIMUM_SAVING
-from wainwright.model.plan import ClusterLimits, PlannedNodeClaim, UnschedulableGroup
-from wainwright.model.snapshot import Pool
+from wainwright.messages.suggestions import describe_fixes
+from wainwright.model.plan import PlannedNodeClaim, UnschedulableGroup
 from wainwright.report.consolidation_json import claim_name, node_document
+from wainwright.report.consolidation_rows import SMALLEST_SHOWN
 from wainwright.report.plan_input import PlanInput
 from wainwright.report.plan_json import unschedulable_documents
 from wainwright.report.pod_explanation import unschedulable_lines
@@ -40,6 +46,11 @@ Document = dict[str, Any]
 
 MAX_NAMED_PODS: Final = 5  # of one destination; the JSON has all of them
 MAX_SIMILAR_NAMES: Final = 3
+KEPT_CODES: Final = frozenset(each.value for each in Outcome)
+UNTRIED_CODES: Final = frozenset(
+    each.text for each in (BlockerCode.STATIC_POOL, BlockerCode.NOT_OURS, BlockerCode.UNKNOWN_PRICE)
+)
+"""Blockers without which the node is another one: what that saves cannot be simulated."""
 
 
 class Destination(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,11 +70,15 @@ class Removal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeChange(msgspec.Struct, frozen=True, kw_only=True):
-    """The one change that would free the node."""
+    """The one change that would free the node, or the obstacle that is left after it."""
 
     text: str
     saving: float | None = None
-    """USD per hour; None where it was not tried."""
+    """USD per hour, negative where a drifted node costs less than its replacement; None where it
+    is not known.
+    """
+    obstacle: str = ""
+    """Why the node stays all the same; the change is no answer then."""
 
 
 def explain_node(given: PlanInput, preview: DisruptionPreview, name: str) -> Document:
@@ -77,6 +92,7 @@ def explain_node(given: PlanInput, preview: DisruptionPreview, name: str) -> Doc
     removal = explainer.removal(outcome, command)
     replacements = () if command is None else command.replacement_names
     change = None if _is_gone(outcome) else explainer.change(outcome, removal)
+    freeing = change if change is not None and not change.obstacle else None
     document = node_document(outcome, replacements)
     explanation: Document = {
         "apiVersion": "wainwright.dev/v1alpha1",
@@ -84,8 +100,8 @@ def explain_node(given: PlanInput, preview: DisruptionPreview, name: str) -> Doc
         **document,
         "pods": _pod_documents(removal),
         "removable": _is_gone(outcome),
-        "change": None if change is None else change.text,
-        "savingPerHour": document["savingPerHour"] if change is None else change.saving,
+        "change": None if freeing is None else freeing.text,
+        "savingPerHour": document["savingPerHour"] if freeing is None else freeing.saving,
         "lines": [
             *_title_lines(outcome, command, preview, replacements),
             *_cost_lines(outcome),
@@ -127,11 +143,9 @@ def _similar_names(name: str, known: Sequence[str]) -> str:
 class _NodeExplainer:
     def __init__(self, given: PlanInput, preview: DisruptionPreview) -> None:
         assert given.consolidation is not None
-        self._options = given.consolidation.options
         self._preview = preview
-        self._state = msgspec.structs.replace(
-            given.disruption, snapshot=preview.after, catalogs=preview.catalogs
-        )
+        self._looked = DisruptionPass(preview.state, given.consolidation.options)
+        self._changes = ChangeFinder(preview.state, given.consolidation.options)
 
     def command_of(self, outcome: NodeOutcome) -> Command | None:
         """The command that takes the node."""
@@ -150,82 +164,92 @@ class _NodeExplainer:
             return _removal_of_command(outcome, command)
         if not outcome.candidate.pods or outcome.candidate.node.deleting:
             return Removal()
-        return self._simulate(outcome.candidate.name)
+        return self._simulate(outcome.candidate)
 
-    def _simulate(self, name: str) -> Removal:
-        simulator = ClusterSimulator(self._state.snapshot, self._state.catalogs, self._options.plan)
-        closed = simulator.nodes_where(lambda node: not is_initialized(node))
-        simulated = simulator.simulation_of(simulator.solve_without([name], closed))
-        placed = {each.node: each.pods for each in simulated.placements}
+    def _simulate(self, candidate: Candidate) -> Removal:
+        explained = self._looked.explain_removal(candidate)
+        placed = {each.node: each.pods for each in explained.simulation.placements}
         return Removal(
             destinations=(
                 *(Destination(name=node, pods=pods) for node, pods in placed.items()),
                 *(
                     Destination(name=each.name, pods=each.pods, claim=each)
-                    for each in simulated.claims
+                    for each in explained.simulation.claims
                 ),
             ),
-            unplaced=simulator.explain_removal([name], with_suggestions=True),
+            unplaced=explained.unplaced,
         )
 
     def change(self, outcome: NodeOutcome, removal: Removal) -> NodeChange | None:
-        facts = verdict_facts(outcome)
         if outcome.fate is Fate.BLOCKED:
-            return _change_of_blockers(outcome)
-        if outcome.code == "pods-would-be-pending":
-            return _suggested_change(removal)
-        text = suggest_change(facts)
-        saving = self._trial(outcome)
-        return None if text is None or saving is None else NodeChange(text=text, saving=saving)
-
-    def _trial(self, outcome: NodeOutcome) -> float | None:
-        """What removing the node saves after the change; None where it does not help."""
-        changed = _without_reason(outcome.code, self._state, self._options)
-        if changed is None:
+            return self._change_of_blockers(outcome)
+        if outcome.code not in KEPT_CODES:
             return None
-        looked = DisruptionPass(*changed)
-        candidate = next(each for each in looked.candidates if each.name == outcome.candidate.name)
-        found = looked.outcome(candidate)
-        return found.saving if isinstance(found, Command) else None
-
-
-def _without_reason(
-    code: str, state: DisruptionInput, options: DisruptionOptions
-) -> tuple[DisruptionInput, DisruptionOptions] | None:
-    """The same cluster as if what the code speaks of had been changed."""
-    replace = msgspec.structs.replace
-    rules = replace(options.rules, spot_to_spot=True, spot_to_spot_types=1)
-    match code:
-        case "needs-several-nodes":
-            return state, replace(options, allow_split=True)
-        case "spot-to-spot":
-            pools = _changed_pools(state, spot_to_spot_types=1)
-            return pools, replace(options, rules=rules)
-        case "min-saving":
-            pools = _changed_pools(state, minimum_saving=NO_MINIMUM_SAVING)
-            return pools, replace(options, minimum_saving=NO_MINIMUM_SAVING)
-        case "balanced-score":
-            return _changed_pools(state, policy="WhenEmptyOrUnderutilized"), options
-        case "limits":
-            plan = replace(options.plan, cluster_limits=ClusterLimits())
-            unlimited = [replace(pool, limits={}) for pool in state.snapshot.pools]
-            return _with_pools(state, unlimited), replace(options, plan=plan)
-        case _:
+        settled = self._changes.settled_change(outcome.candidate)
+        if settled is not None:
+            return NodeChange(text=describe_change(settled), saving=settled.saving)
+        if outcome.code == Outcome.PODS_WOULD_BE_PENDING:
+            return self._suggested_change(outcome, removal)
+        if len(outcome.rules) > 1:
+            return _change_of_rules(outcome)
+        found = self._changes.rule_change(outcome.candidate, Outcome(outcome.code))
+        if found is None:
             return None
+        return NodeChange(text=describe_change(found), saving=found.saving)
+
+    def _change_of_blockers(self, outcome: NodeOutcome) -> NodeChange | None:
+        """All of them have to go; where there are several, no single change will do."""
+        codes = {each.code.text for each in outcome.candidate.blockers}
+        text = _suggest_all(outcome)
+        if text is None:
+            return None
+        if outcome.saving is not None or not UNTRIED_CODES.isdisjoint(codes):
+            return NodeChange(text=text, saving=outcome.saving)
+        return self._without_blockers(outcome, text)
+
+    def _without_blockers(self, outcome: NodeOutcome, text: str) -> NodeChange:
+        """A drifted node goes whatever it saves; any other would still have to save something."""
+        candidate = outcome.candidate
+        drifted = self._looked.drift_without_blockers(candidate)
+        found = self._looked.outcome(candidate) if drifted is None else drifted
+        if isinstance(found, Command):
+            return NodeChange(text=text, saving=found.saving)
+        return NodeChange(text=text, obstacle=_reason_of(outcome, found))
+
+    def _suggested_change(self, outcome: NodeOutcome, removal: Removal) -> NodeChange | None:
+        """A suggestion that places every pod without a place, tried with the removal."""
+        documents = unschedulable_documents(removal.unplaced)
+        texts = dict.fromkeys(each["suggestion"] for each in documents)
+        if len(texts) != 1 or None in texts:
+            return None
+        suggested = [each.suggestion for each in removal.unplaced if each.suggestion is not None]
+        fixes = dict.fromkeys(fix for each in suggested for fix in each.changes)
+        pods = [pod for each in removal.unplaced for pod in each.pods]
+        found = self._changes.try_fixes(outcome.candidate.name, fixes, pods)
+        text = describe_fixes(fixes)
+        if isinstance(found, Command):
+            return NodeChange(text=text, saving=found.saving)
+        return NodeChange(text=text, obstacle=_reason_of(outcome, found))
 
 
-def _changed_pools(state: DisruptionInput, **fields: Any) -> DisruptionInput:
-    replace = msgspec.structs.replace
-    pools = [
-        replace(pool, disruption=replace(pool.disruption, **fields))
-        for pool in state.snapshot.pools
-    ]
-    return _with_pools(state, pools)
+def _change_of_rules(outcome: NodeOutcome) -> NodeChange | None:
+    text = _suggest_all(outcome)
+    return None if text is None else NodeChange(text=text, saving=outcome.saving)
 
 
-def _with_pools(state: DisruptionInput, pools: Iterable[Pool]) -> DisruptionInput:
-    snapshot = msgspec.structs.replace(state.snapshot, pools=tuple(pools))
-    return msgspec.structs.replace(state, snapshot=snapshot)
+def _suggest_all(outcome: NodeOutcome) -> str | None:
+    """A change for each blocker; None where one of them cannot be changed."""
+    facts = verdict_facts(outcome)
+    codes = dict.fromkeys(each.code for each in facts.blockers)
+    changes = [suggest_change(msgspec.structs.replace(facts, code=code)) for code in codes]
+    known = [each for each in changes if each is not None]
+    return join_with_and(known) if known and len(known) == len(changes) else None
+
+
+def _reason_of(outcome: NodeOutcome, left: Outcome) -> str:
+    """Why the node stays although what kept it at first is gone."""
+    facts = verdict_facts(outcome)
+    return describe_reason(msgspec.structs.replace(facts, code=left.value, blockers=()))
 
 
 def _removal_of_command(outcome: NodeOutcome, command: Command) -> Removal:
@@ -240,26 +264,6 @@ def _removal_of_command(outcome: NodeOutcome, command: Command) -> Removal:
             for name, pods in targets.items()
         )
     )
-
-
-def _change_of_blockers(outcome: NodeOutcome) -> NodeChange | None:
-    """All of them have to go; where there are several, no single change will do."""
-    facts = verdict_facts(outcome)
-    codes = dict.fromkeys(each.code for each in facts.blockers)
-    changes = [suggest_change(msgspec.structs.replace(facts, code=code)) for code in codes]
-    known = [each for each in changes if each is not None]
-    if not known or len(known) < len(changes):
-        return None
-    return NodeChange(text=join_with_and(known), saving=outcome.saving)
-
-
-def _suggested_change(removal: Removal) -> NodeChange | None:
-    """A suggestion that was tried, if it is for every pod without a place."""
-    documents = unschedulable_documents(removal.unplaced)
-    texts = dict.fromkeys(each["suggestion"] for each in documents)
-    if len(texts) != 1 or None in texts:
-        return None
-    return NodeChange(text=next(iter(texts)))
 
 
 def _title_lines(
@@ -342,7 +346,7 @@ def _describe_target(destination: Destination) -> str:
 def _change_lines(
     outcome: NodeOutcome, change: NodeChange | None, removal: Removal
 ) -> Iterator[str]:
-    if _is_gone(outcome):
+    if _is_gone(outcome) or outcome.code in GONE_REASONS:
         return
     if change is None:
         claims = [each.claim for each in removal.destinations if each.claim is not None]
@@ -351,11 +355,23 @@ def _change_lines(
         else:
             yield "  no single change is known that would free it"
         return
-    saved = ""
-    if change.saving is not None:
-        modelled = verdict_facts(outcome).modelled
-        saved = f", which would save {format_hourly(change.saving, modelled=modelled)}"
-    yield f"  to free it: {change.text}{saved}"
+    if change.obstacle:
+        yield (
+            "  no single change is known that would free it: "
+            f"if you {change.text}, it stays because {change.obstacle}"
+        )
+        return
+    yield f"  to free it: {change.text}{_saved_by(change, outcome)}"
+
+
+def _saved_by(change: NodeChange, outcome: NodeOutcome) -> str:
+    if change.saving is None:
+        return ""
+    if abs(change.saving) < SMALLEST_SHOWN:
+        return ", which would save nothing"
+    modelled = verdict_facts(outcome).modelled
+    amount = format_hourly(abs(change.saving), modelled=modelled)
+    return f", which would {f'cost {amount} more' if change.saving < 0 else f'save {amount}'}"
 
 
 def _compare_prices(outcome: NodeOutcome, claims: Sequence[PlannedNodeClaim]) -> str:

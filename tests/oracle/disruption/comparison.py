@@ -104,7 +104,7 @@ def total(results: Iterable[DisruptionResult]) -> DisruptionResult:
     made = DisruptionResult("all")
     for each in results:
         made.cases += each.cases
-        made.broken |= {len(made.broken): why for why in each.broken.values()}
+        made.broken |= dict(enumerate(each.broken.values(), start=len(made.broken)))
     return made
 
 

@@ -24,7 +24,7 @@ def candidate(number: int) -> dict[str, Any]:
 
 
 def node(verdict: str, reason: str) -> dict[str, Any]:
-    return {"verdict": verdict, "reason": reason, "modelledPrice": False}
+    return {"verdict": verdict, "reason": reason, "modelledPrice": False, "savingPerHour": None}
 
 
 def document(commands: int = 1, nodes: int = 1, *, settled: bool = True) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def document(commands: int = 1, nodes: int = 1, *, settled: bool = True) -> dict
         "savingsPerHour": 0.384 * nodes,
         "evictions": 7,
     }
-    held = {"kind": "pdb", "name": "shop/web", "nodes": 2, "savingPerHour": 0.5}
+    held = {"kind": "pdb", "name": "shop/web", "reason": "pdb", "nodes": 2, "savingPerHour": 0.5}
     return {
         "commands": [command | {"step": step + 1} for step in range(commands)],
         "nodes": [node("removed", "underutilized")] * (commands * nodes),

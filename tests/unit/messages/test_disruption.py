@@ -15,11 +15,12 @@ from wainwright.messages.disruption import (
     BlockerFacts,
     VerdictFacts,
     describe_blocker,
+    describe_change,
     describe_reason,
     describe_verdict,
     suggest_change,
 )
-from wainwright.model.disruption import BlockingBudget
+from wainwright.model.disruption import BlockingBudget, FreeingChange
 
 SCHEMA = json.loads((TESTS.parent / "docs" / "consolidation.schema.json").read_text())
 CODES = SCHEMA["$defs"]["node"]["properties"]["reason"]["enum"]
@@ -203,3 +204,23 @@ def test_what_nobody_can_change_has_no_suggestion() -> None:
 
 def test_the_reason_alone_has_no_dollars() -> None:
     assert "$" not in describe_reason(facts("budget", saving=3.0))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            FreeingChange(code="spot-to-spot", pool="web", gate=True, types=4),
+            "allow spot to spot with --feature-gate SpotToSpotConsolidation=true, and lower "
+            "wainwright.dev/spot-to-spot-types of NodePool web, or --spot-to-spot-types, to 4",
+        ),
+        (FreeingChange(code="limits", pool="", cluster_limits=True), "raise --cluster-limit"),
+        (FreeingChange(code="limits", pool="web"), "raise the limits for NodePool web"),
+        (
+            FreeingChange(code="consolidate-after", pool="web", nodes=("a", "b"), until=86400.0),
+            "wait until 1970-01-02T00:00:00Z, when consolidateAfter lets its pods go to a and b",
+        ),
+    ],
+)
+def test_a_change_that_was_tried_names_what_to_set(change: FreeingChange, said: str) -> None:
+    assert describe_change(change) == said

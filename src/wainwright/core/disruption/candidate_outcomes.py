@@ -23,7 +23,7 @@ from wainwright.core.disruption.replacement import (
 from wainwright.core.removal_simulation import ClusterSimulator, RemovalSimulation, SimulatorUpdate
 from wainwright.core.scheduling.solver import Solution
 from wainwright.model.bitset import BitSet
-from wainwright.model.plan import PlannedNodeClaim
+from wainwright.model.plan import PlannedNodeClaim, UnschedulableGroup
 from wainwright.model.snapshot import Node, Snapshot
 
 
@@ -34,6 +34,13 @@ class ClosedNodes(msgspec.Struct, frozen=True):
     """Not initialized: nobody knows whether they will come up. Or to be avoided."""
     unsettled: BitSet
     """These, and nodes where pods came or went too recently to add others."""
+
+
+class ExplainedRemoval(msgspec.Struct, frozen=True):
+    """Where the pods of a node would go without it, and why some would have no place."""
+
+    simulation: RemovalSimulation
+    unplaced: tuple[UnschedulableGroup, ...]
 
 
 class RemovalEvaluator:
@@ -218,6 +225,16 @@ class RemovalEvaluator:
             simulation=simulation,
         )
         return self._reason_to_keep(command) or command
+
+    def explain(self, candidate: Candidate, *, is_drift: bool) -> ExplainedRemoval:
+        closed = self._closed.starting if is_drift else self._closed.unsettled
+        simulator, names = self._simulator, [candidate.name]
+        return ExplainedRemoval(
+            simulator.simulation_of(simulator.solve_without(names, closed)),
+            simulator.explain_removal(
+                names, closed=closed, returns_limits=True, with_suggestions=True
+            ),
+        )
 
     def replace_drifted(self, candidate: Candidate) -> Command | Outcome:
         """Pods that may not be evicted are left out: they end with the node, at its deadline."""

@@ -62,6 +62,12 @@ class BlockerCode(IntEnum):
     """Too many nodes were removed within a short time."""
     CONSOLIDATION_BACKOFF = 17
     """Consolidation removed a node in its place before, and it had to be launched again."""
+    SPOT_TO_SPOT = 18
+    """This and the following: rules that forbid what a simulation found."""
+    MIN_VALUES = 19
+    MIN_SAVING = 20
+    BALANCED_SCORE = 21
+    LIMITS = 22
 
     @property
     def text(self) -> str:
@@ -447,10 +453,12 @@ def _is_settling(
     The condition Consolidatable decides where the claim has it.
     """
     until = settled_at(node, consolidate_after)
+    if until is not None and now is not None and until <= now:
+        until = None  # it is the condition that lags behind
     stated = node.claim.conditions.get("Consolidatable") if node.claim is not None else None
     if stated is not None:
         return not stated.is_true, until
-    return until is not None and now is not None and until > now, until
+    return until is not None and now is not None, until
 
 
 def settled_at(node: Node, consolidate_after: float) -> float | None:

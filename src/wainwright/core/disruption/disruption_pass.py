@@ -15,7 +15,11 @@ import msgspec
 
 from wainwright.core.disruption.balanced import pool_totals
 from wainwright.core.disruption.budgets import BudgetCounter, DisruptionReason
-from wainwright.core.disruption.candidate_outcomes import ClosedNodes, RemovalEvaluator
+from wainwright.core.disruption.candidate_outcomes import (
+    ClosedNodes,
+    ExplainedRemoval,
+    RemovalEvaluator,
+)
 from wainwright.core.disruption.candidates import (
     Blocker,
     BlockerCode,
@@ -315,6 +319,20 @@ class DisruptionPass:
             return None
         return self._removals.replace_drifted(candidate)
 
+    def drift_without_blockers(self, candidate: Candidate) -> Command | Outcome | None:
+        """What replacing a drifted node comes to, whatever blocks it; None where it has not."""
+        if candidate.drift is None:
+            return None
+        return self._removals.replace_drifted(
+            msgspec.structs.replace(candidate, blocked_pods=frozenset())
+        )
+
+    def explain_removal(self, candidate: Candidate) -> ExplainedRemoval:
+        """Where its pods would go without it, and why not, as the method that would take it sees
+        it: drift may move them to any node that has come up.
+        """
+        return self._removals.explain(candidate, is_drift=candidate.drift is not None)
+
     def saving_without_blockers(self, candidate: Candidate) -> float | None:
         """What removing the node alone would save if nothing blocked it; None where nothing."""
         if candidate.node.deleting or _is_starting(candidate.node):
@@ -356,13 +374,23 @@ class DisruptionPass:
         starting = simulator.nodes_where(lambda node: node.name in avoided or _is_starting(node))
         return ClosedNodes(starting, starting | simulator.nodes_where(self._is_unsettled))
 
+    def unsettled_until(self) -> dict[str, float]:
+        """Nodes to which consolidation moves no pod as yet, and until when."""
+        return {
+            node.name: settled
+            for node in self.snapshot.nodes
+            if self._is_unsettled(node) and (settled := self._settled_at(node)) is not None
+        }
+
     def _is_unsettled(self, node: Node) -> bool:
         """Whether pods came or went too recently for others to be moved there."""
+        settled, now = self._settled_at(node), self.snapshot.now
+        return settled is not None and now is not None and settled > now
+
+    def _settled_at(self, node: Node) -> float | None:
         pool = self._pools.get(node.pool or "")
         after = pool.disruption.consolidate_after if pool is not None else None
-        settled = None if after is None else settled_at(node, after)
-        now = self.snapshot.now
-        return settled is not None and now is not None and settled > now
+        return None if after is None else settled_at(node, after)
 
     def _remove_empty(self) -> Command | None:
         empty = [

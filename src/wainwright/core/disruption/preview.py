@@ -25,6 +25,7 @@ from wainwright.core.disruption.commands import (
     Outcome,
 )
 from wainwright.core.disruption.disruption_pass import DisruptionPass
+from wainwright.core.disruption.freeing_changes import RULE_BLOCKERS, RuleTrials, rule_blockers
 from wainwright.core.disruption.lookahead import MAX_COMMANDS, after_command, find_sequence
 from wainwright.core.disruption.warnings import command_warnings
 from wainwright.model.disruption import CommandWarning
@@ -49,7 +50,9 @@ class NodeOutcome(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     """One word for the reason: underutilized, no-saving, do-not-disrupt-pod."""
     blocker: Blocker | None = None
-    """The first of them, budgets included."""
+    """The first of them, budgets and rules included."""
+    rules: tuple[Blocker, ...] = ()
+    """Rules that forbid what a simulation found, where that would save something."""
     saving: float | None = None
     """What would be saved but for the blockers, in USD per hour; None where nothing would."""
 
@@ -59,6 +62,7 @@ class HeldSaving(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: BlockerKind
     name: str
+    code: BlockerCode
     nodes: int
     saving: float
 
@@ -75,6 +79,8 @@ class DisruptionPreview(msgspec.Struct, frozen=True, kw_only=True):
     """
     after: Snapshot
     """The cluster after the last command."""
+    state: DisruptionInput
+    """The same as the last pass was given it: what would be changed in it can be looked at."""
     catalogs: Mapping[str, InstanceTypeIndex]
     """What can be launched then, by NodePool, reserved instances of removed nodes included."""
     price_before: float
@@ -88,12 +94,14 @@ class DisruptionPreview(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def held(self) -> list[HeldSaving]:
         """The most expensive blocker first."""
-        found: dict[tuple[BlockerKind, str], HeldSaving] = {}
+        found: dict[tuple[BlockerKind, str, BlockerCode], HeldSaving] = {}
         for outcome in self.outcomes:
             blocker = outcome.blocker
-            if outcome.fate is Fate.BLOCKED and blocker is not None and outcome.saving:
-                key = (blocker.kind, blocker.name)
-                held = found.get(key) or HeldSaving(kind=key[0], name=key[1], nodes=0, saving=0.0)
+            if outcome.fate in (Fate.BLOCKED, Fate.KEPT) and blocker is not None and outcome.saving:
+                key = (blocker.kind, blocker.name, blocker.code)
+                held = found.get(key) or HeldSaving(
+                    kind=blocker.kind, name=blocker.name, code=blocker.code, nodes=0, saving=0.0
+                )
                 found[key] = msgspec.structs.replace(
                     held, nodes=held.nodes + 1, saving=held.saving + outcome.saving
                 )
@@ -153,6 +161,7 @@ def _preview(
         settled=following is None,
         looked_ahead=looked_ahead,
         after=current.snapshot,
+        state=current.given,
         catalogs=current.given.catalogs,
         price_before=sum(each.price for each in first.candidates),
         price_after=sum(each.price for each in current.candidates if not each.node.deleting),
@@ -196,6 +205,7 @@ def _outcomes(
     """Removed nodes by their command; the others by what the last pass found. A node that the
     command after the last step would take is kept with its reason.
     """
+    trials = RuleTrials(last.given, last.options) if savings else None
     gone = {each.name: command for command in commands for each in command.candidates}
     taken_next = {each.name for each in following.candidates} if following is not None else set()
     remaining = {each.name: each for each in last.candidates}
@@ -208,17 +218,32 @@ def _outcomes(
             code = following.reason.lower()
             yield NodeOutcome(candidate=candidate, fate=Fate.KEPT, code=code)
         else:
-            yield _kept(remaining.get(candidate.name, candidate), last, savings=savings)
+            yield _kept(remaining.get(candidate.name, candidate), last, trials)
 
 
-def _kept(candidate: Candidate, last: DisruptionPass, *, savings: bool) -> NodeOutcome:
-    blocker = _first_blocker(candidate, last, reservations=savings)
+def _kept(candidate: Candidate, last: DisruptionPass, trials: RuleTrials | None) -> NodeOutcome:
+    """Without trials nothing is simulated that the pass has not simulated itself."""
+    blocker = _first_blocker(candidate, last, reservations=trials is not None)
     if blocker is None:
-        return NodeOutcome(candidate=candidate, fate=Fate.KEPT, code=_code_of_kept(candidate, last))
+        code = _code_of_kept(candidate, last)
+        kept = NodeOutcome(candidate=candidate, fate=Fate.KEPT, code=code)
+        return kept if trials is None else _with_saving_of_rules(kept, trials)
     fate = Fate.REMOVED if blocker.code is BlockerCode.EXPIRED else Fate.BLOCKED
-    saving = last.saving_without_blockers(candidate) if savings else None
+    saving = last.saving_without_blockers(candidate) if trials is not None else None
     return NodeOutcome(
         candidate=candidate, fate=fate, code=blocker.code.text, blocker=blocker, saving=saving
+    )
+
+
+def _with_saving_of_rules(kept: NodeOutcome, trials: RuleTrials) -> NodeOutcome:
+    """A rule that forbids what would save something holds that back, as a blocker does."""
+    rule = next((each for each in RULE_BLOCKERS if each.value == kept.code), None)
+    lifted = None if rule is None else trials.lift(rule, kept.candidate.name)
+    if lifted is None or lifted.command.saving <= 0:
+        return kept
+    rules = rule_blockers(kept.candidate, lifted)
+    return msgspec.structs.replace(
+        kept, blocker=rules[0], rules=rules, saving=lifted.command.saving
     )
 
 

@@ -13,6 +13,7 @@ from wainwright.report.consolidation_rows import (
     answer,
     answer_notes,
     has_modelled_prices,
+    held_words,
     money_of_command,
 )
 from wainwright.report.plan_input import PlanInput
@@ -155,7 +156,7 @@ def _totals(document: Document) -> Iterator[tuple[str, str]]:
     for held in document["heldBy"]:
         nodes = format_count(held["nodes"], "node")
         saving = format_hourly(held["savingPerHour"], modelled=modelled)
-        yield f"held by {held['kind']} {held['name']}", f"{saving} on {nodes}"
+        yield f"held by {held_words(held)}", f"{saving} on {nodes}"
 
 
 def _nodes_and_price(nodes: int, price: float, *, modelled: bool) -> str:
