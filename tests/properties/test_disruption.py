@@ -7,8 +7,11 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.support.kube_scheduler.binding import cluster_after_plan
 from tests.support.random_inputs.constrained import random_constrained_input
+from tests.support.random_inputs.disruptable import random_disruptable_cluster
 from tests.support.random_inputs.unconstrained import PlannerInput, random_input
 
+from wainwright.core.disruption.candidate_outcomes import ClosedNodes, RemovalEvaluator
+from wainwright.core.disruption.cluster_changes import with_returned
 from wainwright.core.disruption.commands import Command, DisruptionInput, DisruptionOptions, Method
 from wainwright.core.disruption.disruption_pass import DisruptionPass
 from wainwright.core.disruption.preview import DisruptionPreview, preview_disruption
@@ -16,6 +19,7 @@ from wainwright.core.disruption.replacement import ReplacementRules
 from wainwright.core.plan import plan
 from wainwright.core.removal_simulation import ClusterSimulator
 from wainwright.model.disruption import DisruptionBudget, NodePoolDisruption
+from wainwright.model.instance_type import Offering
 from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from wainwright.model.snapshot import Node, Snapshot
 
@@ -160,3 +164,59 @@ def test_a_pass_that_goes_on_finds_as_much_as_one_from_nothing(seed: int) -> Non
         if found is not None and expected is not None:
             assert (found.method, found.reason) == (expected.method, expected.reason)
         snapshot, _ = with_other_pods(snapshot, rng)
+
+
+def with_full_reservations(made: PlannerInput) -> PlannerInput:
+    """Nothing is available in the reservations that nodes run in."""
+    nodes = tuple(
+        msgspec.structs.replace(node, launched=True) if node.reservation_id is not None else node
+        for node in made.snapshot.nodes
+    )
+    occupied = {node.reservation_id for node in nodes} - {None}
+
+    def full(offering: Offering) -> Offering:
+        is_full = offering.reservation_id in occupied
+        return msgspec.structs.replace(offering, available=0) if is_full else offering
+
+    kinds = {
+        id(types): tuple(
+            msgspec.structs.replace(each, offerings=tuple(map(full, each.offerings)))
+            for each in types
+        )
+        for types in made.types.values()
+    }
+    types = {name: kinds[id(each)] for name, each in made.types.items()}
+    snapshot = msgspec.structs.replace(made.snapshot, nodes=nodes)
+    return msgspec.structs.replace(made, types=types, snapshot=snapshot)
+
+
+@settings(max_examples=settings().max_examples * 4, phases=UNSHRUNK)
+@given(seed=SEEDS)
+def test_a_released_reservation_equals_a_catalogue_with_one_instance_more(seed: int) -> None:
+    """On a fork of a cluster that is compiled once, and compiled anew for each node."""
+    is_busy = seed % 3 == 0
+    made = random_disruptable_cluster(seed).cluster if is_busy else underutilized_cluster(seed)
+    cluster = with_full_reservations(made)
+    options = DisruptionOptions(plan=cluster.options)
+    given = DisruptionInput(snapshot=cluster.snapshot, catalogs=cluster.catalogs)
+    looked = DisruptionPass(given, options)
+    removals = RemovalEvaluator(
+        lambda catalogs, withheld: ClusterSimulator(
+            looked.snapshot, catalogs, options.plan, withheld=withheld
+        ),
+        cluster.catalogs,
+        options,
+        lambda _: ClosedNodes(starting=0, unsettled=0),
+        {},
+    )
+    for candidate in looked.candidates:
+        name = candidate.node.reservation_id
+        if name is not None and not candidate.node.deleting:
+            catalogs = with_returned(cluster.catalogs, {name: 1})
+            anew = ClusterSimulator(looked.snapshot, catalogs, options.plan)
+            solution = anew.solve_without([candidate.name], 0, candidate.blocked_pods)
+            expected = None if solution.failed else anew.simulation_of(solution)
+            pods = [pod for pod in candidate.pods if pod.key not in candidate.blocked_pods]
+            if any(map(anew.is_hopeless, pods)):
+                expected = None
+            assert removals.simulate_released(candidate) == expected

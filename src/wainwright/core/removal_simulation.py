@@ -8,6 +8,7 @@ the explanation of pods that would have no place: why a node is kept.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
 from math import inf
 from typing import Final, NamedTuple, TypeAlias
 
@@ -23,6 +24,7 @@ from wainwright.core.plan import (
     pods_on_existing_nodes,
     solve_with_fallbacks,
 )
+from wainwright.core.scheduling.daemonset_overhead import types_running
 from wainwright.core.scheduling.draft_fit import evaluate_fit
 from wainwright.core.scheduling.existing_nodes import ExistingNodes, NodeOrder
 from wainwright.core.scheduling.new_node import fitting_types
@@ -37,6 +39,7 @@ from wainwright.model.bitset import BitSet, iter_bits, union
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.plan import (
     DEFAULT_PLAN_OPTIONS,
+    PRICE_LIMIT,
     NodeAssignment,
     Plan,
     PlannedNodeClaim,
@@ -107,6 +110,8 @@ class _Removal(NamedTuple):
     """Whether new nodes use no reserved instance."""
     max_new_nodes: int | None = None
     """The simulation ends when it would need more."""
+    released: str | None = None
+    """The reservation of which one instance is given back before new nodes are launched."""
 
 
 class SimulatorUpdate(msgspec.Struct, kw_only=True):
@@ -129,8 +134,12 @@ class ClusterSimulator:
         catalogs: Mapping[str, InstanceTypeIndex],
         options: PlanOptions = DEFAULT_PLAN_OPTIONS,
         order: NodeOrder | None = None,
+        withheld: Collection[str] = (),
     ) -> None:
-        """`order`: in which order nodes are tried; by default as in a plan."""
+        """`order`: in which order nodes are tried; by default as in a plan. `withheld`:
+        reservations of which the catalogs have one available instance more than there is, so that
+        a simulation may release one: offerings without any are not compiled.
+        """
         snapshot = evict_from_deleting_nodes(snapshot).snapshot
         self._snapshot, self._catalogs, self._options = snapshot, catalogs, options
         self._replaced_pods: list[tuple[Pod, ...]] = []
@@ -144,6 +153,7 @@ class ClusterSimulator:
         )
         self._nodes = ExistingNodes(snapshot.nodes, snapshot.daemonsets, order)
         self._numbers = {node.name: n for n, node in enumerate(self._nodes.nodes)}
+        self._withheld = frozenset(withheld)
         self._catalog_counts = available_counts(template.index for template in templates)
         self._in_flight = in_flight_usage(snapshot.nodes)
         pods = [*snapshot.pods, *(pod for node in self._nodes.nodes for pod in node.pods)]
@@ -226,16 +236,22 @@ class ClusterSimulator:
         left_out: Collection[str] = (),
         *,
         without_reservations: bool = False,
+        released: str | None = None,
     ) -> Solution:
         """The state after a removal, for callers that look at many and need little of each.
 
         No pod is placed on the closed nodes, and the pods left out are not placed at all. What the
         nodes use does not count against the limits of their NodePools: replacements may stand
-        beside them for a while. Pods that cannot be placed anywhere, whatever happens, are not part
-        of it: see `is_hopeless`.
+        beside them for a while. Of the released reservation new nodes may use one instance more.
+        Pods that cannot be placed anywhere, whatever happens, are not part of it: see
+        `is_hopeless`.
         """
         removal = _Removal(
-            names, closed, returns_limits=True, without_reservations=without_reservations
+            names,
+            closed,
+            returns_limits=True,
+            without_reservations=without_reservations,
+            released=released,
         )
         return self._solve_without(removal, left_out)
 
@@ -282,6 +298,38 @@ class ClusterSimulator:
     def is_hopeless(self, pod: Pod) -> bool:
         """Whether the pod has no place on any node."""
         return id(pod) not in self._pod_classes
+
+    @cached_property
+    def occupied_reservations(self) -> frozenset[str]:
+        """Those that nodes run in: each gives an instance back when it goes."""
+        nodes = (node for node in self._nodes.nodes if node.launched)
+        return frozenset(each.reservation_id for each in nodes if each.reservation_id is not None)
+
+    @cached_property
+    def lacking_reservations(self) -> frozenset[str]:
+        """Reservations of the catalogs of which nothing is available: they are not compiled."""
+        return frozenset(
+            group.reservation_id
+            for index in {*self._catalogs.values()}
+            for group in index.offering_groups
+            if group.reservation_id is not None and not group.available_types
+        )
+
+    @cached_property
+    def ignores_withheld(self) -> bool:
+        """Whether nothing but reservations depends on which withheld ones there are: neither the
+        types that DaemonSets run on, nor what launches may cost under a limit of the price.
+        """
+        if PRICE_LIMIT in self._options.cluster_limits.amounts:
+            return False
+        return not any(
+            types_running(each.pool, each.index, daemonset, disabled)
+            != types_running(each.pool, each.index, daemonset, disabled | withheld)
+            for each in self._cluster.state.templates
+            for disabled in (each.disabled_groups,)
+            for withheld in (each.index.groups_of_reservations(self._withheld),)
+            for daemonset in each.daemonsets
+        )
 
     @property
     def is_bounded(self) -> bool:
@@ -376,8 +424,11 @@ class ClusterSimulator:
         fork = self._cluster.state.fork(union(1 << number for number in numbers))
         if removal.closed:
             fork.nodes.open ^= fork.nodes.open & removal.closed
-        if self._in_flight:
-            self._return_reservations(fork, self._returned_by(removal.names))
+        returned = self._returned_by(removal.names) if self._in_flight else Counter[str]()
+        if removal.released is not None:
+            returned[removal.released] += 1
+        if returned:
+            self._return_reservations(fork, returned)
         if removal.returns_limits:
             self._return_limits(fork, numbers)
         fork.max_drafts = removal.max_new_nodes
@@ -409,7 +460,7 @@ class ClusterSimulator:
     def _free_counts(self, returned: Counter[str]) -> dict[str, int]:
         """By reservation the available instances that no in-flight NodeClaim will need."""
         return {
-            name: max(0, count - self._in_flight[name] + returned[name])
+            name: max(0, count - (name in self._withheld) - self._in_flight[name] + returned[name])
             for name, count in self._catalog_counts.items()
         }
 

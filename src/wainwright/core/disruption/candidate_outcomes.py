@@ -46,7 +46,7 @@ class ExplainedRemoval(msgspec.Struct, frozen=True):
 class RemovalEvaluator:
     def __init__(
         self,
-        new_simulator: Callable[[Catalogs], ClusterSimulator],
+        new_simulator: Callable[[Catalogs, Collection[str]], ClusterSimulator],
         catalogs: Catalogs,
         options: DisruptionOptions,
         closed: Callable[[ClusterSimulator], ClosedNodes],
@@ -56,6 +56,8 @@ class RemovalEvaluator:
         self._catalogs, self._options, self._totals = catalogs, options, totals
         self._singles: dict[str, Command | Outcome] = {}
         self._drifted: dict[str, Command | Outcome] = {}
+        self._releasing: dict[frozenset[str], ClusterSimulator] = {}
+        """By the reservations that nodes may give back: see `simulate_released`."""
         self._outdated: set[str] = set()
         """Nodes of earlier passes whose removal may come to something else by now."""
         self._repetitions_left: int | None = None
@@ -64,7 +66,7 @@ class RemovalEvaluator:
     @cached_property
     def _simulator(self) -> ClusterSimulator:
         """Compiled when it is first needed: empty nodes are removed without it."""
-        return self._new_simulator(self._catalogs)
+        return self._new_simulator(self._catalogs, ())
 
     @cached_property
     def _closed(self) -> ClosedNodes:
@@ -110,6 +112,11 @@ class RemovalEvaluator:
         update = self._simulator.update(snapshot, changed)
         if update is None:
             return False
+        self._releasing = {
+            withheld: simulator
+            for withheld, simulator in self._releasing.items()
+            if simulator.update(snapshot, changed) is not None
+        }
         self._drifted.clear()
         names = {node.name for node in changed}
         for name in names:
@@ -269,21 +276,37 @@ class RemovalEvaluator:
     def simulate_released(self, candidate: Candidate) -> RemovalSimulation | None:
         """Where its pods would go if the node gave its reserved instance back first; None where
         that is no help.
-
-        Compiled anew, as another catalogue is used: only drifted nodes of full reservations
-        need it.
         """
         reservation = candidate.node.reservation_id
         if reservation is None or not candidate.node.launched:
             return None
-        simulator = self._new_simulator(with_returned(self._catalogs, {reservation: 1}))
+        simulator = self._simulator_releasing(reservation)
         pods = [pod for pod in candidate.pods if pod.key not in candidate.blocked_pods]
         if any(map(simulator.is_hopeless, pods)):
             return None
         solution = simulator.solve_without(
-            [candidate.name], self._closed.starting, candidate.blocked_pods
+            [candidate.name], self._closed.starting, candidate.blocked_pods, released=reservation
         )
         return None if solution.failed else simulator.simulation_of(solution)
+
+    def _simulator_releasing(self, reservation: str) -> ClusterSimulator:
+        """The compiled cluster, if something is available in the reservation anyway. Else one that
+        knows all full reservations that nodes run in: compiled once, not for every drifted node.
+
+        Where DaemonSets run on other types because of such a reservation, one that knows it alone.
+        """
+        full = self._simulator.occupied_reservations & self._simulator.lacking_reservations
+        if reservation not in full:
+            return self._simulator
+        shared = self._releasing_any_of(full)
+        alone = frozenset({reservation})
+        return shared if shared.ignores_withheld else self._releasing_any_of(alone)
+
+    def _releasing_any_of(self, reservations: frozenset[str]) -> ClusterSimulator:
+        if reservations not in self._releasing:
+            catalogs = with_returned(self._catalogs, dict.fromkeys(reservations, 1))
+            self._releasing[reservations] = self._new_simulator(catalogs, reservations)
+        return self._releasing[reservations]
 
     def _simulate(
         self,

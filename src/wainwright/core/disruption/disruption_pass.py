@@ -194,7 +194,9 @@ class DisruptionPass:
         is_by_name = self._strategy.search is Search.IN_ORDER
         order = None if is_by_name else _destination_order(self.candidates)
         return RemovalEvaluator(
-            lambda catalogs: ClusterSimulator(self.snapshot, catalogs, self.options.plan, order),
+            lambda catalogs, withheld: ClusterSimulator(
+                self.snapshot, catalogs, self.options.plan, order, withheld
+            ),
             self.given.catalogs,
             self.options,
             self._closed_nodes,
