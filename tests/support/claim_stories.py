@@ -11,6 +11,7 @@ from tests.support.controlled_cluster import ControlledCluster, conditions, merg
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.workloads import Pod
+from wainwright.api.wire import WireStruct
 from wainwright.aws.api.services import AwsResponse, Params, Seam
 from wainwright.cluster import (
     NO_PRECONDITIONS,
@@ -271,9 +272,9 @@ def record_calls(cluster: ControlledCluster) -> list[tuple[float, str, str]]:
 class ControllersAlone:
     """Some controllers without the others, for what no setting of the manager can bring about."""
 
-    def __init__(self, cluster: ControlledCluster) -> None:
+    def __init__(self, cluster: ControlledCluster, *more_kinds: type[WireStruct]) -> None:
         clock, metrics = cluster.clock, cluster.metrics
-        self._cache = InformerCache(cluster.port, clock, WATCHED_KINDS)
+        self._cache = InformerCache(cluster.port, clock, (*WATCHED_KINDS, *more_kinds))
         cloud = cluster.make_cloud(NodeClaimLaunchLog(cluster.port, self._cache))
         self.context = ControllerContext(
             cache=self._cache,

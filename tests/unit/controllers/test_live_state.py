@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.controlled_cluster import node_pool, pending_pod
@@ -13,12 +14,14 @@ from tests.support.controlled_cluster import node_pool, pending_pod
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.cluster import Node, NodeSpec, NodeStatus
+from wainwright.api.kubernetes.storage import PersistentVolume, PersistentVolumeClaim
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.api.wire import ObjectMeta
 from wainwright.clock import VirtualClock
 from wainwright.controllers.informer_cache import InformerCache
 from wainwright.controllers.live_state import LiveState
 from wainwright.controllers.manager import WATCHED_KINDS
+from wainwright.model.pod import VolumeAttachment
 from wainwright.model.snapshot import Node as ModelNode
 from wainwright.model.snapshot import Snapshot
 from wainwright.sim.api_server import InMemoryApiServer
@@ -123,6 +126,47 @@ def test_sta_2_host_ports_of_pods_survive_an_update_of_the_claim() -> None:
     run(story)
 
 
+def _volume_objects() -> tuple[PersistentVolumeClaim, PersistentVolume]:
+    """A claim that is bound to a volume of a CSI driver."""
+    modes, size = ["ReadWriteOnce"], {"storage": "1Gi"}
+    claim = {
+        "metadata": {"name": "data", "namespace": "default"},
+        "spec": {"volumeName": "pv-1", "accessModes": modes, "resources": {"requests": size}},
+    }
+    source = {"driver": "ebs.csi.aws.com", "volumeHandle": "vol-1"}
+    volume = {
+        "metadata": {"name": "pv-1"},
+        "spec": {"csi": source, "accessModes": modes, "capacity": size},
+    }
+    return (
+        msgspec.convert(claim, PersistentVolumeClaim, strict=False),
+        msgspec.convert(volume, PersistentVolume, strict=False),
+    )
+
+
+def test_sta_2_volumes_of_pods_survive_an_update_of_claim_and_node() -> None:
+    async def story(api: InMemoryApiServer, state: LiveState, clock: VirtualClock) -> None:
+        await api.create(_claim("web-1"))
+        provider_id = "aws:///us-east-1a/i-1"
+        await api.patch_status(NodeClaim, "web-1", {"status": {"providerID": provider_id}})
+        await api.create(_node("n1", provider_id))
+        for obj in _volume_objects():
+            await api.create(obj)
+        volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+        await _bound(api, pending_pod("web-0", spec={"volumes": [volume]}), "n1")
+        await clock.sleep(1)
+        seen = [_found(state.snapshot(), "web-1").pods[0].constraints.attachments]
+        await api.patch(NodeClaim, "web-1", {"metadata": {"labels": {"team": "web"}}})
+        await clock.sleep(1)
+        seen.append(_found(state.snapshot(), "web-1").pods[0].constraints.attachments)
+        await api.patch(Node, "n1", {"metadata": {"labels": {"team": "web"}}})
+        await clock.sleep(1)
+        seen.append(_found(state.snapshot(), "web-1").pods[0].constraints.attachments)
+        assert seen == [(VolumeAttachment(driver="ebs.csi.aws.com", volume="vol-1"),)] * 3
+
+    run(story)
+
+
 def test_sta_3_a_nomination_lasts_for_its_time() -> None:
     async def story(_: InMemoryApiServer, state: LiveState, clock: VirtualClock) -> None:
         state.nominate("n1", 20)
@@ -150,6 +194,42 @@ def test_sta_3_a_node_that_keeps_its_pods_is_not_being_deleted_meanwhile() -> No
         assert (kept, _found(state.snapshot(), "n1").deleting) == (False, True)
 
     run(story)
+
+
+def _apart() -> Pod:
+    """A pod that keeps others of its kind away from its node."""
+    term = {
+        "labelSelector": {"matchLabels": {"app": "web"}},
+        "topologyKey": "kubernetes.io/hostname",
+    }
+    rules = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    metadata = {"labels": {"app": "web"}, "uid": "u-1"}
+    return pending_pod("apart", metadata=metadata, spec={"affinity": rules, "nodeName": "n1"})
+
+
+@pytest.mark.parametrize("first", ["pod", "node"])
+def test_sta_3_anti_affinity_counts_whichever_of_pod_and_node_is_seen_first(first: str) -> None:
+    """Kinds are watched one by one: a pod may be seen before its node, and after it is gone."""
+    pod, node = _apart(), _node("n1")
+    in_order: list[Pod | Node] = [pod, node] if first == "pod" else [node, pod]
+    state, seen = ClusterState(), list[list[tuple[str, int]]]()
+    state.apply(node_pool())
+
+    def look() -> None:
+        nodes = state.snapshot().snapshot.nodes
+        rules = [
+            (each.name, len(pod.constraints.anti_affinity)) for each in nodes for pod in each.pods
+        ]
+        seen.append(rules)
+
+    for change in (state.apply, state.remove):
+        for obj in in_order:
+            change(obj)
+            look()
+    assert seen == [[], [("n1", 1)], [], []]
+    state.apply(_node("n1"))
+    look()
+    assert seen[-1] == [], "a new node of that name has none of the pods of the old one"
 
 
 async def _random_change(api: InMemoryApiServer, rng: Random, number: int) -> None:

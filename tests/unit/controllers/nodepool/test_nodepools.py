@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from tests.support.claim_stories import ControllersAlone
 from tests.support.controlled_cluster import (
     ControlledCluster,
     conditions,
@@ -16,7 +17,9 @@ from tests.support.controlled_cluster import (
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
+from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.workloads import Pod
+from wainwright.controllers.nodepool.nodepool_counter import NodePoolCounter
 from wainwright.emulator.faults import FaultRule
 from wainwright.emulator.settings import EmulatorSettings
 from wainwright.metrics import NODEPOOL_LIMIT, NODEPOOL_USAGE
@@ -92,6 +95,40 @@ def test_n1_the_status_is_written_every_five_seconds_at_most_and_only_where_it_c
         assert min(b - a for a, b in pairwise(moments)) >= 5
         assert written[-1][1] == 20
         recording.cancel()
+
+    run_cluster(story)
+
+
+def test_sta_3_a_node_that_is_marked_for_deletion_is_subtracted_once_and_added_once() -> None:
+    """Marked twice, by the taint of a command and by its own deletion, it is still one node."""
+    disrupted = [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]
+
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(node_pool(disruption=NEVER))
+        cluster.start()
+        await cluster.wait(5)
+        for pod in ("web-0", "web-1"):
+            await cluster.add_node(pod, cpu="60")
+        await cluster.wait(30)
+        await cluster.kill()
+        alone = ControllersAlone(cluster)
+        await alone.start([NodePoolCounter(alone.context)])
+        name, seen = min(each.metadata.name for each in await cluster.nodes()), list[int]()
+
+        async def mark(patch: dict[str, Any]) -> None:
+            await cluster.api.patch(Node, name, patch)
+            await cluster.wait(6)
+            seen.append((await _usage(cluster))[1])
+
+        await mark({"spec": {"taints": disrupted}})
+        await mark({"metadata": {"labels": {"team": "web"}}})
+        await mark({"spec": {"taints": []}})
+        await mark({"spec": {"taints": disrupted}})
+        await cluster.api.delete(NodeClaim, name.removeprefix("node-"))
+        await cluster.api.delete(Node, name)
+        await mark({"spec": {"taints": []}})
+        await alone.stop()
+        assert seen == [1, 1, 2, 1, 1]
 
     run_cluster(story)
 

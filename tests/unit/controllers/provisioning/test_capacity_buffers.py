@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.support.aws_account import discovered_node_class
+from tests.support.claim_stories import ControllersAlone
 from tests.support.controlled_cluster import (
     ControlledCluster,
     node_pool,
@@ -17,9 +18,15 @@ from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.operations import CapacityBuffer, PodTemplate
 from wainwright.api.kubernetes.workloads import Deployment, Pod, ReplicaSet, StatefulSet
+from wainwright.controllers.provisioning.capacity_buffers import (
+    BUFFER_KINDS,
+    CapacityBuffers,
+    VirtualPods,
+)
 from wainwright.controllers.settings import ControllerSettings
 from wainwright.metrics import NODECLAIMS_CREATED
 from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, RESERVED
+from wainwright.model.plan import PlanOptions
 
 TYPES = ["m5.large", "m5.xlarge"]
 BUFFERS = ControllerSettings(capacity_buffer=True)
@@ -261,6 +268,62 @@ def test_buf_3_virtual_pods_need_no_volumes_and_are_never_created_or_reported() 
     run(story)
 
 
+def test_buf_3_virtual_pods_have_the_lowest_priority_and_the_same_identity_in_every_process() -> (
+    None
+):
+    volumes = [
+        {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+        {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}},
+        {"name": "cache", "emptyDir": {}},
+    ]
+    seen: list[dict[str, Pod]] = []
+
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up()
+        template = pod_template(volumes=volumes, priority=1000, priorityClassName="high")
+        await cluster.create(template, buffer(replicas=2), buffer("other", replicas=1))
+        for _ in range(2):
+            alone = ControllersAlone(cluster, *BUFFER_KINDS)
+            virtual = VirtualPods(alone.context.cache)
+            await alone.start([CapacityBuffers(alone.context, virtual)])
+            await cluster.wait(5)
+            seen.append(virtual.wire_pods())
+            await alone.stop()
+
+    run(story)
+    first, second = seen
+    assert first == second
+    assert len({pod.metadata.uid for pod in first.values()}) == len(first) == 3
+    for pod in first.values():
+        assert (pod.spec.priority, pod.spec.priorityClassName) == (-(2**31), "")
+        assert [each.name for each in pod.spec.volumes or ()] == ["cache"]
+        stated = pod.metadata.annotations or {}
+        assert stated["karpenter.sh/capacity-buffer-fake-pod"] == "true"
+        assert stated["karpenter.sh/capacity-buffer-namespace"] == "default"
+    names = [
+        (each.metadata.annotations or {})["karpenter.sh/capacity-buffer-name"]
+        for each in first.values()
+    ]
+    assert sorted(names) == ["other", "spare", "spare"]
+
+
+def test_buf_3_a_virtual_pod_comes_after_a_real_one_of_any_priority() -> None:
+    """One node of a limited pool: it is launched for the real pod, and the buffer goes without."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        spec = {"requirements": [{"key": CAPACITY_TYPE, "operator": "In", "values": [ON_DEMAND]}]}
+        await cluster.set_up(node_pool(template={"spec": spec}, limits={"nodes": "1"}))
+        await cluster.create(pod_template(cpu="1700m", priority=1000), buffer(replicas=1))
+        await cluster.create(pending_pod(cpu="1500m", spec={"priority": -1000}))
+        cluster.start()
+        await cluster.wait(30)
+        (nominated,) = await cluster.events("Nominated")
+        assert (await cluster.claim()).metadata.name in nominated.message
+        assert (await status(cluster))[1]["Provisioning"] == ("False", "RequiresNewCapacity")
+
+    run(story)
+
+
 def reservation(total: int = 5) -> CloudReservation:
     zone = "us-east-1a"
     return CloudReservation(
@@ -323,6 +386,29 @@ def test_buf_3_room_on_a_reserved_node_counts_but_does_not_keep_it() -> None:
         assert await cluster.claims() == []
 
     run(story, reservation())
+
+
+def test_buf_3_a_static_pool_may_fill_a_reservation_in_advance() -> None:
+    """Somebody asked for these very nodes; the room on them counts for a buffer."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        requirements = [{"key": CAPACITY_TYPE, "operator": "In", "values": [RESERVED]}]
+        await cluster.create(
+            discovered_node_class(capacityReservationSelectorTerms=[{"tags": {"team": "web"}}]),
+            node_pool(template={"spec": {"requirements": requirements}}, replicas=2),
+            pod_template(),
+            buffer(replicas=2),
+        )
+        cluster.start()
+        await cluster.wait(30)
+        assert labels_of(await cluster.claims(), CAPACITY_TYPE) == [RESERVED, RESERVED]
+        await join_all(cluster)
+        assert (await status(cluster))[1]["Provisioning"] == ("True", "FitsExistingCapacity")
+        assert len(await cluster.claims()) == 2
+
+    static = PlanOptions(static_capacity=True)
+    both = ControllerSettings(capacity_buffer=True, plan_options=static)
+    run(story, reservation(), settings=both)
 
 
 @pytest.mark.parametrize("has_real_pod", [False, True])
