@@ -3,18 +3,21 @@ what is left when four fifths of them go.
 
 The operator is a process of its own, with the emulated EC2 in it; kubelets are played here, so that
 its CPU time is that of controllers and account. `make bench ARGS=cluster`; sizes by
-CLUSTER_PODS=100,500.
+CLUSTER_PODS=100,500. `make bench-karpenter ARGS=cluster` does the same with Karpenter beside it.
 """
 
 import asyncio
+import json
 import os
 import re
 import tempfile
 import time
-from collections.abc import Callable, Coroutine
-from functools import partial
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Protocol
 
 from tests.integration.run_manifests import NODE_CLASS, NODE_POOL, deployment
 from tests.support.control_plane import ControlPlane
@@ -28,12 +31,16 @@ from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.operations import Lease, LeaseSpec
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.api.wire import ObjectMeta
-from wainwright.clock import SystemClock, format_microseconds
+from wainwright.clock import SystemClock, format_microseconds, format_timestamp
 from wainwright.controllers.informer_cache import Change, InformerCache
 from wainwright.errors import KubernetesError, ObjectNotFoundError
 from wainwright.kube.client import KubeClient
 from wainwright.kube.connections import RequestLimit
 from wainwright.kube.kubeconfig import load_address
+from wainwright.manifests.cluster_manifests import read_manifests
+from wainwright.model.instance_type import InstanceType
+from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, ZONE
+from wainwright.offline import PlanSettings, prepare_input
 
 SIZES: Final = (100, 500, 2_000, 5_000)
 LEFT: Final = 5
@@ -46,14 +53,77 @@ WITHIN: Final = 900.0
 SETTLED_SECONDS: Final = 60.0
 """Without a change of any node or claim; a command is validated for 15 s."""
 PLANS: Final = "karpenter_scheduler_scheduling_duration_seconds_count"
-PRICE: Final = re.compile(r", \$([0-9.]+)/h, for ")
+REQUESTS: Final = "client_go_request_total"
+EVICTED: Final = "DisruptionTarget"
+"""The condition of a pod that was evicted rather than deleted."""
+
+
+class MeasuredProcess(Protocol):
+    """An autoscaler at work."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def get(self, endpoint: str, path: str) -> tuple[int, str]: ...
+
+    def terminate(self) -> object: ...
+
+
+class Autoscaler(NamedTuple):
+    """What is measured, and what it needs."""
+
+    name: str
+    crds: Callable[[], Iterable[Mapping[str, Any]]]
+    node_class: tuple[str, Mapping[str, Any]]
+    """Its kind, and the object."""
+    node_pool: Mapping[str, Any]
+    start: Callable[[ControlPlane, Path], AbstractContextManager[MeasuredProcess]]
+
+
+class ScaleUp(NamedTuple):
+    """Until the last pod is bound; seconds since the start of the process."""
+
+    last_claim: float
+    last_pod: float
+    plans: float
+    cpu: float
+    mebibytes: float
+    requests: float
+    nodes: int
+    price: float
+    lag: str
+    load: float
+    """Average of the machine in the last minute."""
+
+
+class ScaleDown(NamedTuple):
+    """Until nodes and claims no longer change; seconds since most pods were deleted."""
+
+    settled: float
+    moved: int
+    nodes: int
+    price: float
+    cpu: float
+    requests: float
+    load: float
 
 
 def run() -> None:
     print("wain run on a real control plane (etcd, kube-apiserver, kube-scheduler, …)")
+    for pods in wanted_sizes(SIZES):
+        measured = measure_autoscaler(OURS, pods)
+        if measured is not None:
+            _print_scale_up(pods, measured[0])
+            _print_scale_down(pods // LEFT, measured[1])
+
+
+def wanted_sizes(default: Iterable[int]) -> Iterable[int]:
     sizes = os.environ.get("CLUSTER_PODS")
-    for pods in SIZES if sizes is None else map(int, sizes.split(",")):
-        measure_on_control_plane(partial(_measure, pods), scheduler=True, controller_manager=True)
+    return default if sizes is None else map(int, sizes.split(","))
+
+
+def _our_crds() -> Iterable[Mapping[str, Any]]:
+    return map(custom_resource_definition, CUSTOM_RESOURCES)
 
 
 def measure_on_control_plane(
@@ -68,16 +138,30 @@ def measure_on_control_plane(
         print(f"  left out: {missing}")
         return
     with plane, tempfile.TemporaryDirectory() as folder:
-        for item in CUSTOM_RESOURCES:
-            plane.apply_crd(custom_resource_definition(item))
+        for crd in _our_crds():
+            plane.apply_crd(crd)
         asyncio.run(measure(plane, Path(folder)))
 
 
-async def _measure(pods: int, plane: ControlPlane, folder: Path) -> None:
+def measure_autoscaler(autoscaler: Autoscaler, pods: int) -> tuple[ScaleUp, ScaleDown] | None:
+    """On a new control plane; None, which it says, where its programs cannot be built."""
+    try:
+        plane = ControlPlane.start(scheduler=True, controller_manager=True)
+    except MissingTool as missing:
+        print(f"  left out: {missing}")
+        return None
+    with plane, tempfile.TemporaryDirectory() as folder:
+        for crd in autoscaler.crds():
+            plane.apply_crd(crd)
+        return asyncio.run(_measure(autoscaler, pods, plane, Path(folder)))
+
+
+async def _measure(
+    autoscaler: Autoscaler, pods: int, plane: ControlPlane, folder: Path
+) -> tuple[ScaleUp, ScaleDown]:
     cluster = TestedCluster(plane)
-    cluster.apply("EC2NodeClass", NODE_CLASS)
-    pool = {**NODE_POOL, "spec": {**NODE_POOL["spec"], "limits": {"cpu": "100000"}}}
-    cluster.apply("NodePool", pool)
+    cluster.apply(*autoscaler.node_class)
+    cluster.apply("NodePool", autoscaler.node_pool)
     address = load_address(kubeconfig=str(plane.kubeconfig), environment={})
     async with KubeClient.connect(address, limit=RequestLimit(qps=0)) as client:
         kubelets = Kubelets(client)
@@ -85,11 +169,13 @@ async def _measure(pods: int, plane: ControlPlane, folder: Path) -> None:
         try:
             cluster.apply("Deployment", without_spread(deployment(pods)))
             await kubelets.until("pods that wait", lambda: kubelets.pods == pods)
-            with RunningOperator(plane, folder, *RUN) as operator:
-                await _scale_up(kubelets, operator, pods)
+            started = time.time()
+            with autoscaler.start(plane, folder) as process:
+                up = await _scale_up(kubelets, process, pods, started)
                 cluster.apply("Deployment", without_spread(deployment(pods // LEFT)))
-                await _scale_down(kubelets, operator, pods // LEFT)
-                await asyncio.to_thread(operator.terminate)
+                down = await _scale_down(kubelets, process, pods // LEFT)
+                await asyncio.to_thread(process.terminate)
+                return up, down
         finally:
             for task in tasks:
                 task.cancel()
@@ -101,26 +187,29 @@ def without_spread(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-async def _scale_up(kubelets: "Kubelets", operator: RunningOperator, pods: int) -> None:
-    started = time.time()
+async def _scale_up(
+    kubelets: "Kubelets", process: MeasuredProcess, pods: int, started: float
+) -> ScaleUp:
     await kubelets.until("bound pods", lambda: kubelets.bound == pods)
     bound = time.time() - started
-    metrics = Metrics(operator.get("metrics", "/metrics")[1])
-    print_row(f"{pods:,} pods: last claim created after", f"{kubelets.last_claim - started:.1f} s")
-    print_row(f"{pods:,} pods: last pod bound after", f"{bound:.1f} s")
-    print_row("  plans", f"{metrics.total(PLANS):.0f}")
-    print_row("  own CPU", f"{cpu_seconds(operator.pid):.1f} s")
-    print_row("  peak memory", f"{peak_mib(operator.pid):.0f} MiB")
-    print_row("  requests to the API server", f"{metrics.total('client_go_request_total'):.0f}")
-    print_row("  nodes", f"{kubelets.nodes}")
-    price = sum(float(found[1]) for each in operator.messages() if (found := PRICE.search(each)))
-    print_row("  price", f"${price:.2f}/h")
-    print_row("  event loop late by at most, p99", metrics.quantile(0.99))
+    metrics = metrics_of(process)
+    return ScaleUp(
+        last_claim=kubelets.last_claim - started,
+        last_pod=bound,
+        plans=metrics.total(PLANS),
+        cpu=cpu_seconds(process.pid),
+        mebibytes=peak_mib(process.pid),
+        requests=metrics.total(REQUESTS),
+        nodes=kubelets.nodes,
+        price=kubelets.price,
+        lag=metrics.quantile(0.99),
+        load=os.getloadavg()[0],
+    )
 
 
-async def _scale_down(kubelets: "Kubelets", operator: RunningOperator, left: int) -> None:
-    started, before = time.time(), cpu_seconds(operator.pid)
-    requests = Metrics(operator.get("metrics", "/metrics")[1]).total("client_go_request_total")
+async def _scale_down(kubelets: "Kubelets", process: MeasuredProcess, left: int) -> ScaleDown:
+    started, before = time.time(), cpu_seconds(process.pid)
+    requests, moved = metrics_of(process).total(REQUESTS), kubelets.evicted
     await kubelets.until("fewer pods", lambda: kubelets.pods == left)
     gone = time.time()
     await kubelets.until(
@@ -130,26 +219,93 @@ async def _scale_down(kubelets: "Kubelets", operator: RunningOperator, left: int
             and kubelets.bound == left
         ),
     )
-    metrics = Metrics(operator.get("metrics", "/metrics")[1])
-    settled = max(kubelets.last_change, gone) - started
-    print_row(f"{left:,} pods left: settled after", f"{settled:.1f} s")
-    print_row("  pods moved", f"{metrics.total('karpenter_pods_eviction_requests_total'):.0f}")
-    print_row("  nodes", f"{kubelets.nodes}")
-    print_row("  price", f"${metrics.total('karpenter_nodepools_cost_total'):.2f}/h")
-    print_row("  own CPU", f"{cpu_seconds(operator.pid) - before:.1f} s")
-    requests = metrics.total("client_go_request_total") - requests
-    print_row("  requests to the API server", f"{requests:.0f}")
+    return ScaleDown(
+        settled=max(kubelets.last_change, gone) - started,
+        moved=kubelets.evicted - moved,
+        nodes=kubelets.nodes,
+        price=kubelets.price,
+        cpu=cpu_seconds(process.pid) - before,
+        requests=metrics_of(process).total(REQUESTS) - requests,
+        load=os.getloadavg()[0],
+    )
+
+
+def metrics_of(process: MeasuredProcess) -> "Metrics":
+    return Metrics(process.get("metrics", "/metrics")[1])
+
+
+def _print_scale_up(pods: int, up: ScaleUp) -> None:
+    print_row(f"{pods:,} pods: last claim created after", f"{up.last_claim:.1f} s")
+    print_row(f"{pods:,} pods: last pod bound after", f"{up.last_pod:.1f} s")
+    print_row("  plans", f"{up.plans:.0f}")
+    print_row("  own CPU", f"{up.cpu:.1f} s")
+    print_row("  peak memory", f"{up.mebibytes:.0f} MiB")
+    print_row("  requests to the API server", f"{up.requests:.0f}")
+    print_row("  nodes", f"{up.nodes}")
+    print_row("  price", f"${up.price:.2f}/h")
+    print_row("  event loop late by at most, p99", up.lag)
+    print_row("  load average of the machine", f"{up.load:.1f}")
+
+
+def _print_scale_down(left: int, down: ScaleDown) -> None:
+    print_row(f"{left:,} pods left: settled after", f"{down.settled:.1f} s")
+    print_row("  pods moved", f"{down.moved}")
+    print_row("  nodes", f"{down.nodes}")
+    print_row("  price", f"${down.price:.2f}/h")
+    print_row("  own CPU", f"{down.cpu:.1f} s")
+    print_row("  requests to the API server", f"{down.requests:.0f}")
+    print_row("  load average of the machine", f"{down.load:.1f}")
+
+
+def _limited_pool() -> dict[str, Any]:
+    return {**NODE_POOL, "spec": {**NODE_POOL["spec"], "limits": {"cpu": "100000"}}}
+
+
+OURS: Final = Autoscaler(
+    name="Wainwright",
+    crds=_our_crds,
+    node_class=("EC2NodeClass", NODE_CLASS),
+    node_pool=_limited_pool(),
+    start=lambda plane, folder: RunningOperator(plane, folder, *RUN),
+)
+
+
+@cache
+def instance_types() -> tuple[InstanceType, ...]:
+    """What the NodePool may launch, with the prices that nodes are counted at."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "pool.json"
+        items = {"apiVersion": "v1", "kind": "List", "items": [NODE_POOL, NODE_CLASS]}
+        file.write_text(json.dumps(items), encoding="utf-8")
+        settings = PlanSettings(now=datetime.now(UTC), region=REGION)
+        catalog = prepare_input(read_manifests([str(file)]), settings).catalogs["default"]
+    return tuple(each for each in catalog.types if each.name.startswith(FAMILY))
+
+
+REGION: Final = "us-east-1"
+FAMILY: Final = "m5."
+
+
+@cache
+def on_demand_prices() -> Mapping[tuple[str, str], float]:
+    """By instance type and zone."""
+    return {
+        (kind.name, offering.requirements.single_value(ZONE) or ""): offering.price
+        for kind in instance_types()
+        for offering in kind.offerings
+        if offering.requirements.single_value(CAPACITY_TYPE) == ON_DEMAND
+    }
 
 
 class Kubelets:
-    """Keeps nodes alive and ends pods, and counts what there is."""
+    """Makes nodes Ready, keeps them alive and ends pods, and counts what there is."""
 
     def __init__(self, client: KubeClient) -> None:
         self._client = client
         self._cache = InformerCache(client, SystemClock(), [Pod, Node, NodeClaim])
         self._changed = asyncio.Event()
         self._ending: set[asyncio.Task[None]] = set()
-        self.bound = 0
+        self.bound = self.evicted = 0
         self.last_claim = self.last_change = time.time()
         self._cache.subscribe(Pod, self._pod_changed)
         self._cache.subscribe(NodeClaim, self._claim_changed)
@@ -162,6 +318,13 @@ class Kubelets:
     @property
     def nodes(self) -> int:
         return len(self._cache.all(Node))
+
+    @property
+    def price(self) -> float:
+        """USD per hour, of all nodes."""
+        labels = (node.metadata.labels or {} for node in self._cache.all(Node))
+        prices = on_demand_prices()
+        return sum(prices[each[INSTANCE_TYPE], each[ZONE]] for each in labels)
 
     async def run(self) -> None:
         await self._cache.run()
@@ -199,6 +362,7 @@ class Kubelets:
     def _pod_changed(self, change: Change[Pod]) -> None:
         before, after = change.before, change.after
         self.bound += _is_bound(after) - _is_bound(before)
+        self.evicted += _is_evicted(after) > _is_evicted(before)
         if after is not None and after.metadata.deletionTimestamp and after.spec.nodeName:
             self._spawn(self._end_pod(after))
         self._changed.set()
@@ -226,13 +390,24 @@ class Kubelets:
         if change.before is None or change.after is None:
             self.last_change = time.time()
         if change.before is None and change.after is not None:
-            now = format_microseconds(time.time())
-            self._spawn(self._renew(change.after.metadata.name, now))
+            self._spawn(self._join(change.after.metadata.name))
         self._changed.set()
+
+    async def _join(self, name: str) -> None:
+        now = time.time()
+        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
+        status = {"conditions": [{**ready, "lastTransitionTime": format_timestamp(now)}]}
+        await self._client.patch_status(Node, name, {"status": status})
+        await self._renew(name, format_microseconds(now))
 
 
 def _is_bound(pod: Pod | None) -> int:
     return int(pod is not None and bool(pod.spec.nodeName))
+
+
+def _is_evicted(pod: Pod | None) -> bool:
+    conditions = () if pod is None else pod.status.conditions or ()
+    return any(each.type == EVICTED and each.status == "True" for each in conditions)
 
 
 class Metrics:

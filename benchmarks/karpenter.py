@@ -15,7 +15,7 @@ import msgspec
 from tests.oracle.client import Oracle, OracleAnswer
 from tests.support.processes import MissingTool
 
-from benchmarks import karpenter_disruption
+from benchmarks import karpenter_cluster, karpenter_disruption
 from benchmarks.planner import GIB, processor_seconds
 from benchmarks.workload_mix import manifest, mixed_pods, preferring_pods
 from wainwright.catalogue.catalog_document import format_catalog
@@ -208,6 +208,8 @@ def _costs(theirs: OracleAnswer, ours: Plan) -> str:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] == ["cluster"]:
+        sys.exit(karpenter_cluster.run())
     numbers = {int(argument) for argument in sys.argv[1:] if argument.isdecimal()}
     named = {argument for argument in sys.argv[1:] if not argument.isdecimal()}
     if numbers or not named:

@@ -25,6 +25,7 @@ PATHS = {
     "NodeClaim": "/apis/karpenter.sh/v1/nodeclaims",
     "NodePool": "/apis/karpenter.sh/v1/nodepools",
     "EC2NodeClass": "/apis/karpenter.k8s.aws/v1/ec2nodeclasses",
+    "KWOKNodeClass": "/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses",
     "Deployment": "/apis/apps/v1/namespaces/default/deployments",
     "PodDisruptionBudget": "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
     "Lease": "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases",

@@ -84,7 +84,7 @@ class EmulatedCloud:
             PodsByNode(informers),
             KubeletOptions(
                 boot=(options.boot, options.boot),
-                ready=(0.0, 0.0),
+                ready=(0.0, 0.0) if options.kubelet else None,
                 version="" if options.kubernetes is None else f"v{options.kubernetes}.0",
                 container_statuses=True,
             ),

@@ -82,8 +82,8 @@ SilenceHandler: TypeAlias = Callable[[str], None]
 class KubeletOptions(msgspec.Struct, frozen=True, kw_only=True):
     boot: SecondsRange = (40.0, 40.0)
     """From the launch to the Node, EC2's own pending time included."""
-    ready: SecondsRange = (5.0, 5.0)
-    """From the Node to Ready."""
+    ready: SecondsRange | None = (5.0, 5.0)
+    """From the Node to Ready; None where another makes it Ready."""
     never_join: float = 0.0
     """The share of instances that never register."""
     pod_start: SecondsRange = (2.0, 2.0)
@@ -281,7 +281,7 @@ class Kubelets:
         self._worker.add_at(instance.id, self._boots.ready_at(instance.id))
 
     async def _make_ready(self, identity: str, node: Node) -> None:
-        if _is_node_ready(node):
+        if _is_node_ready(node) or self._options.ready is None:
             return
         due = self._boots.ready_at(identity)
         if due > self._clock.now():
@@ -441,7 +441,7 @@ class NodeBoots:
 
     def joined(self, instance: Instance, now: float) -> None:
         random = Random(f"{self._seed} ready {instance.number}")
-        self._ready_at[instance.id] = now + random.uniform(*self._options.ready)
+        self._ready_at[instance.id] = now + random.uniform(*(self._options.ready or (0.0, 0.0)))
 
     def has_joined(self, identity: str) -> bool:
         return identity in self._ready_at
@@ -464,7 +464,9 @@ class NodeBoots:
         return self._node(outcome, self._booter.facts(instance), resources)
 
     def _node(self, booted: BootedNode, facts: InstanceFacts, resources: NodeResources) -> Node:
-        capacity, allocatable = (_without_devices(each) for each in resources)
+        if self._options.ready is not None:
+            resources = _without_devices(resources[0]), _without_devices(resources[1])
+        capacity, allocatable = resources
         labels = node_labels(booted, facts)
         taints = [Taint(key=t.key, value=t.value, effect=t.effect) for t in booted.taints]
         return Node(
