@@ -12,6 +12,7 @@ from wainwright.model.simulation import DisruptEntry, Timeline
 from wainwright.report.consolidation_rows import (
     answer,
     answer_notes,
+    has_modelled_price,
     has_modelled_prices,
     money_of_command,
 )
@@ -101,6 +102,7 @@ def _events(commands: Iterable[Document]) -> Timeline:
             candidates=[each["node"] for each in command["candidates"]],
             replacements=[each["name"] for each in command["replacements"]],
             savingsPerHour=command["savingsPerHour"],
+            modelledPrices=has_modelled_price(command),
         )
         for command in commands
     ]
@@ -126,6 +128,7 @@ def verdict_records(
             message=node["message"],
             change=suggest_change(verdict_facts(outcome)) or "",
             savingPerHour=node["savingPerHour"],
+            modelledPrices=node["modelledPrice"],
             blockers=[BlockerInfo(**each) for each in node["blockers"]],
         )
 
