@@ -3,6 +3,7 @@ of a Deployment get nodes of the emulated EC2, and are bound to them by the real
 """
 
 import json
+import re
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
@@ -72,7 +73,7 @@ def _is_paired(operated: TestedCluster) -> bool:
 
 def _has_saved(operator: RunningOperator) -> bool:
     """Whether a command of disruption was carried out for its money."""
-    return any("savings: $" in each for each in operator.messages())
+    return any(re.search(r"savings: ~?\$", each) for each in operator.messages())
 
 
 def _launched(operator: RunningOperator) -> set[str]:

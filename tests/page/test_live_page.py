@@ -95,7 +95,7 @@ def assert_numbers_of(page: Page, address: str) -> None:
     assert f"{series['pods']['running'][-1]} running" in pods
     assert f"{series['pods']['pending'][-1]} pending" in pods
     price = series["pricePerHour"][-1]
-    expected = "≈$0/h" if 0 < price < 0.0005 else f"${price:,.3f}/h"
+    expected = "≈$0/h" if 0 < price < 0.0005 else f"~${price:,.3f}/h" if price else "$0.000/h"
     assert figure(page, "price").startswith(expected)
 
 

@@ -90,7 +90,7 @@ def build_catalogue(scope: CatalogScope | None = None, **supply: Any) -> NodeCla
 
 
 def as_stated(instance_type: ModelInstanceType) -> ModelInstanceType:
-    """With prices that count as stated: an account or a Catalog has no estimates."""
+    """With prices that count as stated: a Catalog has no estimates."""
     offerings = tuple(
         msgspec.structs.replace(each, modelled=False) for each in instance_type.offerings
     )

@@ -36,6 +36,7 @@ from wainwright.controllers.context import Compute, compute_inline
 from wainwright.controllers.manager import ControllerEnvironment, ControllerManager
 from wainwright.controllers.runtime import ChangeFeed
 from wainwright.controllers.settings import ControllerSettings
+from wainwright.emulator.ec2.region_offerings import OfferingKey
 from wainwright.emulator.emulated_account import EmulatedAwsAccount
 from wainwright.emulator.settings import EmulatorSettings
 from wainwright.metrics import NODECLAIMS_DISRUPTED, MetricsRegistry
@@ -136,6 +137,8 @@ class ControlledCluster:
             cluster=ClusterConfig(name="wain", region="us-east-1"), queue="wain"
         )
         self.provider_class = AwsCloudProvider
+        self.modelled_prices: frozenset[OfferingKey] = frozenset()
+        """Of the account, that messages mark as estimates."""
         self.feed: ChangeFeed | None = None
         self.compute: Compute = compute_inline
         self.manager: ControllerManager | None = None
@@ -152,6 +155,7 @@ class ControlledCluster:
             launch_log=launch_log,
             clock=self.clock,
             metrics=self.metrics,
+            modelled_prices=self.modelled_prices,
         )
         return self.provider_class(environment, self.provider_options)
 

@@ -159,13 +159,14 @@ export class Charts {
   #makeLanes() {
     const { models } = this;
     const price = models.map(priceOver);
+    const modelled = models.map((model) => nodesOver(model, (n) => model.nodes[n].pool !== "" && model.nodes[n].modelled.length > 0));
     const nodes = models.map((model) => nodesOver(model, (n) => model.nodes[n].pool !== ""));
     const reserved = models.map(reservedOver);
     const running = models.map((model) => podsOver(model, "running"));
     const pending = models.map((model) => podsOver(model, "pending"));
     /** @type {Lane[]} */
     const lanes = [
-      { name: "cost", colour: "accent", steps: price, value: (at, s) => formatHourly(valueAt(price[s], at)) },
+      { name: "cost", colour: "accent", steps: price, value: (at, s) => formatHourly(valueAt(price[s], at), valueAt(modelled[s], at) > 0) },
       {
         name: "nodes", colour: "on-demand", steps: nodes, under: reserved, underColour: "reserved",
         value: (at, s) => formatNumber(valueAt(nodes[s], at)),
@@ -399,7 +400,7 @@ export class Charts {
    * @param {CanvasRenderingContext2D} ctx @param {number} at */
   #drawLabels(ctx, at) {
     const { colours } = /** @type {Theme} */ (this.theme);
-    const current = this.labels.findLast((each) => each.at <= at && this.#x(at) - this.#x(each.at) < 40) ?? null;
+    const current = this.#decisionLabel(ctx, at) ?? this.labels.findLast((each) => each.at <= at && this.#x(at) - this.#x(each.at) < 40) ?? null;
     const drawn = current ? [current] : [];
     for (const label of this.labels) {
       if (drawn.every((each) => label.from > each.from + each.width + 12 || label.from + label.width + 12 < each.from)) drawn.push(label);
@@ -410,6 +411,19 @@ export class Charts {
       ctx.fillStyle = label === current ? colours.text : colours.muted;
       ctx.fillText(`\u2068${label.text}\u2069`, label.from, 9);
     }
+  }
+
+  /** Of what was removed at this very moment.
+   * @param {CanvasRenderingContext2D} ctx @param {number} at */
+  #decisionLabel(ctx, at) {
+    const found = this.isTime ? this.decisions[0].find((each) => each.at === at) : null;
+    if (!found) return null;
+    const { savingsPerHour: saved } = found;
+    const money = saved && saved > 0 ? `, saves ${formatHourly(saved, found.modelledPrices ?? false)}` : "";
+    ctx.font = `600 11px ${FONT}`;
+    const text = shorten(`${found.message}${money}`, 60);
+    const width = ctx.measureText(text).width;
+    return { at, text, from: Math.min(this.#x(at) - 4, this.clientWidth - width - 6), width };
   }
 
   /** @param {number} at */

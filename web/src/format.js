@@ -18,19 +18,20 @@ export function formatCount(count, noun) {
   return count === 1 ? `1 ${noun}` : `${formatNumber(count)} ${noun}s`;
 }
 
-/** Three decimals; the price of reserved capacity is almost, but not exactly, 0.
- * @param {number | null} price */
-export function formatHourly(price) {
+/** Three decimals; the price of reserved capacity is almost, but not exactly, 0. An estimate is
+ * marked: ~$1.235/h.
+ * @param {number | null} price @param {boolean} isModelled */
+export function formatHourly(price, isModelled) {
   if (price === null) return "price unknown";
   if (price > 0 && price < 0.0005) return "≈$0/h";
-  return `$${formatNumber(price, 3)}/h`;
+  return `${isModelled && price ? "~" : ""}$${formatNumber(price, 3)}/h`;
 }
 
-/** @param {number | null} price */
-export function formatMonthly(price) {
+/** @param {number | null} price @param {boolean} isModelled */
+export function formatMonthly(price, isModelled) {
   if (price === null) return "";
   const amount = price * HOURS_PER_MONTH;
-  return `$${formatNumber(amount, amount >= 10 ? 0 : 2)}/month`;
+  return `${isModelled && price ? "~" : ""}$${formatNumber(amount, amount >= 10 ? 0 : 2)}/month`;
 }
 
 /** @param {number} milli */

@@ -22,6 +22,9 @@ const SHOWN_EVENTS = 12;
 const SHOWN_PODS = 60;
 const SHOWN_REASONS = 6;
 const SLOTS_SHOWN = 120;
+const SHOWN_REMOVALS = 3;
+/** Where the parts of an answer begin: the fix, and what the nodes and NodePools that are there lack. */
+const ANSWER_PARTS = /; (?=fix: |\d+ (?:existing node|other NodePool)s?: )/;
 
 /** @param {StoryModel} model @param {number} at */
 export function momentText(model, at) {
@@ -94,11 +97,11 @@ export function overview(model, state, actions) {
 
 /** @param {StoryModel} model @param {State} state @param {Actions} actions */
 function pendingSection(model, state, actions) {
-  if (!state.pending.length) return section("Pending pods", element("p", { class: "muted" }, "No pod waits for a node."));
+  if (!state.pending.length) return section("Pending pods", element("p", { class: "muted" }, "No pending pods."));
   /** @type {Map<string, number[]>} */
   const byReason = new Map();
   for (const pod of state.pending) {
-    const reason = model.waitReason(pod, state.at) || "not looked at by the scheduler yet";
+    const reason = model.waitReason(pod, state.at) || "not evaluated yet";
     byReason.set(reason, [...(byReason.get(reason) ?? []), pod]);
   }
   const groups = [...byReason].sort((a, b) => b[1].length - a[1].length);
@@ -107,7 +110,7 @@ function pendingSection(model, state, actions) {
     element("ul", { class: "cards" }, groups.slice(0, SHOWN_REASONS).map(([reason, pods]) => element("li", { class: "card pending" },
       element("p", {}, link(model.pods[pods[0]].name, () => actions.select({ kind: "pod", number: pods[0] })),
         pods.length > 1 ? ` and ${formatNumber(pods.length - 1)} more` : ""),
-      element("p", { class: "reason" }, foreign(reason)),
+      reason.split(ANSWER_PARTS).map((part) => element("p", { class: part.startsWith("fix: ") ? "reason try" : "reason" }, foreign(part))),
       suggestion(model, pods[0]),
     ))),
     rest > 0 ? element("p", { class: "muted" }, `and ${rest} more reasons`) : null,
@@ -120,23 +123,24 @@ function pendingSection(model, state, actions) {
 function onTheWay(model, state) {
   if (model.story.unit === "steps") return null;
   const states = state.present.map((node) => model.nodeState(node, state.at)).filter((each) => each === "launching" || each === "joining");
-  const text = states.length ? `${formatCount(states.length, "node")} on the way: ${[...new Set(states)].join(", ")}` : "no node is on the way";
+  const text = states.length ? `${formatCount(states.length, "node")} starting: ${[...new Set(states)].join(", ")}` : "no node is starting";
   return element("p", { class: "muted" }, text);
 }
 
 /** @param {StoryModel} model @param {number} pod */
 function suggestion(model, pod) {
   const text = model.explanationOf.get(pod)?.suggestion;
-  return text ? element("p", { class: "try" }, "try: ", foreign(text)) : null;
+  return text ? element("p", { class: "try" }, "fix: ", foreign(text)) : null;
 }
 
 /** @param {StoryModel} model @param {State} state */
 function reservationSection(model, state) {
   if (!model.reservations.length) return null;
-  return section("Capacity reservations", element("ul", { class: "cards" }, model.reservations.map((record, n) => {
+  const idle = model.reservations.reduce((sum, _, n) => sum + model.reservationAt(n, state.at).idle, 0);
+  return section(`Capacity reservations: ${idle ? `${formatCount(idle, "instance")} idle` : "none idle"}`, element("ul", { class: "cards" }, model.reservations.map((record, n) => {
     const count = model.reservationAt(n, state.at);
-    const idle = count.idle ? `${count.idle} idle${count.idlePrice === null ? "" : `, worth ${formatHourly(count.idlePrice)} on demand`}` : "none idle";
-    const text = record.unusable ? `cannot be used: ${record.unusable}` : count.total ? `${count.used} of ${count.total} used, ${idle}` : "not active";
+    const idle = count.idle ? `${count.idle} idle${count.idlePrice === null ? "" : `, worth ${formatHourly(count.idlePrice, record.modelledPrice)} on demand`}` : "none idle";
+    const text = record.unusable ? `cannot be used: ${record.unusable}` : count.total ? `${count.used} of ${count.total} used, ${idle}` : endedText(model, record, state.at);
     return element("li", { class: count.idle ? "card idle" : "card" },
       element("p", {}, foreign(record.id, "strong")),
       element("p", { class: "muted" }, foreign([record.instanceType, record.zone].filter(Boolean).join(" · "))),
@@ -148,13 +152,21 @@ function reservationSection(model, state) {
   })));
 }
 
+/** Of a reservation without instances.
+ * @param {StoryModel} model @param {import("./report.js").ReservationRecord} record @param {number} at */
+function endedText(model, record, at) {
+  const end = record.counts.findLast(([since, , total], n) => since <= at && total === 0 && (record.counts[n - 1]?.[2] ?? 0) > 0);
+  return end ? `ended at ${momentText(model, end[0])}` : "not active";
+}
+
 /** What came of it over the whole simulation.
  * @param {StoryModel} model @param {string} id */
 function wholeUse(model, id) {
   const totals = (model.story.figures.reservations ?? []).find((/** @type {{id: string}} */ each) => each.id === id);
   if (!totals || !(totals.slotHours > 0)) return null;
-  const idle = totals.idleCost >= 0.005 ? `, idle for $${totals.idleCost.toFixed(2)}` : ", never idle";
-  return element("p", { class: "muted" }, `${model.goesOn ? "so far" : "from start to end"}: ${formatShare(totals.usedHours, totals.slotHours)} used${idle}`);
+  const mark = model.reservations.find((each) => each.id === id)?.modelledPrice ? "~" : "";
+  const idle = totals.idleCost >= 0.005 ? `, idle instances worth ${mark}$${totals.idleCost.toFixed(2)}` : ", never idle";
+  return element("p", { class: "muted" }, `${model.goesOn ? "so far" : "over the whole run"}: ${formatShare(totals.usedHours, totals.slotHours)} used${idle}`);
 }
 
 /** @param {import("./model.js").ReservationCount} count */
@@ -172,13 +184,17 @@ function decisionSection(model, state, actions) {
   const { events, unit } = model.story;
   if (unit === "steps") {
     const commands = events.filter((event) => event.what === "disrupt");
-    return commands.length ? section("Commands, one after the other", element("ol", { class: "events" }, commands.map((event) => decision(model, [event], actions)))) : null;
+    return commands.length ? section("Commands, in order", element("ol", { class: "events" }, commands.map((event) => decision(model, [event], actions)))) : null;
   }
   const until = events.filter((event) => event.at <= state.at);
-  const removals = groupAlike(until.filter((event) => event.what === "disrupt" || event.what === "interrupt" || event.what === "launchFailure")).slice(-4).reverse();
+  const ended = until.filter((event) => event.what === "disrupt" || event.what === "interrupt" || event.what === "launchFailure");
+  const removals = groupAlike(ended).slice(-SHOWN_REMOVALS).reverse();
+  const now = removals.filter(([event]) => event.at === state.at);
+  const earlier = removals.slice(now.length);
   const marked = until.filter((event) => MARKED.has(event.what) && event.what !== "interrupt").slice(-4).reverse();
   return element("div", {},
-    removals.length ? section("Latest removals, and why", element("ol", { class: "events" }, removals.map((group) => decision(model, group, actions)))) : null,
+    now.length ? section(`Removed at ${momentText(model, state.at)}, and why`, element("ol", { class: "events" }, now.map((group) => decision(model, group, actions)))) : null,
+    earlier.length ? section(now.length ? "Removed before" : "Latest removals, and why", element("ol", { class: "events" }, earlier.map((group) => decision(model, group, actions)))) : null,
     marked.length ? section("Latest events", eventList(model, marked, actions)) : null);
 }
 
@@ -215,17 +231,18 @@ function decision(model, group, actions) {
 
 /** @param {StoryModel} model @param {StoryEvent} event @param {number | null} node */
 function describeDecision(model, event, node) {
-  if (event.what === "interrupt") return "interrupted: EC2 takes the instance back";
+  if (event.what === "interrupt") return "spot interruption: EC2 reclaims the instance";
   if (event.what !== "disrupt") return event.message;
   const verdict = node === null ? null : model.verdictsOf.get(node)?.find((each) => each.verdict === "removed" || each.verdict === "replaced");
   const why = {
-    Empty: "it was empty: only DaemonSet pods were left on it",
-    Underutilized: event.replacements?.length ? "it cost more than its pods need" : "its pods have room on other nodes",
+    Empty: "no pods were left on it except those of DaemonSets",
+    Underutilized: event.replacements?.length ? "its pods fit on a cheaper node" : "its pods fit on other nodes",
     Drifted: "it no longer matches its NodePool or EC2NodeClass",
   }[event.reason ?? ""] ?? event.reason ?? "";
   const instead = event.replacements?.length ? `, ${event.replacements.join(", ")} launched instead` : "";
+  const isModelled = event.modelledPrices ?? false;
   const money = event.savingsPerHour === null || event.savingsPerHour === undefined ? "" :
-    event.savingsPerHour >= 0 ? `, saves ${formatHourly(event.savingsPerHour)}` : `, costs ${formatHourly(-event.savingsPerHour)} more`;
+    event.savingsPerHour >= 0 ? `, saves ${formatHourly(event.savingsPerHour, isModelled)}` : `, costs ${formatHourly(-event.savingsPerHour, isModelled)} more`;
   if (model.story.unit === "steps" && verdict) return `${verdict.message}${money}`;
   return `${event.reason}: ${why}${instead}${money}`;
 }
@@ -241,16 +258,17 @@ export function nodeByName(model, name, at) {
 
 /** @param {StoryModel} model @param {State} state */
 function poolSection(model, state) {
-  /** @type {Map<string, {nodes: number, cpu: number, total: number, price: number}>} */
-  const pools = new Map(model.story.pools.map((pool) => [pool.name, { nodes: 0, cpu: 0, total: 0, price: 0 }]));
+  /** @type {Map<string, {nodes: number, cpu: number, total: number, price: number, isModelled: boolean}>} */
+  const pools = new Map(model.story.pools.map((pool) => [pool.name, { nodes: 0, cpu: 0, total: 0, price: 0, isModelled: false }]));
   for (const n of state.present) {
     const { pool } = model.nodes[n];
     if (!pool) continue;
-    const sums = pools.get(pool) ?? { nodes: 0, cpu: 0, total: 0, price: 0 };
+    const sums = pools.get(pool) ?? { nodes: 0, cpu: 0, total: 0, price: 0, isModelled: false };
     sums.nodes += 1;
     sums.cpu += state.usedCpu[n];
     sums.total += model.cpuOf[n];
     sums.price += model.priceOf(n, state.at) ?? 0;
+    sums.isModelled ||= model.isModelled(n, state.at);
     pools.set(pool, sums);
   }
   if (!pools.size) return null;
@@ -260,7 +278,7 @@ function poolSection(model, state) {
       element("th", { scope: "row" }, foreign(name)),
       element("td", {}, formatNumber(sums.nodes)),
       element("td", {}, formatShare(sums.cpu, sums.total)),
-      element("td", {}, formatHourly(sums.price)),
+      element("td", {}, formatHourly(sums.price, sums.isModelled)),
     ))),
   ));
 }
@@ -278,7 +296,7 @@ function findingSection(model) {
 /** @param {StoryModel} model */
 function totalSection(model) {
   if (!model.story.totals.length) return null;
-  return section("In total", facts(model.story.totals.map(([name, text]) => [name, foreign(text)])));
+  return section("Totals", facts(model.story.totals.map(([name, text]) => [name, foreign(text)])));
 }
 
 // One node
@@ -286,26 +304,27 @@ function totalSection(model) {
 /** @param {StoryModel} model @param {State} state @param {number} number @param {Actions} actions */
 export function nodeDetails(model, state, number, actions) {
   const node = model.nodes[number];
-  const price = model.priceOf(number, state.at) ?? model.priceOf(number, model.story.end);
+  const pricedAt = model.priceOf(number, state.at) === null ? model.story.end : state.at;
+  const [price, isModelled] = [model.priceOf(number, pricedAt), model.isModelled(number, pricedAt)];
   const isHere = state.isPresent[number] === 1;
   const pods = model.podsOn(number, state.at);
   const own = pods.filter((pod) => !model.isDaemon[pod]);
   const note = model.notesOf.get(number);
   return [
     facts([
-      ["costs", `${formatHourly(price)} ${price === null ? "" : `· ${formatMonthly(price)}`}`],
+      ["costs", `${formatHourly(price, isModelled)} ${price === null ? "" : `· ${formatMonthly(price, isModelled)}`}`],
       ["NodePool", foreign(node.pool || "none")],
       ["type", foreign([node.instanceType, node.zone].filter(Boolean).join(" in "))],
       ["capacity", foreign(model.capacityOf(number, state.at).filter(Boolean).join(" · "))],
-      ["state", isHere ? model.nodeState(number, state.at) : `not there at this moment`],
+      ["state", isHere ? model.nodeState(number, state.at) : "does not exist at this time"],
       ["cpu", isHere ? bar(state.usedCpu[number], model.cpuOf[number], `${formatCpu(state.usedCpu[number])} of ${formatCpu(model.cpuOf[number])}`, "cpu") : null],
       ["memory", isHere ? bar(state.usedMemory[number], model.memoryOf[number], `${formatMemory(state.usedMemory[number])} of ${formatMemory(model.memoryOf[number])}`, "memory") : null],
       ["NodeClaim", foreign(node.claim)],
       ["launched", launchedText(model, number)],
       ["ended", node.ended === null ? null : [momentText(model, node.ended), node.endReason ? `: ${node.endReason}` : ""]],
     ]),
-    section("Why it is there", sentences(note?.why.length ? note.why : [model.launched[number] > 0 ? `NodePool ${node.pool} launched it` : "it was there at the start"])),
-    note?.elsewhere.length ? section("Why this and nothing else", sentences(note.elsewhere)) : null,
+    section("Why it is there", sentences(note?.why.length ? note.why : [model.launched[number] > 0 ? `NodePool ${node.pool} launched it` : "it existed at the start"])),
+    note?.elsewhere.length ? section("Why this instance type", sentences(note.elsewhere)) : null,
     verdictSection(model, state, number),
     section(`Pods on it: ${formatNumber(own.length)}`, podList(model, state, pods, actions)),
     eventSection(model, [`Node/${node.name || node.id}`, `NodeClaim/${node.claim || node.name}`, `Instance/${node.id}`], model.launched[number], node.ended ?? model.story.end, actions),
@@ -326,16 +345,16 @@ function launchedText(model, number) {
 function verdictSection(model, state, number) {
   const last = (model.verdictsOf.get(number) ?? []).findLast((each) => each.at <= state.at);
   const final = (model.verdictsOf.get(number) ?? []).find((each) => each.at > state.at && ["removed", "replaced", "interrupted"].includes(each.verdict));
-  if (!last && !final) return section("What would free it", element("p", { class: "muted" }, "Nobody has looked yet whether it could go."));
+  if (!last && !final) return section("What would free it", element("p", { class: "muted" }, "Disruption has not evaluated it yet."));
   const parts = [];
   if (last) {
     parts.push(element("p", {}, element("span", { class: `verdict ${last.verdict}` }, last.verdict), " ", foreign(last.message)));
     if (last.blockers.length > 1) parts.push(sentences(last.blockers.map((each) => each.message)));
-    if (last.change) parts.push(element("p", { class: "try" }, "to free it: ", foreign(last.change), last.savingPerHour ? ` (saves ${formatHourly(last.savingPerHour)})` : ""));
-    else if (last.savingPerHour && last.verdict === "blocked") parts.push(element("p", {}, `${formatHourly(last.savingPerHour)} would be saved otherwise`));
+    if (last.change) parts.push(element("p", { class: "try" }, "to free it: ", foreign(last.change), last.savingPerHour ? ` (saves ${formatHourly(last.savingPerHour, last.modelledPrices)})` : ""));
+    else if (last.savingPerHour && last.verdict === "blocked") parts.push(element("p", {}, `without it, ${formatHourly(last.savingPerHour, last.modelledPrices)} would be saved`));
   }
   if (final) parts.push(element("p", { class: "muted" }, `later, at ${momentText(model, final.at)}: `, foreign(final.message)));
-  return section("What becomes of it, and what would free it", ...parts);
+  return section("Verdict, and what would free it", ...parts);
 }
 
 /** @param {StoryModel} model @param {State} state @param {number[]} pods @param {Actions} actions */
@@ -345,7 +364,7 @@ function podList(model, state, pods, actions) {
   const daemons = pods.length - own.length;
   return element("div", {}, element("ul", { class: "pods" }, own.slice(0, SHOWN_PODS).map((pod) => element("li", {},
     link(model.pods[pod].name, () => actions.select({ kind: "pod", number: pod })),
-    element("span", { class: "muted" }, ` ${formatCpu(model.podCpu[pod])} cpu, ${formatMemory(model.podMemory[pod])}, ${formatHourly(model.costOf(pod, state))}`),
+    element("span", { class: "muted" }, ` ${formatCpu(model.podCpu[pod])} cpu, ${formatMemory(model.podMemory[pod])}, ${formatHourly(model.costOf(pod, state), model.isModelled(model.nodeOf[pod], state.at))}`),
   ))), own.length > SHOWN_PODS ? element("p", { class: "muted" }, `and ${own.length - SHOWN_PODS} more`) : null,
   daemons ? element("p", { class: "muted" }, `and ${formatCount(daemons, "DaemonSet pod")}`) : null);
 }
@@ -355,7 +374,7 @@ function eventSection(model, objects, from, until, actions) {
   const events = model.eventsAbout(objects, from, until);
   if (!events.length) return null;
   const rest = events.length - SHOWN_EVENTS;
-  return section("What happened to it", eventList(model, events.slice(-SHOWN_EVENTS), actions),
+  return section("Events", eventList(model, events.slice(-SHOWN_EVENTS), actions),
     rest > 0 ? element("p", { class: "muted" }, `and ${formatCount(rest, "earlier event")}`) : null);
 }
 
@@ -370,7 +389,7 @@ export function podDetails(model, state, number, actions) {
   return [
     facts([
       ["state", podState(model, state, number)],
-      ["costs", cost === null ? (isBound ? "price unknown" : "nothing: it has no node") : `${formatHourly(cost)}, its share of the node by requests`],
+      ["costs", cost === null ? (isBound ? "price unknown" : "nothing: it is pending") : `${formatHourly(cost, model.isModelled(node, state.at))}, its share of the node by requests`],
       ["node", node >= 0 ? link(model.nodeLabel(node), () => actions.select({ kind: "node", number: node })) : null],
       ["owner", foreign(pod.owner)],
       ["requests", `${formatCpu(pod.cpu)} cpu, ${formatMemory(pod.memory)} memory`],
@@ -386,14 +405,14 @@ export function podDetails(model, state, number, actions) {
 /** @param {StoryModel} model @param {number} number */
 function suggestionSection(model, number) {
   const text = model.explanationOf.get(number)?.suggestion;
-  return text ? section("What would help", element("p", { class: "try" }, foreign(text))) : null;
+  return text ? section("Fix", element("p", { class: "try" }, foreign(text))) : null;
 }
 
 /** @param {StoryModel} model @param {State} state @param {number} number */
 function podState(model, state, number) {
   const { at } = state;
   if (at < model.created[number]) return "not created yet";
-  if (at >= model.podEnded[number]) return model.pods[number].evicted ? "gone: it was evicted" : "gone";
+  if (at >= model.podEnded[number]) return model.pods[number].evicted ? "evicted" : "deleted";
   if (at < model.bound[number]) return "pending";
   if (model.stopped[number] <= at) return "terminating";
   return model.started[number] <= at ? "running" : "bound, starting";
@@ -402,17 +421,17 @@ function podState(model, state, number) {
 /** @param {StoryModel} model @param {State} state @param {number} number */
 function whyThere(model, state, number) {
   const pod = model.pods[number];
-  if (pod.bound === null || pod.bound > state.at) return ["it has no node at this moment"];
+  if (pod.bound === null || pod.bound > state.at) return ["it is pending"];
   const node = model.nodeOf[number];
   const lines = [];
   const waited = pod.bound - pod.created;
   if (model.story.unit === "seconds") {
     lines.push(waited > 0.5 ? `it was bound at ${momentText(model, pod.bound)}, after ${formatSeconds(waited)} of waiting` : `it was bound at ${momentText(model, pod.bound)}, at once`);
     const nominated = (model.eventsOf.get(`Pod/${pod.name}`) ?? []).findLast((event) => event.reason === "Nominated" && event.at <= state.at);
-    if (nominated) lines.push(`the controllers expected it there: ${nominated.message}`);
+    if (nominated) lines.push(`planned by the controllers: ${nominated.message}`);
   } else if (pod.bound > 0) {
     lines.push(model.launched[node] === pod.bound ? "the node is launched for it" : "the node has room for it");
-  } else lines.push("it runs there already");
+  } else lines.push("it already runs there");
   if (node >= 0) lines.push(...(model.notesOf.get(node)?.why ?? []).map((text) => `the node: ${text}`));
   return lines;
 }
@@ -432,7 +451,7 @@ function whyNotElsewhere(model, state, number) {
     lines.push(...(model.notesOf.get(node)?.elsewhere ?? []));
     lines.push(roomElsewhere(model, state, number));
   }
-  return [sentences(lines.length ? lines : ["it has not been looked at yet"])];
+  return [sentences(lines.length ? lines : ["not evaluated yet"])];
 }
 
 /** @param {StoryModel} model @param {State} state @param {number} number */
@@ -440,7 +459,7 @@ function roomElsewhere(model, state, number) {
   const node = model.nodeOf[number];
   const others = state.present.filter((n) => n !== node && model.nodes[n].pool);
   const full = others.filter((n) => state.usedCpu[n] + model.podCpu[number] > model.cpuOf[n] || state.usedMemory[n] + model.podMemory[number] > model.memoryOf[n]);
-  if (!others.length) return "there is no other node at this moment";
+  if (!others.length) return "there is no other node at this time";
   const rest = others.length - full.length;
-  return `of the other ${formatCount(others.length, "node")} at this moment ${full.length} ${full.length === 1 ? "lacks" : "lack"} free cpu or memory for its requests${rest ? `; ${rest} ${rest === 1 ? "has" : "have"} room by now` : ""}`;
+  return `at this time ${full.length} of the other ${formatCount(others.length, "node")} ${full.length === 1 ? "lacks" : "lack"} free cpu or memory for its requests${rest ? `; ${rest} ${rest === 1 ? "has" : "have"} room` : ""}`;
 }

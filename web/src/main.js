@@ -7,7 +7,7 @@ import { Charts } from "./charts.js";
 import { readTheme } from "./theme.js";
 import { byId, element, foreign, replaceChildren } from "./dom.js";
 import { EventPanel, LiveFeed, speedOptions, speedText } from "./live.js";
-import { bar, nodeDetails, overview, podDetails } from "./inspector.js";
+import { bar, momentText, nodeDetails, overview, podDetails } from "./inspector.js";
 import {
   formatClock, formatCount, formatCpu, formatHourly, formatMemory, formatMonthly, formatNumber, formatSeconds, formatShare, shorten,
 } from "./format.js";
@@ -143,10 +143,10 @@ class App {
 
   /** @param {import("./report.js").LiveInfo} live */
   #liveText(live) {
-    if (!this.isConnected) return "· no connection, trying again";
+    if (!this.isConnected) return "· disconnected, reconnecting";
     if (live.problem) return `· ${shorten(live.problem, 200)}`;
-    if (live.mode === "cluster") return "· a live view, read only";
-    if (live.isOver) return live.until === null ? "· nothing is left to do" : "· the end";
+    if (live.mode === "cluster") return "· live, read-only";
+    if (live.isOver) return "· finished";
     return live.isPlaying ? `· playing ${speedText(live.speed)}` : "· paused";
   }
 
@@ -189,6 +189,7 @@ class App {
 
   #showAnswer() {
     replaceChildren(byId("answer", HTMLElement), foreign(this.report.comparison?.answer ?? this.models[0].story.answer));
+    byId("price-note", HTMLElement).hidden = !this.models.some((model) => model.nodes.some((node) => node.modelled.length));
   }
 
   /** @param {import("./report.js").Comparison} comparison */
@@ -282,7 +283,7 @@ class App {
       const clock = `${formatClock(model.story.start, this.at, true)} UTC`;
       return this.report.live ? `${clock} · ${since}` : `${clock}, ${since} after the start`;
     }
-    if (this.at === 0) return model.story.kind === "Plan" ? "as it is now" : "as it is now, before any command";
+    if (this.at === 0) return model.story.kind === "Plan" ? "now" : "now, before any command";
     if (model.story.kind === "Plan") return "with the planned nodes";
     const command = model.story.events.find((event) => event.at === this.at);
     return `after command ${this.at} of ${this.end}: ${shorten(command?.message ?? "", 120)}`;
@@ -300,7 +301,7 @@ class App {
       figure("nodes", formatNumber(state.nodes), null, "nodes"),
       figure("cpu", `${formatCpu(state.cpu)} / ${formatCpu(state.cpuTotal)}`, bar(state.cpu, state.cpuTotal, formatShare(state.cpu, state.cpuTotal), "cpu requested"), "cpu"),
       figure("memory", `${formatMemory(state.memory)} / ${formatMemory(state.memoryTotal)}`, bar(state.memory, state.memoryTotal, formatShare(state.memory, state.memoryTotal), "memory requested"), "memory"),
-      figure("price", formatHourly(state.price), element("span", { class: "sub" }, formatMonthly(state.price)), "price"),
+      figure("price", formatHourly(state.price, state.isModelled), element("span", { class: "sub" }, formatMonthly(state.price, state.isModelled)), "price"),
       figure("pods", `${formatNumber(state.running)} running`, element("span", { class: wait ? "sub waiting" : "sub" }, `${formatNumber(wait)} pending`), "pods"),
     );
   }
@@ -315,7 +316,7 @@ class App {
     const details = byId("details", HTMLElement);
     const scroll = details.scrollTop;
     if (!selected) {
-      byId("details-title", HTMLElement).textContent = this.models.length > 1 ? `At this moment: ${shorten(this.report.comparison?.names[0] ?? "", 40)}` : "At this moment";
+      byId("details-title", HTMLElement).textContent = `Cluster at ${momentText(model, model.state.at)}${this.models.length > 1 ? `: ${shorten(this.report.comparison?.names[0] ?? "", 40)}` : ""}`;
       byId("close-details", HTMLElement).hidden = true;
       replaceChildren(byId("details-body", HTMLElement), ...overview(model, model.state, actions));
     } else {
@@ -412,7 +413,7 @@ class App {
         const verdict = model.verdictOf(n, this.at);
         return element("tr", {},
           element("th", { scope: "row" }, element("button", { type: "button", class: "link", click: () => this.select(0, { kind: "node", number: n }) }, foreign(shorten(model.nodeLabel(n), 80)))),
-          ...[node.pool || "none", node.instanceType, node.zone, model.capacityOf(n, this.at).filter(Boolean).join(" "), formatHourly(model.priceOf(n, this.at)),
+          ...[node.pool || "none", node.instanceType, node.zone, model.capacityOf(n, this.at).filter(Boolean).join(" "), model.hourlyText(n, this.at),
             formatShare(state.usedCpu[n], model.cpuOf[n]), formatShare(state.usedMemory[n], model.memoryOf[n]), String(state.podCount[n]), verdict?.verdict ?? ""].map((text) => element("td", {}, foreign(shorten(text, 80)))));
       })),
     ));

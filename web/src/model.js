@@ -1,5 +1,7 @@
 /** A story ready to be asked for any of its moments. */
 
+import { formatHourly } from "./format.js";
+
 /** @typedef {import("./report.js").Story} Story */
 /** @typedef {import("./report.js").NodeRecord} NodeRecord */
 /** @typedef {import("./report.js").PodRecord} PodRecord */
@@ -22,6 +24,7 @@
  * @property {number} memory
  * @property {number} memoryTotal
  * @property {number} price
+ * @property {boolean} isModelled whether a price in the sum is an estimate
  */
 
 /** @typedef {{used: number, total: number, idle: number, idlePrice: number | null}} ReservationCount */
@@ -92,7 +95,7 @@ export class StoryModel {
     const state = {
       at, present: [], isPresent: new Uint8Array(count), usedCpu: new Float64Array(count),
       usedMemory: new Float64Array(count), podCount: new Uint32Array(count), pending: [],
-      running: 0, nodes: 0, cpu: 0, cpuTotal: 0, memory: 0, memoryTotal: 0, price: 0,
+      running: 0, nodes: 0, cpu: 0, cpuTotal: 0, memory: 0, memoryTotal: 0, price: 0, isModelled: false,
     };
     for (let n = 0; n < count; n += 1) {
       if (this.launched[n] <= at && at < this.nodeEnded[n]) {
@@ -135,6 +138,7 @@ export class StoryModel {
       state.memory += state.usedMemory[n];
       state.memoryTotal += this.memoryOf[n];
       state.price += this.priceOf(n, state.at) ?? 0;
+      state.isModelled ||= this.isModelled(n, state.at);
     }
   }
 
@@ -149,6 +153,17 @@ export class StoryModel {
   /** @param {number} node @param {number} at */
   priceOf(node, at) {
     return lastStep(this.nodes[node].prices, at)?.[1] ?? null;
+  }
+
+  /** Whether the price of a node is an estimate.
+   * @param {number} node @param {number} at */
+  isModelled(node, at) {
+    return flips(this.nodes[node].modelled, at);
+  }
+
+  /** @param {number} node @param {number} at */
+  hourlyText(node, at) {
+    return formatHourly(this.priceOf(node, at), this.isModelled(node, at));
   }
 
   /** Those on a node at the moment, larger ones first.

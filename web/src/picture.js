@@ -1,7 +1,7 @@
 /** The cluster as a picture: nodes as boxes as large as their cpu, pods inside, on a canvas. */
 
 import { TITLE_HEIGHT, layOut, squarify } from "./layout.js";
-import { formatCount, formatHourly, formatShare, shorten } from "./format.js";
+import { formatCount, formatShare, shorten } from "./format.js";
 import { FONT, assignColours, inkOn } from "./theme.js";
 
 /** @typedef {import("./model.js").StoryModel} StoryModel */
@@ -316,7 +316,7 @@ export class Picture {
   #drawNodeLabel(node, state, x, y, side) {
     const { colours } = /** @type {Theme} */ (this.theme);
     const record = this.model.nodes[node];
-    const price = formatHourly(this.model.priceOf(node, state.at));
+    const price = this.model.hourlyText(node, state.at);
     const label = record.instanceType || this.model.nodeLabel(node);
     const isWide = side >= 124;
     this.#drawLabel(label, x + 6, y + 13, side - (isWide ? 66 : 9), colours.text, "left", "600 11px", label.replace("xlarge", "xl"));
@@ -422,7 +422,7 @@ export class Picture {
     const { state } = model;
     const cpu = formatShare(state.usedCpu[selection.number], model.cpuOf[selection.number]);
     const memory = formatShare(state.usedMemory[selection.number], model.memoryOf[selection.number]);
-    const price = formatHourly(model.priceOf(selection.number, state.at));
+    const price = model.hourlyText(selection.number, state.at);
     const name = shorten(model.nodeLabel(selection.number), 60);
     const what = [node.instanceType, model.capacityOf(selection.number, state.at)[0], node.zone].filter(Boolean).join(", ");
     return `${name}: ${what}, cpu ${cpu}, memory ${memory}, ${formatCount(state.podCount[selection.number], "pod")}, ${price}`;

@@ -24,6 +24,7 @@
  * @property {number | null} ended
  * @property {string} endReason
  * @property {Prices} prices
+ * @property {number[]} modelled when its price became an estimate, when it ceased to be one, and so on
  *
  * @typedef {object} PodRecord
  * @property {string} name
@@ -47,6 +48,7 @@
  * @property {string} zone
  * @property {[number, number, number, number][]} counts
  * @property {Prices} prices
+ * @property {boolean} modelledPrice
  * @property {string} unusable
  * @property {string[]} notes
  *
@@ -75,6 +77,7 @@
  * @property {string[]} [candidates]
  * @property {string[]} [replacements]
  * @property {number | null} [savingsPerHour]
+ * @property {boolean} [modelledPrices]
  *
  * @typedef {object} BlockerInfo
  * @property {string} kind
@@ -89,6 +92,7 @@
  * @property {string} message
  * @property {string} change
  * @property {number | null} savingPerHour
+ * @property {boolean} modelledPrices
  * @property {BlockerInfo[]} blockers
  *
  * @typedef {object} PendingExplanation
@@ -149,14 +153,14 @@
 const NODE = {
   name: "", claim: "", pool: "", instanceType: "", zone: "", capacityType: "", reservationID: null,
   capacityChanges: [], allocatable: {}, created: null, launched: 0, joined: null, ready: [], silent: [], deleting: null,
-  ended: null, endReason: "", prices: [],
+  ended: null, endReason: "", prices: [], modelled: [],
 };
 const POD = {
   owner: "", cpu: 0, memory: 0, other: {}, daemon: false, created: 0, waits: [], bound: null,
   node: null, running: null, deleting: null, evicted: false, ended: null,
 };
-const RESERVATION = { instanceType: "", zone: "", counts: [], prices: [], unusable: "", notes: [] };
-const VERDICT = { reason: "", message: "", change: "", savingPerHour: null, blockers: [] };
+const RESERVATION = { instanceType: "", zone: "", counts: [], prices: [], modelledPrice: false, unusable: "", notes: [] };
+const VERDICT = { reason: "", message: "", change: "", savingPerHour: null, modelledPrices: false, blockers: [] };
 const EXPLANATION = { suggestion: "", pools: [], nodes: [] };
 const LIVE = { isPlaying: false, isOver: false, speed: 0, until: null, zones: [], workloads: [], problem: "" };
 const STORY = {

@@ -4,7 +4,7 @@ Errors of AWS are converted here: only the subclasses of CloudProviderError in `
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from secrets import token_hex
 from typing import Final
@@ -32,6 +32,7 @@ from wainwright.aws.instances import (
     without_awaited,
     without_claim,
 )
+from wainwright.aws.instancetypes.account_offerings import OfferingKey
 from wainwright.aws.instancetypes.live_catalog import (
     REFRESH_INTERVAL,
     AccountOfferingsProvider,
@@ -245,6 +246,8 @@ class ProviderEnvironment(msgspec.Struct, frozen=True, kw_only=True):
     account_revision: Callable[[], int] | None = None
     """Another number after each change in the account, where somebody knows of them, as in a
     simulation: classes are not resolved anew before."""
+    modelled_prices: Collection[OfferingKey] = frozenset()
+    """Offerings whose price the account made up, as an emulated one does: messages mark it."""
 
 
 class ProviderComponents:
@@ -271,6 +274,7 @@ class ProviderComponents:
             options.cluster.region,
             price_list=not options.cluster.isolated_vpc,
             price_refresh=options.price_refresh,
+            modelled_prices=environment.modelled_prices,
         )
         self.instances = InstanceProvider(
             self._ec2, self.instance_batcher, options.cluster, self.availability, environment.clock

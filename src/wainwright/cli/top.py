@@ -192,7 +192,8 @@ def screen_lines(story: Story, at: float, order: TopOrder, width: int) -> list[L
         title=title_of(story, at),
     )
     pending = [(), *screen.pending] if screen.pending else []
-    return [*screen.header, (), screen.columns, *screen.rows, *pending]
+    notes = [(), *screen.notes] if screen.notes else []
+    return [*screen.header, (), screen.columns, *screen.rows, *pending, *notes]
 
 
 def clock_of(story: Story) -> float | None:

@@ -54,7 +54,7 @@ class NodeRows(ScrollView, can_focus=True):
 
 class TopApp(App[None]):
     CSS = """
-    #header, #columns, #pending { height: auto; padding: 0 1; }
+    #header, #columns, #pending, #notes { height: auto; padding: 0 1; }
     #columns { text-style: bold; }
     NodeRows { height: 1fr; padding: 0 1; }
     #search { display: none; height: 3; }
@@ -86,6 +86,7 @@ class TopApp(App[None]):
         yield Static(id="columns")
         yield NodeRows()
         yield Static(id="pending")
+        yield Static(id="notes")
         yield Input(placeholder="name, NodePool, type, zone, capacity type or verdict", id="search")
         yield Footer()
 
@@ -116,6 +117,7 @@ class TopApp(App[None]):
         self._put("#columns", (screen.columns,))
         self.query_one(NodeRows).show(screen.rows)
         self._put("#pending", self._pending(screen.pending))
+        self._put("#notes", screen.notes)
 
     def _put(self, place: str, lines: tuple[Line, ...]) -> None:
         self.query_one(place, Static).update(Text("\n").join(map(to_text, lines)))

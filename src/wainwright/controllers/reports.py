@@ -13,6 +13,7 @@ class ControllerReports(Protocol):
         candidates: Sequence[str],
         replacements: Sequence[str],
         savings_per_hour: float | None,
+        has_modelled_prices: bool = False,
     ) -> None:
         """The candidates of a command of disruption are deleted; all are names of NodeClaims."""
         ...
@@ -33,6 +34,7 @@ class NoReports:
         candidates: Sequence[str],
         replacements: Sequence[str],
         savings_per_hour: float | None,
+        has_modelled_prices: bool = False,
     ) -> None: ...
 
     def claim_disrupted(self, claim: str, reason: str) -> None: ...

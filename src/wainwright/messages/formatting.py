@@ -65,6 +65,8 @@ MODELLED_PRICES: Final = (
     "us-east-1; a Cloud can state yours"
 )
 """The line below a table that has such prices."""
+MODELLED_PRICES_SHORT: Final = "~ estimated price, not one that AWS lists; a Cloud can state yours"
+"""The same where a line must fit into 80 columns."""
 RESERVED_PRICES: Final = (
     "≈$0/h: reserved instances count as paid for; EC2 bills a capacity reservation, used or not"
 )

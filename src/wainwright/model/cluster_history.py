@@ -41,6 +41,8 @@ class NodeRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     endReason: str = ""
     prices: list[tuple[float, float | None]] = []
     """USD per hour from a moment on; None where the price is unknown."""
+    modelled: list[float] = []
+    """When its price became an estimate, when it ceased to be one, and so on."""
 
     @property
     def is_managed(self) -> bool:
@@ -67,6 +69,9 @@ class NodeRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
             if moment <= at:
                 found = (capacity_type, reservation)
         return found
+
+    def is_price_modelled_at(self, at: float) -> bool:
+        return bool(sum(moment <= at for moment in self.modelled) % 2)
 
     def price_at(self, at: float) -> float | None:
         found: float | None = None
@@ -136,6 +141,7 @@ class ReservationRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     """From a moment on: instances used, in total, and idle."""
     prices: list[tuple[float, float | None]] = []
     """On-demand price of one instance in USD per hour, from a moment on."""
+    modelledPrice: bool = False
     unusable: str = ""
     """Why no NodePool can use it."""
     notes: list[str] = []

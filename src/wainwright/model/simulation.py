@@ -89,6 +89,8 @@ class DisruptEntry(TimelineEntry, frozen=True, kw_only=True, tag="disrupt"):
     candidates: list[str]
     replacements: list[str]
     savingsPerHour: float | None
+    modelledPrices: bool = False
+    """Whether the saving is an estimate."""
 
 
 class EventEntry(TimelineEntry, frozen=True, kw_only=True, tag="event"):

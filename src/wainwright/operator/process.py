@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
@@ -27,6 +27,7 @@ from wainwright.aws.api.boto import BotoSeam
 from wainwright.aws.api.middleware import with_middleware
 from wainwright.aws.api.services import Seam
 from wainwright.aws.cluster_config import ClusterConfig
+from wainwright.aws.instancetypes.account_offerings import OfferingKey
 from wainwright.aws.provider import AwsCloudProvider, ProviderEnvironment, ProviderOptions
 from wainwright.catalogue.instancetypes.node_class_settings import CatalogOptions
 from wainwright.clock import Clock, SystemClock
@@ -116,6 +117,11 @@ class ConnectedCloud(Protocol):
     @property
     def seam(self) -> Seam: ...
 
+    @property
+    def modelled_prices(self) -> Collection[OfferingKey]:
+        """Offerings whose price the cloud made up."""
+        ...
+
     async def run(self) -> None:
         """Until cancelled."""
         ...
@@ -127,6 +133,7 @@ class RealCloud:
     def __init__(self, region: str, queue: str) -> None:
         self.region, self.queue = region, queue
         self.seam: Seam = BotoSeam(region)
+        self.modelled_prices: Collection[OfferingKey] = ()
 
     async def run(self) -> None:
         await asyncio.Event().wait()
@@ -139,6 +146,7 @@ class EmulatedSeam:
         self._cloud = cloud
         self.region, self.queue = cloud.region, cloud.queue
         self.seam: Seam = cloud.account
+        self.modelled_prices = cloud.account.region_offerings.modelled_prices
 
     async def run(self) -> None:
         await self._cloud.run()
@@ -299,6 +307,7 @@ class OperatorProcess:
             launch_log=launch_log,
             clock=self._clock,
             metrics=self.metrics,
+            modelled_prices=cloud.modelled_prices,
         )
         options = ProviderOptions(
             cluster=_cluster_config(settings, cloud.region),

@@ -121,12 +121,16 @@ def money_of_command(command: Document) -> str:
     if _has_unavailable(command):
         return "nothing of its template is on offer now"
     saved = command["savingsPerHour"]
-    modelled = any(
-        node["modelledPrice"] for node in (*command["candidates"], *command["replacements"])
-    )
+    modelled = has_modelled_price(command)
     if saved < -SMALLEST_SHOWN:
         return f"costs {format_hourly(-saved, modelled=modelled)} more"
     return f"saves {format_hourly(max(saved, 0.0), modelled=modelled)}"
+
+
+def has_modelled_price(command: Document) -> bool:
+    """Whether a price of its nodes is an estimate."""
+    nodes = (*command["candidates"], *command["replacements"])
+    return any(node["modelledPrice"] for node in nodes)
 
 
 def _first_nodes(nodes: list[Document], key: str) -> tuple[str, ...]:

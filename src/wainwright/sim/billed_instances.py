@@ -20,6 +20,7 @@ class BilledInstance(msgspec.Struct, kw_only=True):
 
     instance: Instance
     price: float | None = None
+    is_price_modelled: bool = False
     fee: float = 0.0
     capacity_type: str = ""
     claim: str = ""
@@ -82,7 +83,7 @@ class BilledInstances:
             self._count(each)
 
     def _count(self, billed: BilledInstance) -> None:
-        billed.price = self._prices.price_of(billed.instance)
+        billed.price, billed.is_price_modelled = self._prices.price_of(billed.instance)
         billed.capacity_type = capacity_type_of(billed.instance)
         self._add_counts(billed, 1)
 

@@ -142,6 +142,7 @@ class AwsControllers:
             clock=process.clock,
             metrics=self._metrics,
             account_revision=process.account_revision,
+            modelled_prices=process.modelled_prices,
         )
         cluster = ClusterConfig(
             name=process.cluster_name,

@@ -8,8 +8,10 @@ from datetime import datetime
 
 from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
 from wainwright.api.kubernetes.cluster import Node
+from wainwright.api.kubernetes.operations import Event
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.cluster import EventType
+from wainwright.controllers.provisioning.provisioner import FAILED_SCHEDULING, NOMINATED
 from wainwright.model.cluster_history import (
     ClusterHistory,
     NodeRecord,
@@ -33,6 +35,8 @@ class HistoryRecorder:
         """By name of the Node that is there now."""
         self._pods: dict[str, PodRecord] = {}
         """By uid those that are there."""
+        self._explained: set[str] = set()
+        """Uids of pods of which our controllers have said why they are pending."""
         self._reservations: dict[str, ReservationRecord] = {}
 
     @property
@@ -62,6 +66,8 @@ class HistoryRecorder:
         capacity = _capacity(billed)
         if capacity != record.capacity_at(at):
             record.capacityChanges = [*record.capacityChanges, (at, *capacity)]
+        if billed.is_price_modelled != record.is_price_modelled_at(at):
+            record.modelled = [*record.modelled, at]
         if record.prices and record.prices[-1][1] == billed.price:
             return
         if record.prices and record.prices[-1][0] == at:
@@ -161,6 +167,19 @@ class HistoryRecorder:
         if record is not None:
             record.evicted = True
 
+    def event_written(self, at: float, event: Event) -> None:
+        """What our controllers say of a pending pod goes before what the kube-scheduler says."""
+        uid = event.involvedObject.uid
+        record, reason = self._pods.get(uid), explained_reason(event)
+        if not self._keep or record is None or record.bound is not None or not reason:
+            return
+        self._explained.add(uid)
+        self._set_reason(at, record, reason)
+
+    def _set_reason(self, at: float, record: PodRecord, reason: str) -> None:
+        if reason and (not record.waits or record.waits[-1][1] != reason):
+            record.waits = [*record.waits, (at, reason)]
+
     def _new_pod(self, at: float, pod: Pod) -> PodRecord:
         requests = pod_requests(pod.spec)
         record = PodRecord(
@@ -178,10 +197,8 @@ class HistoryRecorder:
     def _follow(self, at: float, record: PodRecord, pod: Pod) -> None:
         if record.bound is None and pod.spec.nodeName:
             record.bound, record.node = at, self._by_name.get(pod.spec.nodeName)
-        elif not pod.spec.nodeName:
-            reason = pending_reason(pod)
-            if reason and (not record.waits or record.waits[-1][1] != reason):
-                record.waits = [*record.waits, (at, reason)]
+        elif not pod.spec.nodeName and pod.metadata.uid not in self._explained:
+            self._set_reason(at, record, pending_reason(pod))
         if record.running is None and pod.status.phase == "Running":
             record.running = at
         if record.deleting is None and pod.metadata.deletionTimestamp is not None:
@@ -196,7 +213,10 @@ class HistoryRecorder:
             record = self._reservations.get(state.id)
             if record is None:
                 record = self._reservations[state.id] = ReservationRecord(
-                    id=state.id, instanceType=state.instance_type, zone=state.zone
+                    id=state.id,
+                    instanceType=state.instance_type,
+                    zone=state.zone,
+                    modelledPrice=state.is_price_modelled,
                 )
                 self._history.reservations.append(record)
             counts = (state.used, state.total, state.idle)
@@ -218,6 +238,20 @@ def pending_reason(pod: Pod | None) -> str:
         if each.type == "PodScheduled" and each.status == "False":
             return each.message or each.reason
     return ""
+
+
+def explained_reason(event: Event) -> str:
+    """Why a pod is pending, as our controllers tell it; empty where the event is about else."""
+    if event.reason == "FailedScheduling":
+        return event.message.removeprefix(f"{FAILED_SCHEDULING}: ")
+    if event.reason == "SchedulingDisagreement":
+        return event.message
+    kind, _, name = event.message.removeprefix(f"{NOMINATED}: ").partition("/")
+    if event.reason != "Nominated" or not name:
+        return ""
+    if kind == "nodeclaim":
+        return f"waiting for the new node of NodeClaim {name}"
+    return f"waiting to be bound to node {name}, which has room"
 
 
 def _counts(pod: Pod) -> bool:

@@ -7,7 +7,7 @@ InstanceType objects. They are built on first use and dropped whenever one of th
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -64,6 +64,12 @@ class PriceChange(msgspec.Struct, frozen=True, kw_only=True):
     factor: float
 
 
+class InstancePrice(NamedTuple):
+    usd: float | None
+    """Per hour; None where it is unknown."""
+    is_modelled: bool = False
+
+
 class PriceBook:
     """Prices in USD per hour."""
 
@@ -84,10 +90,11 @@ class PriceBook:
         self._first_prices: dict[OfferingKey, float] = {}
         self._layers: SharedLayers | None = None
         self._scopes: dict[str, CatalogScope] = {}
-        self._known: dict[tuple[str, ...], float | None] = {}
+        self._known: dict[tuple[str, ...], InstancePrice] = {}
         self._changed: frozenset[OfferingKey] = frozenset()
         self.has_estimates = False
-        """Whether a price that was asked for is modelled, and not stated by the Scenario."""
+        """Whether a price that was asked for is modelled, and not stated by the Scenario; or what
+        a reserved instance is worth."""
 
     @property
     def cloud(self) -> Cloud:
@@ -133,7 +140,7 @@ class PriceBook:
         self._layers = None
         self._known.clear()
 
-    def price_of(self, instance: Instance) -> float | None:
+    def price_of(self, instance: Instance) -> InstancePrice:
         """What the instance costs now."""
         pool = instance.tags.get(NODEPOOL, "")
         key = (pool, instance.type, instance.zone, capacity_type_of(instance))
@@ -144,6 +151,9 @@ class PriceBook:
     def on_demand_price(self, instance_type: str, zone: str) -> float:
         return self._market.price(instance_type, zone, ON_DEMAND) or 0.0
 
+    def is_on_demand_modelled(self, instance_type: str, zone: str) -> bool:
+        return (instance_type, zone, ON_DEMAND) in self._region_offerings.modelled_prices
+
     def fee_of(self, specification: LaunchSpecification) -> float:
         """What the node costs besides its instance."""
         fees = self._cloud.spec.fees
@@ -151,7 +161,7 @@ class PriceBook:
 
     def _find_price(
         self, pool: str, instance_type: str, zone: str, capacity_type: str
-    ) -> float | None:
+    ) -> InstancePrice:
         layers = self._shared_layers()
         scope = self._scopes.get(pool) or CatalogScope(node_class=default_node_class())
         offerings = layers.pool_offerings(scope).offerings.get(instance_type, ())
@@ -161,19 +171,21 @@ class PriceBook:
             on_demand = on_demand_price_in_zone(offerings, zone)
             if on_demand is None:
                 on_demand = self._market.price(instance_type, zone, ON_DEMAND)
-            return layers.price_range(scope).reserved_price(on_demand or 0.0)
+            return InstancePrice(layers.price_range(scope).reserved_price(on_demand or 0.0))
         found = [
             (each.price, each)
             for each in offerings
             if each.price is not None and _is_offering(each, zone, capacity_type)
         ]
+        key = (instance_type, zone, capacity_type)
         if not found:
-            return self._market.price(instance_type, zone, capacity_type)
+            is_modelled = key in self._region_offerings.modelled_prices
+            return InstancePrice(self._market.price(*key), is_modelled)
         price, offering = min(found, key=lambda each: each[0])
         # A `price` event states a price, but only a multiple of the one before.
-        is_multiple = offering.modelled and (instance_type, zone, capacity_type) in self._changed
-        self.has_estimates |= offering.is_modelled or is_multiple
-        return price
+        is_modelled = offering.is_modelled or (offering.modelled and key in self._changed)
+        self.has_estimates |= is_modelled
+        return InstancePrice(price, is_modelled)
 
     def _shared_layers(self) -> SharedLayers:
         if self._layers is None:

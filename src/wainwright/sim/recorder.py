@@ -24,6 +24,7 @@ from wainwright.errors import AwsError
 from wainwright.model.cluster_history import ClusterHistory
 from wainwright.model.labels import NODEPOOL
 from wainwright.model.simulation import (
+    DisruptEntry,
     EndClaim,
     EndNode,
     EndState,
@@ -196,6 +197,7 @@ class Recorder:
         candidates: Sequence[str],
         replacements: Sequence[str],
         savings_per_hour: float | None,
+        has_modelled_prices: bool = False,
     ) -> None:
         """A command of disruption; candidates and replacements are names of claims."""
         self._counts["commands"] += 1
@@ -206,8 +208,19 @@ class Recorder:
         }
         for listener in self.command_listeners:
             listener(reason, candidates, replacements)
+        verb = "replaced" if replacements else "removed"
         self.timeline.disrupt(
-            self._moment(), reason, method, candidates, replacements, savings_per_hour
+            DisruptEntry(
+                at=self._moment(),
+                object=f"NodeClaim/{candidates[0]}" if candidates else "",
+                message=f"{reason}: {len(candidates)} {verb}",
+                reason=reason,
+                method=method,
+                candidates=list(candidates),
+                replacements=list(replacements),
+                savingsPerHour=savings_per_hour,
+                modelledPrices=has_modelled_prices,
+            )
         )
 
     def claim_disrupted(self, claim: str, reason: str) -> None:
@@ -412,6 +425,7 @@ class Recorder:
     def _on_event(self, event: EventType, obj: Event) -> None:
         if event is EventType.DELETED:
             return
+        self._history.event_written(self._at, obj)
         entry = self.timeline.kubernetes_event(self._at, obj)
         self._new_events.append(entry)
 

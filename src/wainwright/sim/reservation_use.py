@@ -42,6 +42,7 @@ class ReservationAtMoment(msgspec.Struct, frozen=True, kw_only=True):
     idle: int
     price: float
     """On demand, of one instance in USD per hour."""
+    is_price_modelled: bool
 
 
 class ReservationUse:
@@ -90,6 +91,9 @@ class ReservationUse:
                 total=use.total,
                 idle=use.idle,
                 price=use.price,
+                is_price_modelled=self._prices.is_on_demand_modelled(
+                    reservation.type, reservation.zone
+                ),
             )
 
     def _reservations(self) -> Iterable[CapacityReservation]:

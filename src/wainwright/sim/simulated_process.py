@@ -20,6 +20,7 @@ from wainwright.cluster import (
 )
 from wainwright.controllers.reports import ControllerReports
 from wainwright.controllers.runtime import ChangeFeed
+from wainwright.emulator.ec2.region_offerings import OfferingKey
 from wainwright.sim.api_server import InMemoryApiServer
 from wainwright.sim.aws_calls import AwsCalls
 from wainwright.sim.scenario import SimulationSettings
@@ -115,6 +116,8 @@ class SimulatedProcess(msgspec.Struct, frozen=True, kw_only=True):
     reports: ControllerReports
     account_revision: Callable[[], int]
     """Another number after each change in the account."""
+    modelled_prices: frozenset[OfferingKey] = frozenset()
+    """Offerings whose price the emulated account made up."""
     feed: ChangeFeed | None
     """Tells of every change in the world, so that polls which would find nothing are left out;
     None: they are all made."""

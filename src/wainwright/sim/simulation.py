@@ -272,6 +272,7 @@ class Simulation:
                 identity=f"{self.seed} process {number}",
                 reports=self.recorder,
                 account_revision=world.changes.account_revision,
+                modelled_prices=world.account.region_offerings.modelled_prices,
                 feed=world.changes,
             )
         )

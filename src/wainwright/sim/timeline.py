@@ -1,6 +1,6 @@
 """Writes the timeline of a simulation; where nobody asked for it, only what totals need is kept."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -243,28 +243,8 @@ class TimelineWriter:
         self._add(entry)
         return entry
 
-    def disrupt(
-        self,
-        at: float,
-        reason: str,
-        method: str,
-        candidates: Sequence[str],
-        replacements: Sequence[str],
-        savings: float | None,
-    ) -> None:
-        verb = "replaced" if replacements else "removed"
-        self._add(
-            DisruptEntry(
-                at=at,
-                object=f"NodeClaim/{candidates[0]}" if candidates else "",
-                message=f"{reason}: {len(candidates)} {verb}",
-                reason=reason,
-                method=method,
-                candidates=list(candidates),
-                replacements=list(replacements),
-                savingsPerHour=savings,
-            )
-        )
+    def disrupt(self, entry: DisruptEntry) -> None:
+        self._add(entry)
 
     def reservation(self, at: float, reservation: CapacityReservation, change: str) -> None:
         is_active = reservation.active

@@ -34,7 +34,7 @@ def test_in_a_pipe_the_screen_is_printed_once_and_plain() -> None:
     assert result.return_value == 0
     first, second, *rest = result.stdout.splitlines()
     assert first == "7 nodes could be 3, which saves ~$1.056/h"
-    assert second.startswith("7 nodes · $2.400/h · $1,752/month · ")
+    assert second.startswith("7 nodes · ~$2.400/h · ~$1,752/month · ")
     assert sum(line.startswith("ip-10-") for line in rest) == 7
     assert "\x1b" not in result.stdout
 
@@ -46,7 +46,14 @@ def test_its_numbers_are_those_of_the_json() -> None:
     assert {row[0] for row in rows} == set(nodes)
     for row in rows:
         assert row[-1] == nodes[row[0]]["reason"]
-        assert row[-2] == f"${nodes[row[0]]['pricePerHour']:.3f}"
+        mark = "~" if nodes[row[0]]["modelledPrice"] else ""
+        assert row[-2] == f"{mark}${nodes[row[0]]['pricePerHour']:.3f}"
+
+
+def test_estimated_prices_are_explained_in_one_line() -> None:
+    assert "~$" in (said := run(CLUSTER).stdout)
+    assert said.splitlines()[-1].startswith("~ estimated price")
+    assert "~" not in run(PENDING, "--region", "us-east-1").stdout
 
 
 def test_pods_that_wait_have_their_reason() -> None:

@@ -5,7 +5,7 @@ the built-in catalog until the first responses are there.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, Final
@@ -24,7 +24,7 @@ from wainwright.catalogue.instancetypes.instance_type_info import (
 from wainwright.catalogue.instancetypes.node_class_settings import AmiFamilyTraits
 from wainwright.catalogue.instancetypes.type_labels import family_key, family_labels, size_labels
 from wainwright.catalogue.offerings import built_in_offerings
-from wainwright.catalogue.offerings.built_in_offerings import spot_prices
+from wainwright.catalogue.offerings.built_in_offerings import OnDemandPrice, spot_prices
 from wainwright.catalogue.offerings.layered_offering import (
     BaseOfferings,
     LayeredOffering,
@@ -38,6 +38,9 @@ BANDWIDTH_PATTERN: Final = re.compile(r"(?:(?P<cards>\d+)x )?(?P<figure>\d+(?:\.
 
 
 DEFAULT_EBS_ATTACHMENTS: Final = 27
+
+OfferingKey = tuple[str, str, str]
+"""Instance type, zone, capacity type."""
 
 
 def parse_instance_types(rows: Iterable[Row]) -> dict[str, InstanceTypeInfo]:
@@ -206,18 +209,23 @@ class AccountOfferings:
     """
 
     def __init__(
-        self, region: str, region_types: RegionInstanceTypes, prices: RegionPrices = NO_PRICES
+        self,
+        region: str,
+        region_types: RegionInstanceTypes,
+        prices: RegionPrices = NO_PRICES,
+        modelled_prices: Collection[OfferingKey] = (),
     ) -> None:
         self.region = region
         self.region_types = region_types
         self.prices = prices
+        self._modelled_prices = modelled_prices
         self._offerings: dict[tuple[str, ...], BaseOfferings] = {}
         self._type_requirements: dict[AmiFamilyTraits, Mapping[str, Requirements]] = {}
 
     def with_prices(self, prices: RegionPrices) -> "AccountOfferings":
         """The same types at other prices. Their labels are the same objects: indexes that are
         compiled of them are then reused, and not compared label by label."""
-        repriced = AccountOfferings(self.region, self.region_types, prices)
+        repriced = AccountOfferings(self.region, self.region_types, prices, self._modelled_prices)
         repriced._type_requirements = self._type_requirements
         return repriced
 
@@ -239,10 +247,22 @@ class AccountOfferings:
     def on_demand_price(self, name: str) -> float | None:
         """The current price, else that of the built-in table."""
         current = (self.prices.on_demand or {}).get(name)
-        if current is not None or self.region not in built_in_offerings.load_price_table().regions:
+        if current is not None:
             return current
-        built_in = built_in_offerings.on_demand_list_price(name, self.region)
+        built_in = self._built_in_price(name)
         return None if built_in is None else built_in.usd
+
+    def _built_in_price(self, name: str) -> OnDemandPrice | None:
+        if self.region not in built_in_offerings.load_price_table().regions:
+            return None
+        return built_in_offerings.on_demand_list_price(name, self.region)
+
+    def _is_on_demand_modelled(self, name: str) -> bool:
+        """Whether the price is ours and no list price either."""
+        if name in (self.prices.on_demand or {}):
+            return False
+        built_in = self._built_in_price(name)
+        return built_in is not None and not built_in.is_list_price
 
     def spot_prices_by_zone(self, name: str, zones: tuple[str, ...]) -> Mapping[str, float]:
         """Spot prices of a type by zone; estimated if no prices are known."""
@@ -281,16 +301,18 @@ class AccountOfferings:
     def _layered_offerings(self, name: str, zones: tuple[str, ...]) -> tuple[LayeredOffering, ...]:
         """Offerings without a price are included: a later layer may set one."""
         on_demand, spot = self.on_demand_price(name), self.spot_prices_by_zone(name, zones)
-        offerings: list[LayeredOffering] = []
-        for zone in zones:
-            offerings.append(
-                LayeredOffering(requirements=self._labels[zone, ON_DEMAND], price=on_demand)
+        modelled = {ON_DEMAND: self._is_on_demand_modelled(name), SPOT: self.prices.spot is None}
+        has_spot = self.region_types.instance_types[name].spot
+        return tuple(
+            LayeredOffering(
+                requirements=self._labels[zone, capacity_type],
+                price=on_demand if capacity_type == ON_DEMAND else spot.get(zone),
+                modelled=modelled[capacity_type]
+                or (name, zone, capacity_type) in self._modelled_prices,
             )
-            if self.region_types.instance_types[name].spot:
-                offerings.append(
-                    LayeredOffering(requirements=self._labels[zone, SPOT], price=spot.get(zone))
-                )
-        return tuple(offerings)
+            for zone in zones
+            for capacity_type in ((ON_DEMAND, SPOT) if has_spot else (ON_DEMAND,))
+        )
 
 
 def _offering_labels(zone: str, zone_id: str, capacity_type: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ the estimate, until the class boots another image.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -20,6 +20,7 @@ from wainwright.aws.api.error_codes import is_access_denied
 from wainwright.aws.api.services import AwsServices, Row
 from wainwright.aws.instancetypes.account_offerings import (
     AccountOfferings,
+    OfferingKey,
     RegionInstanceTypes,
     built_in_region,
     parse_region,
@@ -104,12 +105,14 @@ class AccountOfferingsProvider:
         *,
         price_list: bool = True,
         price_refresh: float = REFRESH_INTERVAL,
+        modelled_prices: Collection[OfferingKey] = (),
     ) -> None:
         """Without the price list, on-demand prices are the built-in ones."""
         self._ec2 = account.ec2
         self._clock = clock
         self._region = region
         self._price_refresh = price_refresh
+        self._modelled_prices = modelled_prices
         self._pricing = PricingProvider(account.ec2, account.prices, clock, region)
         self._due: dict[str, float] = dict.fromkeys(
             (INSTANCE_TYPES, ON_DEMAND_PRICES, SPOT_PRICES), 0.0
@@ -149,7 +152,7 @@ class AccountOfferingsProvider:
         region_types = self._region_types or self._fallback()
         if previous is not None and previous.region_types == region_types:
             return previous.with_prices(prices)
-        return AccountOfferings(self._region, region_types, prices)
+        return AccountOfferings(self._region, region_types, prices, self._modelled_prices)
 
     @property
     def next_due(self) -> float:

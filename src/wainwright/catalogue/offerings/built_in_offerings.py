@@ -73,6 +73,11 @@ class OnDemandPrice(msgspec.Struct, frozen=True, kw_only=True):
     factor: float
     basis: PriceFactorBasis
 
+    @property
+    def is_list_price(self) -> bool:
+        """Whether AWS lists it; elsewhere it is estimated."""
+        return self.basis is PriceFactorBasis.BASE
+
 
 @cache
 def load_price_table() -> PriceTable:
@@ -245,7 +250,7 @@ def _offerings_of(
         names = [zone for zone, _, _ in zone_labels]
         spot = spot_prices(info, region=region, zones=names, on_demand=usd)
     offerings = []
-    is_list_price = list_price is not None and list_price.basis is PriceFactorBasis.BASE
+    is_list_price = list_price is not None and list_price.is_list_price
     for zone, on_demand, on_spot in zone_labels:
         offerings.append(
             LayeredOffering(requirements=on_demand, price=usd, modelled=not is_list_price)

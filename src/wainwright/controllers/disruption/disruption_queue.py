@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -260,6 +261,7 @@ class DisruptionQueue:
             candidates=flight.candidates,
             replacements=flight.replacements,
             savings_per_hour=command.saving,
+            has_modelled_prices=command.has_modelled_prices,
         )
         self._backoff.removing(command, flight.candidates)
         for name in flight.candidates:
@@ -391,12 +393,13 @@ class DisruptionQueue:
 
 def describe_command(command: Command) -> str:
     """replace: [node-1] -> [1 replacement] (savings: $0.23/h)"""
+    hourly = partial(format_hourly, modelled=command.has_modelled_prices)
     nodes = ", ".join(each.name for each in command.candidates)
     saving = command.saving
     money = (
-        f"(costs: {format_hourly(-saving)} more)"
+        f"(costs: {hourly(-saving)} more)"
         if saving < 0 and command.reason is DisruptionReason.DRIFTED
-        else f"(savings: {format_hourly(max(0.0, saving))})"
+        else f"(savings: {hourly(max(0.0, saving))})"
     )
     if not command.replacement_names:
         return f"delete: [{nodes}] {money}"

@@ -67,6 +67,9 @@ UNPLACED_POLL: Final = 10.0
 FAILED_SCHEDULING_REPEAT: Final = 300.0
 MOST_REPORTED: Final = 200
 """Pods that get an event in one round."""
+FAILED_SCHEDULING: Final = "Failed to schedule pod"
+NOMINATED: Final = "Pod should schedule on"
+"""How the messages of the events FailedScheduling and Nominated begin."""
 START_SECONDS: Final = 30.0
 """For which pods wait for the first class that is resolved: no pod gets an event about it."""
 
@@ -345,7 +348,7 @@ class Provisioner:
     async def _report(self, group: UnschedulableGroup) -> None:
         """To all its pods at once: the next plan waits for it."""
         answer = "; ".join(answer_for(group, with_total=False).lines())
-        message = f"Failed to schedule pod: {answer}"
+        message = f"{FAILED_SCHEDULING}: {answer}"
         pods = filter(None, map(self._pod, group.pods))
         warn, repeat = self._context.events.warn, FAILED_SCHEDULING_REPEAT
         await asyncio.gather(
@@ -433,8 +436,8 @@ def _scheduler_message(pod: Pod) -> str:
 def _nominations(solved: SolvedPlan, created: Mapping[str, NodeClaim]) -> Iterator[tuple[str, str]]:
     for placement in solved.plan.placements:
         for pod in placement.pods:
-            yield pod, f"Pod should schedule on: node/{placement.node}"
+            yield pod, f"{NOMINATED}: node/{placement.node}"
     claims: Iterable[PlannedNodeClaim] = solved.plan.claims
     for claim in claims:
         for pod in claim.pods:
-            yield pod, f"Pod should schedule on: nodeclaim/{created[claim.name].metadata.name}"
+            yield pod, f"{NOMINATED}: nodeclaim/{created[claim.name].metadata.name}"

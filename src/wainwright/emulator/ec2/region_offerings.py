@@ -37,6 +37,8 @@ class RegionOfferings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The names of the zones that offer each instance type."""
     prices: Mapping[OfferingKey, float]
     """USD per hour; without the offerings whose price is unknown."""
+    modelled_prices: frozenset[OfferingKey] = frozenset()
+    """Offerings whose price is neither a list price nor stated by the Cloud."""
     remarks: tuple[ObjectDiagnostic, ...] = ()
     """Entries of the Cloud that are probably mistakes."""
 
@@ -83,11 +85,28 @@ def load_region_offerings(cloud: Cloud | None) -> RegionOfferings:
             for offering in offerings
             if offering.price is not None
         },
+        modelled_prices=_modelled_prices(cloud, catalog),
         remarks=(
             *catalog.diagnostics,
             *_unmatched_entries(cloud, catalog),
             *_reservations_outside_zones(cloud, source, catalog),
         ),
+    )
+
+
+def _modelled_prices(cloud: Cloud | None, catalog: RegionCatalog) -> frozenset[OfferingKey]:
+    """A price of the Cloud without a zone is for all of them."""
+    stated = {
+        (each.instanceType, each.zone, each.capacityType)
+        for each in (cloud.spec.prices if cloud is not None else None) or ()
+    }
+    return frozenset(
+        (name, offering.zone or "", offering.capacity_type or "")
+        for name, offerings in catalog.offerings.items()
+        for offering in offerings
+        if offering.is_modelled
+        and (name, offering.zone, offering.capacity_type) not in stated
+        and (name, None, offering.capacity_type) not in stated
     )
 
 

@@ -21,6 +21,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """At the moment: a reservation may have ended before its nodes; and so is the next."""
     reservationID: str | None
     pricePerHour: float | None
+    modelledPrice: bool
     used: Resources
     """Requests of the pods on it, those of DaemonSets included."""
     pods: tuple[PodRecord, ...]
@@ -53,6 +54,7 @@ class PoolView(msgspec.Struct, frozen=True, kw_only=True):
     used: Resources
     allocatable: Resources
     pricePerHour: float
+    modelledPrices: bool
 
 
 class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +74,11 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def pricePerHour(self) -> float:  # noqa: N802  # as the JSON spells it
         return fsum(node.pricePerHour or 0.0 for node in self.managed)
+
+    @property
+    def modelledPrices(self) -> bool:  # noqa: N802
+        """Whether a price among them is an estimate."""
+        return any(node.modelledPrice for node in self.managed)
 
     @property
     def pricePerMonth(self) -> float:  # noqa: N802
@@ -124,6 +131,7 @@ def _node_view(
         capacityType=capacity_type,
         reservationID=reservation,
         pricePerHour=node.price_at(at),
+        modelledPrice=node.is_price_modelled_at(at),
         used=_sum(map(_requests, on_it)),
         pods=on_it,
         verdict=verdict,
@@ -181,6 +189,7 @@ def _pool_views(story: Story, nodes: Iterable[NodeView]) -> Iterable[PoolView]:
             used=_sum(each.used for each in members),
             allocatable=_sum(each.record.allocatable for each in members),
             pricePerHour=fsum(each.pricePerHour or 0.0 for each in members),
+            modelledPrices=any(each.modelledPrice for each in members),
         )
 
 

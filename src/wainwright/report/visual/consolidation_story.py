@@ -12,6 +12,7 @@ from wainwright.model.simulation import DisruptEntry, Timeline
 from wainwright.report.consolidation_rows import (
     answer,
     answer_notes,
+    has_modelled_price,
     has_modelled_prices,
     held_words,
     money_of_command,
@@ -102,6 +103,7 @@ def _events(commands: Iterable[Document]) -> Timeline:
             candidates=[each["node"] for each in command["candidates"]],
             replacements=[each["name"] for each in command["replacements"]],
             savingsPerHour=command["savingsPerHour"],
+            modelledPrices=has_modelled_price(command),
         )
         for command in commands
     ]
@@ -127,6 +129,7 @@ def verdict_records(
             message=node["message"],
             change=suggest_change(verdict_facts(outcome)) or "",
             savingPerHour=node["savingPerHour"],
+            modelledPrices=node["modelledPrice"],
             blockers=[BlockerInfo(**each) for each in node["blockers"]],
         )
 

@@ -14,7 +14,7 @@ from wainwright.model.cluster_history import (
     PodRecord,
     ReservationRecord,
 )
-from wainwright.model.instance_type import InstanceType
+from wainwright.model.instance_type import InstanceType, Offering
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVATION_ID, ZONE
 from wainwright.model.plan import PlannedNodeClaim
@@ -55,6 +55,7 @@ class PreviewHistory:
         """A node with its pods, as a snapshot has it."""
         labels = node.labels
         is_reserved = labels.get(CAPACITY_TYPE) == "reserved"
+        offering = self._offering(node)
         record = NodeRecord(
             id=node.name,
             name=node.name if node.joined else "",
@@ -72,7 +73,8 @@ class PreviewHistory:
             joined=at if node.joined else None,
             ready=[at] if node.joined and _is_ready(node) else [],
             deleting=at if node.deleting else None,
-            prices=[(at, self._price(node))],
+            prices=[(at, None if offering is None else offering.price)],
+            modelled=[at] if offering is not None and offering.modelled else [],
         )
         number = self._append(record)
         for pod in node.pods:
@@ -94,6 +96,7 @@ class PreviewHistory:
             allocatable=dict(instance_type.allocatable) if instance_type is not None else {},
             launched=at,
             prices=[(at, launch.price)],
+            modelled=[at] if launch.modelled_price else [],
         )
         number = self._append(record)
         self._add_daemons(claim, number, at)
@@ -168,10 +171,9 @@ class PreviewHistory:
         self.history.nodes.append(record)
         return number
 
-    def _price(self, node: Node) -> float | None:
+    def _offering(self, node: Node) -> Offering | None:
         found = self._type_of(node)
-        offering = None if found is None else find_offering(node, found.offerings)
-        return None if offering is None else offering.price
+        return None if found is None else find_offering(node, found.offerings)
 
     def _type_of(self, node: Node) -> InstanceType | None:
         return self._types.get(node.pool or "", {}).get(node.labels.get(INSTANCE_TYPE, ""))

@@ -1,5 +1,6 @@
 """A simulation as a story: its result as the JSON has it, and the history beside it."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -55,7 +56,7 @@ def simulation_story(
         unit=MomentUnit.SECONDS,
         start=result.start,
         end=duration_of(result),
-        opensAt=_busiest_moment(result),
+        opensAt=_opening_moment(result, history),
         pools=list(pools),
         history=history,
         series=result.series,
@@ -92,13 +93,34 @@ def comparison_report(
     return Report(version=version, stories=list(stories), comparison=shown)
 
 
-def _busiest_moment(result: SimulationResult) -> float | None:
-    """When most nodes are there: a picture of the end of a quiet night shows little."""
+def _opening_moment(result: SimulationResult, history: ClusterHistory) -> float | None:
+    """The removal of a node at which pods are pending and reserved instances are idle as well, so
+    that the first screen answers why of each; of several the one that saves most.
+
+    Else when most nodes are there: the end of a quiet night shows little.
+    """
     series = result.series
     if not series.nodes:
         return None
-    most = max(series.nodes)
-    return series.at[series.nodes.index(most)]
+    removals = [entry for entry in result.timeline if isinstance(entry, DisruptEntry)]
+    telling = {entry.at: _tells(entry.at, result, history) for entry in removals}
+    best = max(
+        removals, key=lambda entry: (telling[entry.at], entry.savingsPerHour or 0.0), default=None
+    )
+    if best is not None and telling[best.at]:
+        return best.at
+    return series.at[series.nodes.index(max(series.nodes))]
+
+
+def _tells(at: float, result: SimulationResult, history: ClusterHistory) -> int:
+    """How much of this there is to explain at a moment: pending pods, idle reservations."""
+    series = result.series
+    pending = series.pods.pending[bisect_right(series.at, at) - 1]
+    idle = any(
+        next((idle for since, _, _, idle in reversed(each.counts) if since <= at), 0)
+        for each in history.reservations
+    )
+    return bool(pending) + idle
 
 
 class _Verdicts:
@@ -145,6 +167,7 @@ class _Verdicts:
                     reason=entry.reason,
                     message=_describe_command(entry),
                     savingPerHour=entry.savingsPerHour,
+                    modelledPrices=entry.modelledPrices,
                 )
 
     def _verdict(self, entry: TimelineEntry, verdict: str, text: str) -> Iterator[VerdictRecord]:
@@ -174,7 +197,7 @@ def _describe_command(entry: DisruptEntry) -> str:
     money = ""
     if entry.savingsPerHour is not None:
         saved = entry.savingsPerHour
-        amount = format_hourly(abs(saved))
+        amount = format_hourly(abs(saved), modelled=entry.modelledPrices)
         money = f", saves {amount}" if saved >= 0 else f", costs {amount} more"
     return f"{entry.reason}: {verb}{with_others}{by} ({entry.method}){money}"
 

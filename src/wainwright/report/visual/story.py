@@ -63,6 +63,8 @@ class VerdictRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     change: str = ""
     """What would free the node; empty where nothing is known."""
     savingPerHour: float | None = None
+    modelledPrices: bool = False
+    """Whether the saving is an estimate."""
     blockers: list[BlockerInfo] = []
 
 
@@ -77,7 +79,7 @@ class PoolRefusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class PendingExplanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Why pods have no place, and what would help."""
+    """Why pods are unschedulable, and what would help."""
 
     pods: list[int]
     """Their numbers in the history."""

@@ -12,13 +12,19 @@ from typing import Final, NamedTuple
 import msgspec
 
 from wainwright.messages.formatting import (
+    MODELLED_PRICES_SHORT,
     escape_unprintable,
     format_count,
     format_hourly,
     format_monthly,
 )
 from wainwright.model.resources import CPU, MEMORY, Resources
-from wainwright.report.visual.cluster_view import ClusterView, NodeView, PendingView
+from wainwright.report.visual.cluster_view import (
+    ClusterView,
+    NodeView,
+    PendingView,
+    ReservationView,
+)
 
 PLAIN, DIM, HEADING, GOOD, BUSY, FULL, BAD = (
     "plain",
@@ -35,6 +41,8 @@ NAME_WIDTH: Final = 36
 MIN_NAME_WIDTH: Final = 12
 BAR: Final = 8
 GIB: Final = 2**30
+REASON_LINES: Final = 4
+"""At most so many for the reason of pending pods; a longer one is cut."""
 
 
 class Span(NamedTuple):
@@ -59,6 +67,8 @@ class TopScreen(msgspec.Struct, frozen=True, kw_only=True):
     columns: Line
     rows: tuple[Line, ...]
     pending: tuple[Line, ...]
+    notes: tuple[Line, ...] = ()
+    """What marks in the lines above mean."""
 
 
 class Column(NamedTuple):
@@ -115,7 +125,13 @@ def top_screen(
         columns=table[0],
         rows=tuple(table[1:]) or (_no_nodes(view, order),),
         pending=tuple(_pending_lines(view.pending, room)),
+        notes=tuple(_fitted(line, room) for line in _notes(view)),
     )
+
+
+def _notes(view: ClusterView) -> Iterable[Line]:
+    if view.modelledPrices:
+        yield (Span(MODELLED_PRICES_SHORT, DIM),)
 
 
 def _no_nodes(view: ClusterView, order: TopOrder) -> Line:
@@ -127,7 +143,9 @@ def _header(view: ClusterView, title: str) -> Iterable[Line]:
     if title:
         yield (Span(escape_unprintable(title), HEADING),)
     nodes = format_count(len(view.managed), "node")
-    money = f"{format_hourly(view.pricePerHour)} · {format_monthly(view.pricePerHour)}"
+    price, modelled = view.pricePerHour, view.modelledPrices
+    hourly, monthly = (each(price, modelled=modelled) for each in (format_hourly, format_monthly))
+    money = f"{hourly} · {monthly}"
     pods = f"{format_count(view.runningPods, 'pod')} running"
     waiting = f"{len(view.pending):,} pending" if view.pending else "none pending"
     yield (
@@ -137,12 +155,25 @@ def _header(view: ClusterView, title: str) -> Iterable[Line]:
     for name, label, unit in ((CPU, "cpu", 1000), (MEMORY, "memory", GIB)):
         yield _usage_line(label, view.used, view.allocatable, name, unit)
     for each in view.reservations:
-        idle = f"{each.idle} idle" if each.idle else "none idle"
+        if not each.total:
+            text = f"{each.record.id} {each.record.instanceType}: not active"
+            yield (Span(escape_unprintable(text), DIM),)
+            continue
+        idle = _describe_idle(each)
         text = f"{each.record.id} {each.record.instanceType}: {each.used} of {each.total} used"
         yield (
             Span(escape_unprintable(f"{text}, ")),
             Span(idle, BUSY if each.idle else DIM),
         )
+
+
+def _describe_idle(view: ReservationView) -> str:
+    """3 idle, worth ~$0.514/h on demand"""
+    if not view.idle:
+        return "none idle"
+    price, modelled = view.idlePricePerHour, view.record.modelledPrice
+    worth = "" if not price else f", worth {format_hourly(price, modelled=modelled)} on demand"
+    return f"{view.idle} idle{worth}"
 
 
 def _usage_line(label: str, used: Resources, allocatable: Resources, name: str, unit: int) -> Line:
@@ -205,14 +236,28 @@ def _pending_lines(pending: Sequence[PendingView], width: int) -> Iterable[Line]
     """Pods that wait for the same reason are one line."""
     groups: dict[str, list[str]] = {}
     for each in pending:
-        groups.setdefault(each.reason or "waits for its plan", []).append(each.pod.name)
+        groups.setdefault(each.reason or "not evaluated yet", []).append(each.pod.name)
     for reason, names in groups.items():
         others = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
         who = _cut(escape_unprintable(names[0]), width // 2) + others
-        yield (
-            Span(who, BAD),
-            Span(_cut(f"  {escape_unprintable(reason)}", width - display_width(who))),
-        )
+        first, *more = _wrapped(escape_unprintable(reason), width - display_width(who), width)
+        yield (Span(who, BAD), Span(first))
+        yield from ((Span(each),) for each in more)
+
+
+def _wrapped(text: str, first: int, others: int) -> list[str]:
+    """A reason in at most `REASON_LINES` lines: so many cells in the first, so many in others."""
+    lines, room = list[str](), first
+    for word in text.split():
+        if lines and display_width(lines[-1]) + 1 + display_width(word) <= room:
+            lines[-1] += f" {word}"
+            continue
+        if len(lines) == REASON_LINES:
+            lines[-1] = _cut(f"{lines[-1]} …", room)
+            break
+        room = first if not lines else others
+        lines.append(_cut(f"  {word}", room))
+    return lines or [""]
 
 
 def _fitted(line: Line, width: int) -> Line:
@@ -263,7 +308,9 @@ def _bar(share: float, width: int) -> str:
 
 def _price(node: NodeView, _: float) -> Span:
     price = node.pricePerHour
-    return Span("?" if price is None else format_hourly(price).removesuffix("/h"))
+    if price is None:
+        return Span("?")
+    return Span(format_hourly(price, modelled=node.modelledPrice).removesuffix("/h"))
 
 
 def _verdict(node: NodeView) -> str:

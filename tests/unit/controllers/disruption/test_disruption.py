@@ -107,6 +107,19 @@ def test_the_events_of_a_replacement_say_what_it_saves() -> None:
     run_cluster(story)
 
 
+def test_events_mark_savings_that_are_estimates() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        cluster.modelled_prices = cluster.account.region_offerings.offering_keys
+        node = await _half_empty_node(cluster)
+        await cluster.wait(40)
+        (launching,) = await cluster.events("DisruptionLaunching")
+        assert launching.message == (
+            f"replace: [{node.metadata.name}] -> [1 replacement] (savings: ~$0.096/h)"
+        )
+
+    run_cluster(story)
+
+
 def test_con_15_nothing_is_done_before_the_command_has_held_for_fifteen_seconds() -> None:
     async def story(cluster: ControlledCluster) -> None:
         node = await _half_empty_node(cluster)

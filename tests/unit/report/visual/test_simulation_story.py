@@ -5,7 +5,7 @@ from functools import lru_cache
 import pytest
 from tests.support.manifest_tables import TESTS
 
-from wainwright.model.simulation import SimulationResult
+from wainwright.model.simulation import DisruptEntry, LaunchEntry, SimulationResult
 from wainwright.report.visual.cluster_view import cluster_at
 from wainwright.report.visual.simulation_story import simulation_story
 from wainwright.report.visual.story import Story
@@ -105,3 +105,51 @@ def test_a_node_knows_why_it_was_launched_and_what_became_of_it() -> None:
     verdicts = {each.verdict for each in story.verdicts}
     assert "interrupted" in verdicts
     assert any("pending pod" in each.why[0] for each in story.notes)
+
+
+def demo() -> tuple[SimulationResult, Story]:
+    return described("../../../examples/sale-day/scenario")
+
+
+def test_it_opens_at_a_removal_with_pending_pods_and_idle_reserved_instances() -> None:
+    result, story = demo()
+    assert story.opensAt is not None
+    view = cluster_at(story, story.opensAt)
+    assert [each.pod.name for each in view.pending] == ["shop/forecast-0"]
+    assert any(each.idle for each in view.reservations)
+    removals = [each for each in result.timeline if isinstance(each, DisruptEntry)]
+    (removal,) = (each for each in removals if each.at == story.opensAt)
+    assert (removal.savingsPerHour or 0) > 0.1
+    assert removal.modelledPrices
+
+
+def test_it_opens_at_its_busiest_moment_where_nothing_is_pending_or_idle() -> None:
+    result, story = described("thin-path")
+    assert story.opensAt is not None
+    assert len(cluster_at(story, story.opensAt).managed) == max(result.series.nodes)
+
+
+def test_a_pending_pod_has_the_reason_of_our_controllers() -> None:
+    _, story = demo()
+    assert story.opensAt is not None
+    (pending,) = cluster_at(story, story.opensAt).pending
+    assert pending.reason.startswith("NodePool shop: the pod needs 12 cpu; ")
+    assert "; fix: allow karpenter.k8s.aws/instance-size 4xlarge in NodePool shop: +~$" in (
+        pending.reason
+    )
+    at = next(each.at for each in result_launches(demo()[0]) if each.at > 7 * 3600)
+    reasons = {each.reason for each in cluster_at(story, at).pending}
+    assert any(each.startswith("waiting for the new node of NodeClaim shop-") for each in reasons)
+
+
+def result_launches(result: SimulationResult) -> list[LaunchEntry]:
+    return [each for each in result.timeline if isinstance(each, LaunchEntry)]
+
+
+def test_spot_prices_are_estimates_and_those_of_a_reservation_are_not() -> None:
+    _, story = demo()
+    view = cluster_at(story, 10 * 3600.0)
+    modelled = {node.capacityType: node.modelledPrice for node in view.nodes}
+    assert modelled == {"spot": True, "reserved": False}
+    assert view.modelledPrices
+    assert all(each.record.modelledPrice for each in view.reservations)

@@ -96,6 +96,26 @@ def test_the_header_adds_up_what_the_rows_have() -> None:
     ]
 
 
+def test_estimated_prices_are_marked_in_rows_and_sums() -> None:
+    screen = shown(view_of(node("a"), node("b", modelled=[0.0])))
+    assert text(screen.header[1]).startswith("2 nodes · ~$0.200/h · ~$146/month")
+    assert ["$0.100" in text(row).split() for row in screen.rows] == [True, False]
+    assert "~$0.100" in text(screen.rows[1]).split()
+    assert [text(each) for each in screen.notes] == [
+        "~ estimated price, not one that AWS lists; a Cloud can state yours"
+    ]
+    assert shown(view_of(node("a"))).notes == ()
+
+
+def test_a_long_reason_is_wrapped_and_ends_within_four_lines() -> None:
+    waiting = pod("x/web-0", None)
+    waiting.waits = [(0.0, "word " * 99)]
+    said = [text(each) for each in shown(view_of(node("a"), pods=(waiting,)), 60).pending]
+    assert len(said) == 4
+    assert said[0].startswith("x/web-0  word word")
+    assert said[-1].endswith("word …")
+
+
 def test_pods_that_wait_for_one_reason_are_one_line() -> None:
     waiting = [pod(f"x/web-{n}", None) for n in range(3)]
     for each in waiting:
