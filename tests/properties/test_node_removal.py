@@ -18,9 +18,10 @@ from tests.support.reference_planner.node_removal import plan_without, solve_wit
 
 from wainwright.core.explain.unschedulable import explain_unschedulable
 from wainwright.core.plan import plan
-from wainwright.core.removal_simulation import ClusterSimulator
+from wainwright.core.removal_simulation import ClusterSimulator, RemovalSimulation
+from wainwright.model.instance_type import InstanceType
 from wainwright.model.labels import HOSTNAME
-from wainwright.model.plan import UnschedulableGroup
+from wainwright.model.plan import Plan, UnschedulableGroup
 from wainwright.model.snapshot import Snapshot
 
 SEEDS = st.integers(min_value=0, max_value=10**9)
@@ -163,10 +164,65 @@ def test_law_25_it_holds_in_any_order_of_nodes_and_with_nodes_that_take_nothing(
             planner_input.catalogs,
             planner_input.options,
         )
-        homes = {(ranks[each.node], each.pods) for each in found.placements}
-        assert homes == {(each.node, each.pods) for each in made.placements}
-        assert [each.pods for each in found.claims] == [each.pods for each in made.claims]
-        assert [each.launch for each in found.claims] == [each.launch for each in made.claims]
+        assert_same(found, made, ranks)
+
+
+@settings(max_examples=settings().max_examples * 2, phases=UNSHRUNK)
+@given(seed=SEEDS)
+def test_law_25_one_new_node_at_most_is_what_a_plan_of_the_changed_cluster_launches(
+    seed: int,
+) -> None:
+    """`replace_by_one` ends as soon as it would need a second node; the plan goes on to its end,
+    with or without what is free in reservations. Where that places all pods on one new node or
+    none, both say the same; where it does not, neither finds anything to do.
+    """
+    rng = Random(seed)
+    planner_input = without_deleting_nodes(random_running_cluster(seed))
+    snapshot, catalogs, options = (
+        planner_input.snapshot,
+        planner_input.catalogs,
+        planner_input.options,
+    )
+    ranks = {node.name: f"{rng.randrange(10)}-{node.name}" for node in snapshot.nodes}
+    simulator = ClusterSimulator(snapshot, catalogs, options, lambda node: (ranks[node.name],))
+    for names in questions(planner_input, seed):
+        closed = {name for name in ranks if name not in names and rng.random() < 0.3}
+        closed_nodes = simulator.nodes_where(lambda node: node.name in closed)  # noqa: B023
+        changed = changed_snapshot(snapshot, names, closed, ranks)
+        for unreserved in (False, True):
+            sold = without_reservations(planner_input).catalogs if unreserved else catalogs
+            made = plan(changed, sold, options)
+            solution = simulator.replace_by_one(
+                names, closed_nodes, without_reservations=unreserved
+            )
+            found = None if solution is None or solution.failed else solution
+            hopeless = {pod.key for pod in changed.pods if simulator.is_hopeless(pod)}
+            assert (found is not None) == (len(made.claims) <= 1 and hopeless >= {*made.unplaced})
+            if found is not None:
+                assert_same(simulator.simulation_of(found), made, ranks)
+
+
+def assert_same(found: RemovalSimulation, made: Plan, ranks: dict[str, str]) -> None:
+    homes = {(ranks[each.node], each.pods) for each in found.placements}
+    assert homes == {(each.node, each.pods) for each in made.placements}
+    assert [each.pods for each in found.claims] == [each.pods for each in made.claims]
+    assert [each.launch for each in found.claims] == [each.launch for each in made.claims]
+
+
+def without_reservations(planner_input: PlannerInput) -> PlannerInput:
+    """Every reservation is full."""
+    types = {
+        pool: tuple(map(_without_reserved, listed)) for pool, listed in planner_input.types.items()
+    }
+    return msgspec.structs.replace(planner_input, types=types)
+
+
+def _without_reserved(kind: InstanceType) -> InstanceType:
+    offerings = tuple(
+        each if each.reservation_id is None else msgspec.structs.replace(each, available=0)
+        for each in kind.offerings
+    )
+    return msgspec.structs.replace(kind, offerings=offerings)
 
 
 def without_deleting_nodes(planner_input: PlannerInput) -> PlannerInput:

@@ -306,3 +306,35 @@ def test_an_input_with_errors_is_said_to_be_left_undone_in_the_commands_own_word
 def test_every_command_that_reads_manifests_has_a_word_for_what_it_leaves_undone() -> None:
     without_manifests = {"completion", "crds"}
     assert set(UNDONE_WORDS) == set(ALL_COMMANDS) - without_manifests
+
+
+BROKEN_BUDGET = f"""\
+{POOL}---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {{name: db, namespace: shop}}
+spec:
+  maxUnavailable: 0
+  selector:
+    matchExpressions:
+    - {{key: app, operator: Inn, values: [db]}}
+"""
+
+
+@pytest.mark.parametrize("command", ["consolidate", "explain node n1"])
+def test_a_broken_selector_of_a_pod_disruption_budget_has_file_line_and_field(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+) -> None:
+    file = tmp_path / "input.yaml"
+    file.write_text(BROKEN_BUDGET, encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", ["wain", *command.split(), str(file)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr()
+    assert (ended.value.code, said.out) == (2, "")
+    line = next(n for n, text in enumerate(BROKEN_BUDGET.splitlines(), start=1) if "Inn" in text)
+    assert f"input.yaml:{line}" in said.err
+    assert "spec.selector.matchExpressions[0].operator" in said.err

@@ -115,11 +115,23 @@ def test_a_hash_that_is_missing_or_of_another_version_says_nothing(
 
 
 BASE = pool()
+OTHER_CLASS = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "other"}
+
+
+def annotated_pool(**annotations: str) -> Value:
+    made = pool()
+    made["spec"]["template"]["metadata"]["annotations"] = annotations
+    return made
 
 
 @pytest.mark.parametrize(
     ("changed", "is_other"),
     [
+        (annotated_pool(team="a"), True),
+        (pool(template={"nodeClassRef": OTHER_CLASS}), True),
+        (pool(spec={"replicas": 3}), False),
+        (pool(spec={"disruption": {"consolidateAfter": "0s", "budgets": [{"nodes": "0"}]}}), False),
+        (pool(metadata={"annotations": {"wainwright.dev/minimum-saving": "5%"}}), False),
         (pool(template={"expireAfter": "1h"}), True),
         (pool(template={"terminationGracePeriod": "1h"}), True),
         (pool(template={"taints": [{"key": "a", "effect": "NoSchedule"}]}), True),
@@ -132,9 +144,14 @@ BASE = pool()
         (pool(template={"taints": []}), False),
     ],
 )
-def test_the_hash_is_of_what_nodes_get_at_launch(changed: Value, is_other: bool) -> None:
-    hashes = [pool_hash(msgspec.convert(value, NodePool)) for value in (BASE, changed)]
-    assert (hashes[0] != hashes[1]) is is_other
+def test_drf_2_the_hash_is_of_what_nodes_get_at_launch(changed: Value, is_other: bool) -> None:
+    before, after = (msgspec.convert(value, NodePool) for value in (BASE, changed))
+    assert (pool_hash(before) != pool_hash(after)) is is_other
+    launched = node(
+        LABELS | {ZONE: "us-west-2b"}, annotations=pool_hash_annotations(translate_pool(before))
+    )
+    found = find_drift(launched, translate_pool(after), None, NOW)
+    assert reason(found) == ("NodePoolDrifted" if is_other else None)
 
 
 OFFERED = {"m5.large": (offering(zone="us-west-2a", capacity="spot"),)}
