@@ -1,8 +1,10 @@
 """Pages of rows, each with its tests: every row is there once, and what it names exists."""
 
+import ast
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 import msgspec
 import pytest
@@ -94,6 +96,69 @@ def test_a_row_has_tests_that_exist_or_a_reason(page: Page, proof: str) -> None:
     named = [name for name in re.findall(r"`([^`]+)`", proof) if "/" in name]
     assert named or proof.startswith(page.reasons)
     assert [name for name in named if not exists(name)] == []
+
+
+LOOP: Final = ("LIF-", "TRM-", "NPL-", "STA-", "REP-", "STC-", "EXP-", "BUF-", "OVL-")
+"""Rows of the control loop, beside those of lifecycle-rows.md that are a letter and a number."""
+
+
+@pytest.mark.parametrize(
+    ("row", "proof"),
+    [
+        pytest.param(row, proof, id=row)
+        for page in PAGES
+        if page.name in ("rows.md", "lifecycle-rows.md")
+        for row, proof in table(page)
+        if "-" not in row or row.startswith(LOOP)
+    ],
+)
+def test_a_row_of_the_control_loop_has_a_test_named_after_it(row: str, proof: str) -> None:
+    name = row.lower().replace("-", "_")
+    assert re.search(rf"::test_(?:\w+_)?{name}_", proof)
+
+
+EVENT_LINE: Final = re.compile(r"^\| (\w+) \| (.*?) ?\| (.+?) \| (.*?) ?\|$", re.MULTILINE)
+WRITERS: Final = frozenset(
+    {"warn", "inform", "warn_many", "inform_each", "_about_pool", "_about_candidates"}
+)
+
+
+def events_on_page() -> dict[str, tuple[str, str]]:
+    """By event when it is written, or why it is not, and its tests."""
+    text = (ROOT / "docs" / "internals" / "events.md").read_text(encoding="utf-8")
+    rows = EVENT_LINE.findall(text)
+    return {event: (when, proof) for event, _, when, proof in rows if event != "event"}
+
+
+def literals(path: Path, *, of_events: bool) -> set[str]:
+    """Texts of one word in a module: all, or what is passed to those who write events."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    within = [
+        each
+        for each in ast.walk(tree)
+        if isinstance(each, ast.Call)
+        and isinstance(each.func, ast.Attribute)
+        and each.func.attr in WRITERS
+    ]
+    nodes = [arg for call in within for arg in call.args] if of_events else [*ast.walk(tree)]
+    texts = {node.value for node in nodes if isinstance(node, ast.Constant)}
+    return {each for each in texts if isinstance(each, str) and re.fullmatch(r"[A-Z]\w+", each)}
+
+
+def test_every_event_is_written_and_on_the_page() -> None:
+    modules = [*(ROOT / "src" / "wainwright" / "controllers").glob("**/*.py")]
+    page = events_on_page()
+    written = {name for path in modules for name in literals(path, of_events=True)}
+    assert written - page.keys() == set()
+    known = {name for path in modules for name in literals(path, of_events=False)}
+    missing = {name for name, (when, _) in page.items() if name not in known}
+    assert missing == {name for name, (when, _) in page.items() if when.startswith("not written: ")}
+
+
+@pytest.mark.parametrize("event", events_on_page())
+def test_an_event_that_is_written_has_a_test(event: str) -> None:
+    when, proof = events_on_page()[event]
+    assert "::" in proof or when.startswith("not written: ")
 
 
 def test_every_scenario_of_a_design_document_is_on_the_page() -> None:

@@ -39,6 +39,7 @@ from wainwright.controllers.disruption.pod_deletion_costs import PodDeletionCost
 from wainwright.controllers.events import EventRecorder
 from wainwright.controllers.informer_cache import InformerCache
 from wainwright.controllers.live_state import SNAPSHOT_KINDS, LiveState
+from wainwright.controllers.node.do_not_disrupt import DoNotDisruptEvents
 from wainwright.controllers.node.node_repair import NodeRepair
 from wainwright.controllers.node.node_termination import NodeTermination, PodEviction
 from wainwright.controllers.nodeclaim.claim_creation import ClaimCreator
@@ -204,6 +205,7 @@ class ControllerManager:
         self._add(eviction, workers=100)
         self._add(NodeTermination(self._for(NodeTermination.name), eviction), workers=100)
         self._add(PodEvents(context), workers=10)
+        self._add(DoNotDisruptEvents(context))
         self._add(DisruptionConditions(context), workers=10)
         self._add(DriftDetection(self._for(DriftDetection.name), self._declared), workers=10)
         self._add(Expiration(context))

@@ -284,9 +284,10 @@ def _describe_unmatched_value(reason: NoMatchingInstanceType | NoMatchingOfferin
         values = format_values(reason.offered)
         return f"{needs}; {name} is offered only with {values}{other_region}"
     wanted = f"{reason.key} {format_values(reason.wanted)}"
-    if reason.excluded is not None:
-        return _describe_excluded(reason, reason.excluded)
-    whose = ", which the NodePool requires" if reason.required_by is RequiredBy.POOL else ""
+    excluded, is_of_pool = reason.excluded, reason.required_by is RequiredBy.POOL
+    if excluded is not None and not (is_of_pool and excluded.key == reason.key):
+        return _describe_excluded(reason, excluded)
+    whose = ", which the NodePool requires" if is_of_pool else ""
     return f"no instance type in the catalogue has {wanted}{whose}"
 
 

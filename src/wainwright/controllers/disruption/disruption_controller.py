@@ -173,6 +173,7 @@ class Disruption:
                 self._reports.repaired(looked.repairs.due, found)
             return Again(PERIOD)
         self._found = found, self._context.clock.now() + VALIDATION_DELAY
+        await self._reports.consolidation_found(found, looked)
         return Again(VALIDATION_DELAY)
 
     async def _prepare(self, looked: DisruptionPass) -> bool:
@@ -282,6 +283,7 @@ class Disruption:
         self._context.metrics.add(
             DISRUPTION_FAILED_VALIDATIONS, consolidation_type=command.method, reason=confirmed
         )
+        await self._reports.consolidation_rejected(command, confirmed)
         if command.method is not Method.MULTI_NODE:
             return Again(PERIOD)
         single = msgspec.structs.replace(self._options, methods=(Method.SINGLE_NODE,))

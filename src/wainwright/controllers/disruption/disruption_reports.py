@@ -11,9 +11,11 @@ from typing import Final
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.controllers.context import ControllerContext
+from wainwright.controllers.disruption.disruption_queue import describe_command
+from wainwright.core.disruption.balanced import PoolScore, balanced_scores, pool_totals
 from wainwright.core.disruption.candidates import BlockerCode, Candidate
-from wainwright.core.disruption.commands import Command, Outcome
-from wainwright.core.disruption.disruption_pass import DisruptionPass
+from wainwright.core.disruption.commands import Command, Method, Outcome
+from wainwright.core.disruption.disruption_pass import DisruptionPass, FailedValidation
 from wainwright.core.disruption.preview import NodeOutcome
 from wainwright.core.disruption.repair import RepairBlock, UnhealthyNode
 from wainwright.disruption_verdicts import verdict_facts
@@ -47,6 +49,12 @@ UNCONSOLIDATABLE_CODES: Final = frozenset(
         BlockerCode.CONSOLIDATION_BACKOFF.text,
     ]
 )
+CONSOLIDATION: Final = frozenset({Method.MULTI_NODE, Method.SINGLE_NODE})
+REJECTIONS: Final = {
+    FailedValidation.CANDIDATES: "a node is gone or blocked by now, or has got other pods",
+    FailedValidation.BUDGET: "a budget does not allow it any more",
+    FailedValidation.COMMAND: "it would save less, or need another replacement",
+}
 UNHEALTHY_TEXTS: Final = {
     RepairBlock.DO_NOT_REPAIR: "the node has the annotation karpenter.sh/do-not-repair",
     RepairBlock.TOO_MANY: "more than 20% of the nodes of the NodePool {pool} are unhealthy",
@@ -78,6 +86,42 @@ class DisruptionReports:
         claims = [] if node is None else self._context.state.claims_of_node(node)
         for about in [*([] if node is None else [node]), *claims]:
             await self._context.events.inform(about, reason, text, repeat=REPEAT_SECONDS)
+
+    async def consolidation_found(self, command: Command, looked: DisruptionPass) -> None:
+        """A command that is carried out if it still holds a little later, with the scores by which
+        NodePools with the policy Balanced have approved it.
+        """
+        if command.method not in CONSOLIDATION:
+            return
+        text = f"Consolidation candidate: {describe_command(command)}"
+        await self._about_candidates(command, "ConsolidationCandidate", text)
+        totals, k = pool_totals(looked.candidates), looked.options.balanced_k
+        for score in balanced_scores(command.candidates, command.saving, totals):
+            await self._approved(command, score, k)
+
+    async def _approved(self, command: Command, score: PoolScore, k: float) -> None:
+        """On the node, or on the NodePool where the score is that of several nodes."""
+        text = (
+            f"score {score.value:.2f} >= threshold {1 / k:.2f} (k: {k:g}, "
+            f"savings {score.saved:.1%}, disruption {score.disturbed:.1%})"
+        )
+        if command.method is Method.SINGLE_NODE:
+            await self._about_candidates(command, "ConsolidationApproved", text)
+        elif (pool := self._cache.get(NodePool, score.pool)) is not None:
+            await self._context.events.inform(pool, "ConsolidationApproved", text)
+
+    async def consolidation_rejected(self, command: Command, why: FailedValidation) -> None:
+        """It did not hold any longer when it was to be carried out."""
+        if command.method in CONSOLIDATION:
+            text = f"Consolidation rejected: {describe_command(command)}; {REJECTIONS[why]}"
+            await self._about_candidates(command, "ConsolidationRejected", text)
+
+    async def _about_candidates(self, command: Command, reason: str, text: str) -> None:
+        for candidate in command.candidates:
+            node = self._cache.get(Node, candidate.name)
+            claims = [] if node is None else self._context.state.claims_of_node(node)
+            for about in [*([] if node is None else [node]), *claims]:
+                await self._context.events.inform(about, reason, text)
 
     async def pools(self, looked: DisruptionPass) -> None:
         """What their budgets allow, and whether somebody has paused them."""

@@ -35,6 +35,9 @@ FIRST_RETRY: Final = 1.0  # seconds
 MAX_RETRY: Final = 60.0
 LAUNCH_FAILED: Final = "LaunchFailed"
 """The reason of an error that has none of its own."""
+SPOT_ROLE_MISSING: Final = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
+"""Of the first spot instance in an account, where nobody may create the role that EC2 needs."""
+SPOT_ROLE_EVENT: Final = "SpotServiceLinkedRoleCreationFailure"
 LAUNCH_UNCLEAR: Final = "LaunchUnclear"
 """The provider's reason while it waits for what may have come of the last attempt."""
 
@@ -82,6 +85,9 @@ class NodeClaimLaunch:
         # What EC2 says is mostly a sentence of its own, with a full stop.
         message = f"{str(error).rstrip('.')}; {error.consequence}"
         if isinstance(error, InsufficientCapacityError):
+            if error.reason == SPOT_ROLE_MISSING:
+                hint = f"{str(error).rstrip('.')}; {error.hint}"
+                await self._context.events.warn(claim, SPOT_ROLE_EVENT, hint)
             await self._context.events.warn(claim, "InsufficientCapacityError", message)
             await self._context.events.warn_many(
                 self._waiting_pods(claim), "InsufficientCapacityError", message

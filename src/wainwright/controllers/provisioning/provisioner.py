@@ -43,10 +43,11 @@ from wainwright.controllers.runtime import (
     WorkQueue,
 )
 from wainwright.controllers.settings import Pause
-from wainwright.core.explain.unschedulable import explain_unschedulable
+from wainwright.core.explain.unschedulable import explain_unschedulable, pools_without_types
 from wainwright.core.plan import SolvedPlan, solve_plan
 from wainwright.errors import KubernetesError
 from wainwright.messages.formatting import format_count, format_hourly
+from wainwright.messages.unschedulable import describe_pool_reason
 from wainwright.messages.unschedulable_answer import answer_for
 from wainwright.metrics import (
     LAUNCH_BACKOFF_PODS,
@@ -70,6 +71,7 @@ MOST_REPORTED: Final = 200
 FAILED_SCHEDULING: Final = "Failed to schedule pod"
 NOMINATED: Final = "Pod should schedule on"
 """How the messages of the events FailedScheduling and Nominated begin."""
+NO_TYPES: Final = "NodePool requirements filtered out all compatible available instance types"
 START_SECONDS: Final = 30.0
 """For which pods wait for the first class that is resolved: no pod gets an event about it."""
 
@@ -211,6 +213,7 @@ class Provisioner:
         solved = await self._context.compute(lambda: self._solve(given, options))
         created = await self._create_claims(solved, given.catalogs)
         await self._nominate(solved, created)
+        await self._report_pools(solved)
         await self._report_unplaced(solved)
         self._context.recorder.plan_made(solved, tuple(self._cache.all(NodePool)))
         self._planned = given if solved.plan.unplaced else None
@@ -330,6 +333,14 @@ class Provisioner:
             if placement.node in coming:
                 pods = filter(None, map(self._pod, placement.pods))
                 self._nominations.add(coming[placement.node], pods)
+
+    async def _report_pools(self, solved: SolvedPlan) -> None:
+        """NodePools that can launch nothing, whoever asks."""
+        for name, reason in pools_without_types(solved).items():
+            pool = self._cache.get(NodePool, name)
+            message = f"{NO_TYPES}: {describe_pool_reason(reason)}"
+            if pool is not None:
+                await self._context.events.warn(pool, "NoCompatibleInstanceTypes", message)
 
     async def _report_unplaced(self, solved: SolvedPlan) -> None:
         if not solved.plan.unplaced:

@@ -5,7 +5,7 @@ disruption cost that it causes, must be at least 1/k.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf, isfinite
 from typing import Final
 
@@ -34,36 +34,57 @@ def pool_totals(candidates: Iterable[Candidate]) -> dict[str, PoolTotals]:
     return dict(totals)
 
 
+class PoolScore(msgspec.Struct, frozen=True, kw_only=True):
+    """How a move looks to a NodePool with this policy."""
+
+    pool: str
+    saved: float
+    """The share of the NodePool's price."""
+    disturbed: float
+    """The share of its disruption cost."""
+
+    @property
+    def value(self) -> float:
+        """Infinite where nothing is disturbed."""
+        if self.saved <= 0:
+            return 0.0
+        return self.saved / self.disturbed if self.disturbed > 0 else inf
+
+
 def is_balanced(
     candidates: Sequence[Candidate],
     saving: float,
-    totals: dict[str, PoolTotals],
+    totals: Mapping[str, PoolTotals],
     k: float = BALANCED_K,
 ) -> bool:
-    """Whether every NodePool with this policy approves; the others are not asked.
+    """Whether every NodePool with this policy approves; the others are not asked."""
+    return all(each.value >= 1 / k for each in balanced_scores(candidates, saving, totals))
 
-    A NodePool's part of the saving is its candidates' share of the price.
+
+def balanced_scores(
+    candidates: Sequence[Candidate], saving: float, totals: Mapping[str, PoolTotals]
+) -> list[PoolScore]:
+    """Of each NodePool with this policy. Its part of the saving is its candidates' share of the
+    price.
     """
     price = sum(each.price for each in candidates)
     by_pool: dict[str, list[Candidate]] = defaultdict(list)
     for each in candidates:
         if each.pool is not None and each.pool.disruption.policy == BALANCED:
             by_pool[each.pool.name].append(each)
-    return all(
-        _score(members, saving * _share(members, price), totals[name]) >= 1 / k
+    return [
+        PoolScore(
+            pool=name,
+            saved=_ratio(saving * _share(members, price), totals[name].price),
+            disturbed=_ratio(sum(each.cost for each in members), totals[name].cost),
+        )
         for name, members in by_pool.items()
-    )
+    ]
 
 
 def _share(members: Sequence[Candidate], price: float) -> float:
-    return sum(each.price for each in members) / price if price else 0.0
+    return _ratio(sum(each.price for each in members), price)
 
 
-def _score(members: Sequence[Candidate], saving: float, total: PoolTotals) -> float:
-    """Saved share by disturbed share; infinite where nothing is disturbed."""
-    if saving <= 0 or total.price <= 0:
-        return 0.0
-    cost = sum(each.cost for each in members)
-    if cost <= 0 or total.cost <= 0:
-        return inf
-    return (saving / total.price) / (cost / total.cost)
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else 0.0

@@ -17,8 +17,12 @@ from wainwright.core.explain.fix_search import (
     find_honored_taints,
     find_preferences,
 )
-from wainwright.core.explain.instance_type_funnel import FunnelContext
-from wainwright.core.explain.pod_verdicts import PodVerdict, VerdictBuilder
+from wainwright.core.explain.instance_type_funnel import FunnelContext, run_funnel
+from wainwright.core.explain.pod_verdicts import (
+    TOLERATE_EVERYTHING,
+    PodVerdict,
+    VerdictBuilder,
+)
 from wainwright.core.explain.suggested_changes import enlarge_reservations, generalize_changes
 from wainwright.core.explain.suggestion_trials import (
     Replanner,
@@ -41,7 +45,7 @@ from wainwright.model.plan import (
     UnschedulableGroup,
 )
 from wainwright.model.pod import Pod
-from wainwright.model.reasons import LimitExceeded, OfferingsUnavailable
+from wainwright.model.reasons import LimitExceeded, OfferingsUnavailable, PoolReason
 from wainwright.model.resources import Resources, add_resources, resources_key
 from wainwright.model.snapshot import NODES_LIMIT, Snapshot
 from wainwright.model.suggestions import EnlargeReservation, VerifiedSuggestion
@@ -51,6 +55,8 @@ MAX_VERDICTS: Final = 20_000
 MAX_WRITTEN_VERDICTS: Final = 200_000
 """The same for every pod, as the plan is written."""
 MIN_EXPLAINED_POOLS: Final = 10
+ANY_POD: Final = Pod(namespace="", name="", tolerations=(TOLERATE_EVERYTHING,))
+"""It asks for nothing."""
 
 
 def snapshot_after_plan(
@@ -86,6 +92,22 @@ def explain_unschedulable(
     replanner = _create_replanner(solved) if with_suggestions else None
     explained = [pod for pod in solved.snapshot.pods if pod.key in asked]
     return _UnschedulableExplainer(solved).verdicts(explained, replanner)
+
+
+def pools_without_types(solved: SolvedPlan) -> dict[str, PoolReason]:
+    """By name the NodePools that can launch no node at all now, whatever a pod asks for, and why:
+    their requirements leave no instance type, or none that is available. Limits are another thing.
+    """
+    context = _funnel_context((), solved.solution.free_counts, solved.options)
+    found = {}
+    for template in solved.solution.state.templates:
+        base = template.base
+        if base.types & base.offered and not template.min_values:
+            continue  # as almost always: there is nothing to look for
+        reason = run_funnel(template, ANY_POD, context).reason
+        if reason is not None and not isinstance(reason, LimitExceeded):
+            found[template.pool.name] = reason
+    return found
 
 
 def explain_plan(solved: SolvedPlan, *, with_suggestions: bool = False) -> ExplainedPlan:

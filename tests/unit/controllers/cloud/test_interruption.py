@@ -1,5 +1,6 @@
 """What EC2 announces about instances, through the queue and the controllers (row ANC-7)."""
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.karpenter.shared_fields import NodeClassRef
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.api.wire import ObjectMeta
+from wainwright.clock import format_timestamp
 from wainwright.controllers.runtime import ACCOUNT, Subject
 from wainwright.errors import RequestForbiddenError
 from wainwright.metrics import (
@@ -158,6 +160,25 @@ def test_anc_7_an_instance_that_ends_by_itself_takes_its_claim_along() -> None:
         await cluster.wait(25)
         assert await is_going(cluster, claim)
         assert await events_about(cluster, "InstanceTerminating") == {"NodeClaim", "Node"}
+
+    run_cluster(story, instanceTypes=TYPES)
+
+
+def test_anc_7_an_instance_that_is_stopped_takes_its_claim_along() -> None:
+    """As EventBridge announces it: only people stop instances."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        claim = await running_node(cluster)
+        message = {
+            "source": "aws.ec2",
+            "detail-type": "EC2 Instance State-change Notification",
+            "detail": {"instance-id": instance_of(claim), "state": "stopping"},
+            "time": format_timestamp(cluster.clock.now()),
+        }
+        cluster.account.services.sqs.send("wain", json.dumps(message))
+        await cluster.wait(25)
+        assert await is_going(cluster, claim)
+        assert await events_about(cluster, "InstanceStopping") == {"NodeClaim", "Node"}
 
     run_cluster(story, instanceTypes=TYPES)
 

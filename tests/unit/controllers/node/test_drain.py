@@ -97,7 +97,7 @@ def test_t6_a_pod_whose_grace_period_fills_the_time_is_deleted_at_once() -> None
     assert _names(_step(_pod(grace=300), at=10, deadline=300).delete) == ["web-0"]
 
 
-def test_t6_a_pod_with_a_shorter_grace_period_is_evicted_until_it_is_time() -> None:
+def test_trm_6_t6_a_pod_with_a_shorter_grace_period_is_evicted_until_it_is_time() -> None:
     pod = _pod(grace=60)
     early, late = _step(pod, at=90, deadline=300), _step(pod, at=265, deadline=300)
     assert (_names(early.evict), _names(early.delete)) == (["web-0"], [])

@@ -434,7 +434,7 @@ def _attachment(name: str, node: str, volume: str | None) -> VolumeAttachment:
     return VolumeAttachment(metadata=ObjectMeta(name=name), spec=spec)
 
 
-def test_t3_volumes_are_not_awaited_beyond_the_deadline() -> None:
+def test_trm_7_t3_volumes_are_not_awaited_beyond_the_deadline() -> None:
     async def story(cluster: ControlledCluster) -> None:
         cluster.account.change({"pace": {"shutdown": {"median": 30}}})
         await begin(cluster)
@@ -451,7 +451,7 @@ def test_t3_volumes_are_not_awaited_beyond_the_deadline() -> None:
     run_cluster(story)
 
 
-def test_t4_an_empty_node_is_drained_for_five_seconds() -> None:
+def test_trm_7_t4_an_empty_node_is_drained_for_five_seconds() -> None:
     async def story(cluster: ControlledCluster) -> None:
         await begin(cluster)
         claim, _ = await initialized(cluster)
@@ -726,7 +726,7 @@ def test_t8_a_pod_that_is_gone_or_another_one_ends_the_eviction_silently(status:
     run_cluster(story)
 
 
-def test_t9_a_new_pod_of_the_same_name_is_not_evicted_in_its_place() -> None:
+def test_trm_10_t9_a_new_pod_of_the_same_name_is_not_evicted_in_its_place() -> None:
     """The first is blocked by its budget, ends by itself, and another comes on another node."""
 
     async def story(cluster: ControlledCluster) -> None:
@@ -768,7 +768,7 @@ def test_t9_a_pod_that_finishes_leaves_the_queue() -> None:
     run_cluster(story)
 
 
-def test_t10_a_pod_that_waits_for_its_eviction_is_deleted_when_its_time_has_come() -> None:
+def test_trm_10_t10_a_pod_that_waits_for_its_eviction_is_deleted_at_its_time() -> None:
     """Also T7: with its uid, and the whole seconds that are left."""
 
     async def story(cluster: ControlledCluster) -> None:

@@ -44,7 +44,7 @@ async def _consistency(cluster: ControlledCluster) -> tuple[str, str]:
     return conditions(await cluster.claim())["ConsistentStateFound"]
 
 
-def test_c1_a_node_with_less_than_nine_tenths_of_what_it_should_have_is_named() -> None:
+def test_lif_6_c1_a_node_with_less_than_nine_tenths_of_what_it_should_have_is_named() -> None:
     async def story(cluster: ControlledCluster) -> None:
         await _started(cluster)
         await _join_with(cluster, "1Gi")
@@ -128,7 +128,7 @@ def test_c1_nodes_that_are_not_initialized_and_resources_nobody_requests_are_not
 # Hydration
 
 
-def test_c3_claims_and_nodes_without_the_label_of_their_class_get_it() -> None:
+def test_lif_8_c3_claims_and_nodes_without_the_label_of_their_class_get_it() -> None:
     async def story(cluster: ControlledCluster) -> None:
         await _started(cluster)
         await cluster.add_node()
@@ -146,7 +146,7 @@ def test_c3_claims_and_nodes_without_the_label_of_their_class_get_it() -> None:
     run_cluster(story)
 
 
-def test_c3_claims_of_foreign_classes_are_left_alone() -> None:
+def test_lif_8_c3_claims_of_foreign_classes_are_left_alone() -> None:
     async def story(cluster: ControlledCluster) -> None:
         await _started(cluster)
         manifest = {

@@ -46,7 +46,7 @@ def test_n1_a_pool_without_nodes_shows_zeros() -> None:
     run_cluster(story)
 
 
-def test_n1_an_instance_counts_by_its_claim_then_by_its_node_and_no_more_when_it_goes() -> None:
+def test_npl_1_n1_an_instance_counts_by_its_claim_then_by_its_node_until_it_goes() -> None:
     async def story(cluster: ControlledCluster) -> None:
         await cluster.set_up(node_pool(disruption=NEVER))
         cluster.start()
@@ -195,7 +195,7 @@ def test_a_node_that_is_gone_does_not_count_against_limits_until_the_status_is_w
         (["gp3-spot"], ("False", "NodePoolValidationFailed")),
     ],
 )
-def test_n4_a_pool_without_a_known_capacity_type_fails_validation(
+def test_npl_3_n4_a_pool_without_a_known_capacity_type_fails_validation(
     known: list[str], expected: tuple[str, str]
 ) -> None:
     async def story(cluster: ControlledCluster) -> None:
@@ -232,7 +232,7 @@ async def _class_readiness(cluster: ControlledCluster) -> tuple[str, str]:
     return conditions(await cluster.pool())["NodeClassReady"]
 
 
-def test_n3_a_pool_is_ready_only_with_a_class_that_is() -> None:
+def test_npl_2_n3_a_pool_is_ready_only_with_a_class_that_is() -> None:
     async def story(cluster: ControlledCluster) -> None:
         await cluster.create(node_pool())
         cluster.start()
@@ -299,7 +299,7 @@ async def _annotate(cluster: ControlledCluster, name: str, **annotations: str) -
     await cluster.api.patch(NodeClaim, name, {"metadata": {"annotations": changed}})
 
 
-def test_n2_hashes_of_another_version_are_taken_over_and_drifted_claims_stay_drifted() -> None:
+def test_npl_4_n2_hashes_of_another_version_are_taken_over_and_drifted_claims_stay_so() -> None:
     async def story(cluster: ControlledCluster) -> None:
         await cluster.set_up(node_pool(disruption={**NEVER, "budgets": [{"nodes": "0"}]}))
         cluster.start()

@@ -298,7 +298,7 @@ def _daemonset(cpu: str, memory: str = "1Gi") -> DaemonSet:
     return msgspec.convert(manifest, DaemonSet, strict=False)
 
 
-def test_s6_what_does_least_harm_goes_first() -> None:
+def test_stc_2_s6_what_does_least_harm_goes_first() -> None:
     async def story(cluster: ControlledCluster) -> None:
         await cluster.set_up(static_pool(8))
         agent = await cluster.api.create(_daemonset("10m", "10Mi"))
