@@ -87,7 +87,7 @@ class InsufficientCapacityError(CloudProviderError):
     """No offering that the claim allows has capacity now."""
 
     consequence = (
-        "the NodeClaim is deleted, and its pods are planned again with the offerings that are left"
+        "the NodeClaim is deleted, and its pods are planned again with the remaining offerings"
     )
 
 

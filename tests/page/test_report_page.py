@@ -356,7 +356,7 @@ def test_a_planned_pod_says_why_it_is_there(pages: OpenedPages, tmp_path: Path) 
     page.keyboard.press("ArrowRight")
     details = page.locator("#details")
     expect(details).to_contain_text("NodePool default would launch it for")
-    expect(details).to_contain_text("Why this and nothing else")
+    expect(details).to_contain_text("Why this instance type")
 
 
 def test_two_runs_are_side_by_side_on_one_axis(pages: OpenedPages, tmp_path: Path) -> None:

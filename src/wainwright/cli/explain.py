@@ -87,7 +87,7 @@ def explain_node(name: str, output: str, **flags: Any) -> int:
     """Show whether a node can be removed, where its pods would go, and what blocks it.
 
     NAME is that of the node or of its NodeClaim. Exit code 0 when the node can be removed or
-    replaced, 1 when it stays, 2 for bad input.
+    replaced, 1 when it is kept, 2 for bad input.
     """
     arguments, timings = DisruptionArguments(**flags), Timings(TIMED_STEPS)
     given = consolidation_input(arguments, timings)

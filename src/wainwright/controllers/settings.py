@@ -41,7 +41,7 @@ class PauseSwitch:
         known = {each.value: each for each in Pause}
         value = known.get(text or "")
         if text and value is None:
-            LOG.warning("pause: %r is none of %s", text, ", ".join(known))
+            LOG.warning("pause: %r is not one of %s", text, ", ".join(known))
         if value is not self.value:
             LOG.info("paused: %s", value.value if value is not None else "nothing")
         self.value = value

@@ -148,7 +148,7 @@ class KubeClient:
                 try:
                     items.append(decode_as(resource, kind, item))
                 except UnreadableObject as error:
-                    LOG.warning("left out of the list: %s", error)
+                    LOG.warning("skipped in the list: %s", error)
                     unreadable.add(error.metadata.uid)
             if not page.metadata.next_page:
                 version = page.metadata.resourceVersion
@@ -345,7 +345,7 @@ def _decode_event(resource: ApiResource, kind: type[ObjectT], line: bytes) -> Wa
         found = decode_as(resource, kind, event.object)
     except UnreadableObject as error:
         # The watch goes on behind it, and what was last known of the object stays.
-        LOG.warning("left out of the watch: %s", error)
+        LOG.warning("skipped in the watch: %s", error)
         return WatchEvent(EventType.BOOKMARK, error.metadata.resourceVersion)
     metadata: ObjectMeta = found.metadata  # type: ignore[attr-defined] # every kind has metadata
     return WatchEvent(EventType(event.type), metadata.resourceVersion, found)

@@ -85,7 +85,7 @@ class LeaderElection:
         """
         while True:
             await self._acquire()
-            LOG.info("%s leads (%s)", self._identity, self._settings.name)
+            LOG.info("%s became the leader (%s)", self._identity, self._settings.name)
             task = asyncio.create_task(lead(), name="leading")
             try:
                 await self._renew_until_lost(task)
@@ -94,7 +94,7 @@ class LeaderElection:
                 await self._release()
             if not task.cancelled():
                 return task.result()
-            LOG.warning("%s no longer leads (%s)", self._identity, self._settings.name)
+            LOG.warning("%s lost leadership (%s)", self._identity, self._settings.name)
 
     async def _acquire(self) -> None:
         while not await self._attempt():

@@ -88,7 +88,7 @@ def describe_verdict(facts: VerdictFacts) -> str:
     if facts.drift and facts.verdict in ("kept", "blocked") and facts.code not in GONE_REASONS:
         reason = f"it has drifted ({facts.drift}), but {reason}"
     others = len({each.code for each in facts.blockers} - {facts.code})
-    more = f", and {format_count(others, 'other reason')} as well" if others else ""
+    more = f", and {format_count(others, 'other reason')}" if others else ""
     if not facts.saving or facts.verdict not in ("blocked", "kept"):
         return reason + more
     change = suggest_change(facts)
@@ -122,14 +122,14 @@ def _own_reservation(facts: VerdictFacts) -> str | None:
 def _describe_removal(facts: VerdictFacts) -> str:
     reason = GONE_REASONS[facts.code].format(**_values(facts))
     if facts.verdict == "kept":
-        return f"{reason}: a further step or another method would take it"
+        return f"{reason}: a further step or another method would remove it"
     if facts.code == "empty" or facts.verdict == "blocked":
         return reason
     if not facts.replacements:
         them = "it" if facts.pods == 1 else "them"
         return f"{reason}, and other nodes have room for {them}" if facts.pods else reason
-    takes = "takes" if len(facts.replacements) == 1 else "take"
-    return f"{reason}, and {join_first(facts.replacements)} {takes} its place"
+    replace = "replaces" if len(facts.replacements) == 1 else "replace"
+    return f"{reason}, and {join_first(facts.replacements)} {replace} it"
 
 
 def _pods(facts: VerdictFacts) -> str:
@@ -144,7 +144,7 @@ def suggest_change(facts: VerdictFacts) -> str | None:
     if facts.code == "policy" and facts.consolidate_after is None:
         return f"set consolidateAfter of NodePool {facts.pool} to a duration"
     if _own_reservation(facts) is not None:
-        return "let it go first with --feature-gate TerminateFirstDrift=true"
+        return "terminate it first with --feature-gate TerminateFirstDrift=true"
     if facts.code == "pdb":
         return _suggest_budgets(facts)
     template = CHANGES.get(facts.code)
@@ -191,9 +191,9 @@ GONE_REASONS: Final = {
 """Codes of nodes that a command takes."""
 
 REASONS: Final[Mapping[str, str]] = {
-    "no-saving": "no cheaper node holds {its_pods}",
+    "no-saving": "no cheaper node can run {its_pods}",
     "pods-would-be-pending": (
-        "without it pods would be unschedulable (wain explain node {node} says which and why)"
+        "without it, pods would be unschedulable (wain explain node {node} explains which and why)"
     ),
     "needs-several-nodes": "{its_pods} would need several new nodes, and a command launches one",
     "do-not-disrupt-node": "the node has the annotation karpenter.sh/do-not-disrupt",
@@ -201,28 +201,29 @@ REASONS: Final[Mapping[str, str]] = {
     "pdb": "{budget} {names_and_counts} {allows} no eviction now",
     "budget": "the disruption budgets of NodePool {pool} allow no further node now{unreadable}",
     "consolidate-after": (
-        "pods came or went less than consolidateAfter ({after}) of NodePool {pool} ago"
+        "its pods changed within the last {after} (consolidateAfter of NodePool {pool})"
     ),
     "policy": "NodePool {pool} does not consolidate it ({policy})",
-    "nominated": "pending pods are expected on it",
+    "nominated": "pending pods are nominated to it",
     "not-initialized": "{not_up}",
     "deleting": "it is being deleted",
     "unknown-price": "the catalogue has no price for {type}",
     "spot-to-spot": (
-        "it is spot, and so is all that is cheaper: that needs the feature gate "
+        "it is spot, and so is every cheaper option: replacing it needs the feature gate "
         "SpotToSpotConsolidation and enough cheaper types"
     ),
-    "min-values": "what is cheaper does not meet the minValues of NodePool {rule_pool}",
+    "min-values": "cheaper instance types do not meet the minValues of NodePool {rule_pool}",
     "min-saving": "its removal would save less than the minimum saving",
     "balanced-score": "policy Balanced: the saving is too small for what would be disrupted",
     "limits": "its replacement would exceed the limits",
     "static-pool": "NodePool {pool} is static: it keeps its number of nodes",
-    "expired": "it is older than its expireAfter: it goes without a command",
+    "expired": "it is older than its expireAfter, and expiration deletes it without a command",
     "not-ours": "NodePool {pool} is not in the input",
     "paused": "disruption of NodePool {pool} is paused",
     "breaker": "too many nodes were removed within a short time",
     "consolidation-backoff": (
-        "consolidation removed a node in its place before, and it had to be launched again"
+        "consolidation removed its predecessor, and a node had to be launched again for the "
+        "same pods"
     ),
 }
 
@@ -234,8 +235,8 @@ CHANGES: Final[Mapping[str, str]] = {
     "policy": "set consolidationPolicy of NodePool {pool} to WhenEmptyOrUnderutilized",
     "unknown-price": "state its price in the Cloud, an InstanceType or a NodeOverlay",
     "spot-to-spot": (
-        "allow spot to spot (--feature-gate SpotToSpotConsolidation=true) with fewer types "
-        "(--spot-to-spot-types)"
+        "allow spot-to-spot consolidation (--feature-gate SpotToSpotConsolidation=true) with fewer "
+        "types (--spot-to-spot-types)"
     ),
     "min-values": "lower minValues of NodePool {rule_pool}",
     "min-saving": (
@@ -279,9 +280,7 @@ def _values(facts: VerdictFacts) -> dict[str, str]:
         "policy": "consolidateAfter: Never" if is_waiting else f"policy {facts.policy}",
         "type": " ".join(place),
         "drift": facts.drift,
-        "not_up": "it is not initialized yet"
-        if facts.joined
-        else "no Node of its NodeClaim is there yet",
+        "not_up": "it is not initialized yet" if facts.joined else "its NodeClaim has no Node yet",
     }
 
 
@@ -316,7 +315,11 @@ def _budget_counts(facts: VerdictFacts) -> Iterator[str]:
 def _suggest_budgets(facts: VerdictFacts) -> str:
     budgets = _budgets(facts)
     shared = [name for name, budget in budgets.items() if budget.is_shared]
-    changes = [f"let only one of {join_with_and(shared)} select each pod"] if shared else []
+    changes = (
+        [f"change the selectors so that only one of {join_with_and(shared)} selects each pod"]
+        if shared
+        else []
+    )
     changes += [
         _suggest_budget(name, budget) for name, budget in budgets.items() if not budget.is_shared
     ]
@@ -326,7 +329,7 @@ def _suggest_budgets(facts: VerdictFacts) -> str:
 def _suggest_budget(name: str, budget: BlockingBudget) -> str:
     """set minAvailable of PodDisruptionBudget shop/db to 1 (now 2), or run 3 replicas"""
     if budget.allowing_value is None:
-        return f"let PodDisruptionBudget {name} allow an eviction (more healthy pods)"
+        return f"wait until PodDisruptionBudget {name} allows an eviction (more healthy pods)"
     value = f"{budget.allowing_value} (now {budget.value})"
     change = f"set {budget.field} of PodDisruptionBudget {name} to {value}"
     if budget.replicas_needed is not None:
@@ -347,8 +350,8 @@ WARNINGS: Final = {
 
 
 def describe_requirement_drift(conflict: RequirementConflict) -> str:
-    has = "nothing" if conflict.offered is None else conflict.offered
-    return f"{conflict.key} is {has}, and NodePool wants {conflict.wanted}"
+    has = "is missing" if conflict.offered is None else f"is {conflict.offered}"
+    return f"label {conflict.key} {has}; the NodePool requires {conflict.wanted}"
 
 
 def describe_warning(warning: CommandWarning) -> str:

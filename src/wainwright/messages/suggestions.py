@@ -107,7 +107,7 @@ def _describe_change(change: AnyFix) -> tuple[str, str, str]:
         case LowerRequest(resource=name, now=now, to=to):
             return "request", _format_request(name, now, to), ""
         case AddToleration(toleration=toleration):
-            return "let the pod tolerate", _format_toleration(toleration), ""
+            return "add a toleration to the pod for", _format_toleration(toleration), ""
         case DropPodRequirement() | ChangePodRequirement():
             return _describe_selector_change(change)
         case HonorTaints() | PreferConstraint():

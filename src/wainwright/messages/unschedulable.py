@@ -215,7 +215,7 @@ def _describe_unusable_pool(
         case NoInstanceTypes():
             return "it has no instance type to launch"
         case LaunchesTakenByOtherPods():
-            return "all that it could launch is planned for other pods"
+            return "everything it could launch is planned for other pods"
 
 
 def format_values(values: ValueSet) -> str:
@@ -268,7 +268,7 @@ def _other_region(reason: LabelConflict | NoMatchingOffering, offered: ValueSet)
 REQUESTER_PHRASES = {
     RequiredBy.POD: "the pod needs",
     RequiredBy.POOL: "the NodePool requires",
-    RequiredBy.BOTH: "pod and NodePool together need",
+    RequiredBy.BOTH: "the pod and the NodePool together need",
 }
 
 
@@ -280,7 +280,7 @@ def _describe_unmatched_value(reason: NoMatchingInstanceType | NoMatchingOfferin
             _other_region(reason, reason.offered),
         )
         if reason.offered.is_empty:
-            return f"{needs}; nothing is offered with it, such as {name}"
+            return f"{needs}; no offering has it, for example none of {name}"
         values = format_values(reason.offered)
         return f"{needs}; {name} is offered only with {values}{other_region}"
     wanted = f"{reason.key} {format_values(reason.wanted)}"
@@ -292,8 +292,8 @@ def _describe_unmatched_value(reason: NoMatchingInstanceType | NoMatchingOfferin
 
 
 def _describe_excluded(reason: NoMatchingInstanceType, excluded: ExcludedByPool) -> str:
-    """it allows instance-family g5, g6; instance-gpu-name h100 is in p5"""
-    allows = f"it allows {excluded.key} {format_values(excluded.allowed)}"
+    """the NodePool allows instance-family g5, g6; instance-gpu-name h100 is in p5"""
+    allows = f"the NodePool allows {excluded.key} {format_values(excluded.allowed)}"
     wanted = f"{reason.key} {format_values(reason.wanted)}"
     if excluded.key == reason.key:
         return f"{_describe_need(reason, REQUESTER_PHRASES[RequiredBy.POD])}; {allows}"
@@ -327,9 +327,9 @@ def _describe_unavailable(reason: OfferingsUnavailable) -> str:
     where = "" if reason.volume is None else f"{describe_volume(reason.volume)}; "
     parts = []
     if reason.capacity_types or not reason.reservations:
-        kinds = f" as {join_with_and(reason.capacity_types)}" if reason.capacity_types else ""
+        kinds = f"{join_with_or(reason.capacity_types)} " if reason.capacity_types else ""
         zones = f" in {join_with_and(reason.zones)}" if reason.zones else ""
-        parts.append(f"EC2 has no capacity for {reason.instance_type}{kinds}{zones}")
+        parts.append(f"EC2 has no {kinds}capacity for {reason.instance_type}{zones}")
     if reason.reservations:
         parts.append(_describe_used_reservations(reason))
     return f"{where}{'; '.join(parts)}"
@@ -355,18 +355,19 @@ def _describe_too_big(reason: InstanceTypesTooSmall) -> str:
     room = f"left after {taken} for DaemonSets" if reason.daemonsets else "allocatable"
     needs = f"the pod needs {needed}"
     if not any(each.best for each in shortages):
-        return f"{needs}; no instance type that it allows has any"
+        return f"{needs}; no instance type that the NodePool allows has any"
     name = reason.instance_type
     if reason.together or reason.other_shortages:
         both = "both" if len(shortages) == 2 else "all of it" if reason.together else "that"
-        return f"{needs}; no instance type that it allows has {both}: {name} has {best} {room}"
-    return f"{needs}; the largest instance type that it allows, {name}, has {best} {room}"
+        types = "no instance type that the NodePool allows"
+        return f"{needs}; {types} has {both}: {name} has {best} {room}"
+    return f"{needs}; the largest instance type that the NodePool allows, {name}, has {best} {room}"
 
 
 def _describe_too_many_volumes(reason: TooManyVolumes) -> str:
     return (
-        f"the pod has {format_count(reason.needed, 'volume')} of {reason.driver}; the most that an "
-        f"instance type that it allows attaches is {reason.best} ({reason.instance_type})"
+        f"the pod has {format_count(reason.needed, 'volume')} of {reason.driver}; instance types "
+        f"that the NodePool allows attach at most {reason.best} ({reason.instance_type})"
     )
 
 
@@ -381,7 +382,7 @@ def _describe_overhead(reason: DaemonSetsExceedCapacity) -> str:
     listed = f" ({join_first(requests)})" if requests else ""
     return (
         f"DaemonSets alone request {needed} {resource} on a node{listed}; the nearest instance "
-        f"type that it allows, {name}, has {best} allocatable"
+        f"type that the NodePool allows, {name}, has {best} allocatable"
     )
 
 

@@ -152,7 +152,7 @@ class EmulatedCloud:
             except AwsError as error:
                 LOG.warning("%s has no instance in the emulated EC2: %s", paired.name, error)
         if count:
-            LOG.info("%d instances of NodeClaims are in the emulated EC2 again", count)
+            LOG.info("restored %d instances of NodeClaims in the emulated EC2", count)
 
     async def run(self) -> None:
         """Until cancelled."""

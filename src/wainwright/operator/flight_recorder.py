@@ -146,7 +146,7 @@ class FlightRecorder:
     def _add(self, decision: _Decision) -> None:
         if len(self._waiting) >= MOST_WAITING:
             self._waiting.popleft()
-            LOG.warning("a decision was not recorded: the disk is slower than the decisions")
+            LOG.warning("a decision was not recorded: writing to disk is too slow")
         self._waiting.append(decision)
         self._work.set()
 

@@ -178,5 +178,5 @@ def _unclaimed_nodes(preview: DisruptionPreview) -> Iterator[str]:
     names = [each.candidate.name for each in preview.outcomes if each.candidate.node.claim is None]
     if names:
         nodes = "1 node has" if len(names) == 1 else f"{len(names):,} nodes have"
-        own = "stands for its own" if len(names) == 1 else "stand for their own"
+        own = "counts as its own" if len(names) == 1 else "count as their own"
         yield f"{nodes} no NodeClaim and {own}: {join_first(names)}"

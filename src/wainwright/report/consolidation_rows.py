@@ -17,7 +17,7 @@ SMALLEST_SHOWN: Final = 0.0005  # USD per hour; less is printed as nothing
 
 
 def answer(document: Document) -> str:
-    """3 of 12 nodes can go: saves $1.240/h (31 %), 14 pods move"""
+    """3 of 12 nodes can be removed: saves $1.240/h (31 %), 14 pods move"""
     summary, commands = document["summary"], document["commands"]
     before = summary["nodesBefore"]
     if not commands:
@@ -26,10 +26,10 @@ def answer(document: Document) -> str:
     removed = sum(map(_is_taken, document["nodes"]))
     launched = summary["nodesAfter"] - before + removed
     instead = f", {format_count(launched, 'node')} launched instead" if launched > 0 else ""
-    go = f"{removed:,} of {format_count(before, 'node')} can go{instead}"
+    go = f"{removed:,} of {format_count(before, 'node')} can be removed{instead}"
     moved = _pods_move(summary["evictions"])
     if any(map(_has_unavailable, commands)):
-        return f"{go}: at a price that is not known, as nothing is on offer for it now, {moved}"
+        return f"{go}: price unknown, as nothing is offered for it now, {moved}"
     return f"{go}: {_saves(summary, modelled=has_modelled_prices(document))}, {moved}"
 
 
@@ -54,11 +54,11 @@ def answer_notes(document: Document) -> list[str]:
     """
     expired = sum(node["reason"] == "expired" for node in document["nodes"])
     has = "1 node has" if expired == 1 else f"{expired:,} nodes have"
-    goes = "goes" if expired == 1 else "go"
-    notes = [f"{has} expired and {goes} without a command"] if expired else []
+    notes = [f"{has} expired: expiration deletes without a command"] if expired else []
     if not document["summary"]["settled"]:
-        steps = format_count(len(document["commands"]), "command")
-        notes.append(f"after {steps} there is still something to do")
+        steps = len(document["commands"])
+        shown = "this one" if steps == 1 else f"these {steps:,}"
+        notes.append(f"more commands would follow after {shown}")
     if not document["summary"]["lookedAhead"]:
         notes.append(
             "too many nodes to compare all sequences of commands; --look-ahead allows more"
@@ -108,18 +108,17 @@ REASON_WORDS: Final = {
 
 def _command_title(command: Document) -> str:
     nodes, launched = len(command["candidates"]), len(command["replacements"])
-    verb = "goes" if nodes == 1 else "go"
     instead = f", {format_count(launched, 'node')} launched instead" if launched else ""
     money = money_of_command(command)
     reason = REASON_WORDS[command["reason"]]
     moved = _pods_move(command["evictions"])
-    return f"{reason}: {format_count(nodes, 'node')} {verb}{instead}, {moved}, {money}"
+    return f"{reason}: {format_count(nodes, 'node')} removed{instead}, {moved}, {money}"
 
 
 def money_of_command(command: Document) -> str:
     """saves $0.384/h"""
     if _has_unavailable(command):
-        return "nothing of its template is on offer now"
+        return "nothing that its template allows is available now"
     saved = command["savingsPerHour"]
     modelled = has_modelled_price(command)
     if saved < -SMALLEST_SHOWN:
@@ -226,11 +225,11 @@ def held_title(document: Document) -> str:
     saving = sum(each["savingPerHour"] for each in held)
     nodes = format_count(sum(each["nodes"] for each in held), "node")
     shown = format_hourly(saving, modelled=has_modelled_prices(document))
-    return f"held back: {shown} on {nodes}, each taken alone"
+    return f"blocked savings: {shown} on {nodes}, each counted alone"
 
 
 STAY_WORDS: Final = {
-    "no-saving": "nothing cheaper holds {their} pods",
+    "no-saving": "no cheaper node can run {their} pods",
     "pods-would-be-pending": "pods would be unschedulable",
     "needs-several-nodes": "{their} pods would need several new nodes",
     "spot-to-spot": "spot is not replaced by spot",
@@ -258,13 +257,13 @@ def stay_lines(document: Document) -> list[str]:
 
 
 def _nodes_stay(code: str, count: int) -> str:
-    """9 nodes stay: nothing cheaper holds their pods"""
+    """9 nodes stay: no cheaper node can run their pods"""
     if count == 1:
         return f"1 node stays: {STAY_WORDS[code].format(their='its', they='it')}"
     return f"{count:,} nodes stay: {STAY_WORDS[code].format(their='their', they='they')}"
 
 
-FIGURE_HEADINGS: Final = ("", "now", "when nothing is left to do", "lower bound")
+FIGURE_HEADINGS: Final = ("", "now", "fully consolidated", "lower bound")
 
 
 def figure_rows(document: Document) -> list[tuple[str, ...]]:

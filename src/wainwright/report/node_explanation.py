@@ -273,7 +273,9 @@ def _title_lines(
     replacements: tuple[str, ...],
 ) -> Iterator[str]:
     name, facts = outcome.candidate.name, verdict_facts(outcome, replacements)
-    verb = {Fate.REMOVED: "can go", Fate.REPLACED: "can be replaced"}.get(outcome.fate, "stays")
+    verb = {Fate.REMOVED: "can be removed", Fate.REPLACED: "can be replaced"}.get(
+        outcome.fate, "is kept"
+    )
     yield f"{name} {verb}: {describe_verdict(msgspec.structs.replace(facts, saving=None))}"
     if command is not None:
         step, others = preview.commands.index(command) + 1, len(command.candidates) - 1
@@ -284,7 +286,7 @@ def _title_lines(
 
 def _money_of_command(command: Command) -> str:
     if command.unavailable:
-        return "needs what is not offered now"
+        return "needs capacity that is not offered now"
     if command.saving < 0:
         return f"costs {format_hourly(-command.saving, modelled=command.has_modelled_prices)} more"
     return f"saves {format_hourly(command.saving, modelled=command.has_modelled_prices)}"
@@ -295,7 +297,7 @@ def _cost_lines(outcome: NodeOutcome) -> Iterator[str]:
     document = node_document(outcome)
     keys = ("instanceType", "capacityType", "reservationID", "zone")
     what = " ".join(str(document[key]) for key in keys if document[key]) or "an unknown type"
-    price = "at a price that the catalogue does not have"
+    price = "price unknown: the catalogue has none"
     if candidate.offering is not None:
         modelled = candidate.offering.modelled
         hourly = format_hourly(candidate.price, modelled=modelled)
@@ -311,21 +313,21 @@ def _content_lines(outcome: NodeOutcome, preview: DisruptionPreview) -> Iterator
     if not node.pods:
         yield "  no pod is on it"
         return
-    parts = [f"{format_count(len(moved), 'pod')} that would have to move"] if moved else []
-    parts += [f"{format_count(other, 'pod')} that would end with it"] if other else []
+    parts = [f"{len(moved):,} to reschedule"] if moved else []
+    parts += [f"{other:,} of DaemonSets or static"] if other else []
     is_later = preview.commands and not _is_gone(outcome)
     commands = format_count(len(preview.commands), "command")
-    yield f"  on it{f' after {commands}' if is_later else ''}: {join_with_and(parts)}"
+    yield f"  pods{f' after {commands}' if is_later else ''}: {join_with_and(parts)}"
 
 
 def _removal_lines(outcome: NodeOutcome, removal: Removal) -> Iterator[str]:
-    goes = "goes" if _is_gone(outcome) else "would go"
-    many = "go" if _is_gone(outcome) else "would go"
+    moves = "moves" if _is_gone(outcome) else "would move"
+    many = "move" if _is_gone(outcome) else "would move"
     if not _is_gone(outcome) and (removal.destinations or removal.unplaced):
-        yield "  without it"
+        yield "  without this node"
     for each in removal.destinations:
         names = join_first(each.pods, MAX_NAMED_PODS)
-        yield f"    {names} {goes if len(each.pods) == 1 else many} to {_describe_target(each)}"
+        yield f"    {names} {moves if len(each.pods) == 1 else many} to {_describe_target(each)}"
     for row in unschedulable_documents(removal.unplaced):
         yield from (f"    {line}" for line in unschedulable_lines(row))
 
@@ -353,12 +355,12 @@ def _change_lines(
         if outcome.code == "no-saving" and claims:
             yield f"  nothing to change: {_compare_prices(outcome, claims)}"
         else:
-            yield "  no single change is known that would free it"
+            yield "  no single change that would free it is known"
         return
     if change.obstacle:
         yield (
-            "  no single change is known that would free it: "
-            f"if you {change.text}, it stays because {change.obstacle}"
+            "  no single change that would free it is known: "
+            f"if you {change.text}, it is kept because {change.obstacle}"
         )
         return
     yield f"  to free it: {change.text}{_saved_by(change, outcome)}"
@@ -368,10 +370,10 @@ def _saved_by(change: NodeChange, outcome: NodeOutcome) -> str:
     if change.saving is None:
         return ""
     if abs(change.saving) < SMALLEST_SHOWN:
-        return ", which would save nothing"
+        return " (saves nothing)"
     modelled = verdict_facts(outcome).modelled
     amount = format_hourly(abs(change.saving), modelled=modelled)
-    return f", which would {f'cost {amount} more' if change.saving < 0 else f'save {amount}'}"
+    return f" (costs {amount} more)" if change.saving < 0 else f" (saves {amount})"
 
 
 def _compare_prices(outcome: NodeOutcome, claims: Sequence[PlannedNodeClaim]) -> str:

@@ -179,10 +179,10 @@ def row_answer(row: Document) -> UnschedulableAnswer:
 
 
 def format_node_pods(node: Document, name: str) -> str:
-    """2 pods go to node-1: shop/web-0, shop/web-1; `name` may carry markup."""
+    """2 pods are scheduled on node-1: shop/web-0, shop/web-1; `name` may carry markup."""
     pods = node["pods"]
-    subject = "1 pod goes" if len(pods) == 1 else f"{len(pods):,} pods go"
-    return f"{subject} to {name}: {join_first(pods)}"
+    subject = "1 pod is scheduled" if len(pods) == 1 else f"{len(pods):,} pods are scheduled"
+    return f"{subject} on {name}: {join_first(pods)}"
 
 
 def format_node_reason(verdict: Document) -> str:

@@ -72,7 +72,7 @@ def test_the_exit_code_is_zero_where_there_is_nothing_to_do(write: Any) -> None:
     result = run(write(node("n1", "m5.large"), pod("a", "n1", "1800m")))
     assert result.return_value == 0
     assert result.stdout.splitlines()[0] == "nothing to do: 1 node for ~$0.096/h"
-    assert "1 node stays: nothing cheaper holds its pods" in result.stdout
+    assert "1 node stays: no cheaper node can run its pods" in result.stdout
 
 
 def test_bad_input_is_exit_code_two(
@@ -101,8 +101,8 @@ def test_without_node_pools_there_is_no_lower_bound(tmp_path: Path) -> None:
 
 def test_the_first_line_of_the_table_is_the_answer() -> None:
     lines = run(EXAMPLE).stdout.splitlines()
-    assert lines[0] == "4 of 7 nodes can go: saves ~$1.056/h (44 %), 5 pods move"
-    assert "now  when nothing is left to do  lower bound" in lines[-5]
+    assert lines[0] == "4 of 7 nodes can be removed: saves ~$1.056/h (44 %), 5 pods move"
+    assert "now  fully consolidated  lower bound" in lines[-5]
 
 
 def test_a_pipe_gets_plain_text() -> None:
@@ -111,8 +111,8 @@ def test_a_pipe_gets_plain_text() -> None:
 
 def test_markdown_begins_with_the_answer_and_has_the_figures() -> None:
     text = run(EXAMPLE, "-o", "markdown").stdout
-    assert text.startswith("**4 of 7 nodes can go")
-    assert "|  | now | when nothing is left to do | lower bound |" in text
+    assert text.startswith("**4 of 7 nodes can be removed")
+    assert "|  | now | fully consolidated | lower bound |" in text
 
 
 def test_yaml_is_the_same_document() -> None:
@@ -123,7 +123,7 @@ def test_the_number_of_commands_can_be_limited() -> None:
     document = consolidated(EXAMPLE, "--steps", "1")
     assert len(document["commands"]) == 1
     assert not document["summary"]["settled"]
-    assert "there is still something to do" in run(EXAMPLE, "--steps", "1").stdout
+    assert "more commands would follow after this one" in run(EXAMPLE, "--steps", "1").stdout
 
 
 def test_only_the_methods_that_were_named_are_tried() -> None:
@@ -182,7 +182,7 @@ def test_a_pending_pod_is_planned_first_and_its_node_is_nominated(write: Any) ->
 
 def test_nodes_without_claims_are_remarked(write: Any) -> None:
     warnings = consolidated(write(node("n1", "m5.large")))["warnings"]
-    assert "1 node has no NodeClaim and stands for its own: n1" in warnings
+    assert "1 node has no NodeClaim and counts as its own: n1" in warnings
 
 
 def test_spot_to_spot_needs_its_gate(write: Any) -> None:

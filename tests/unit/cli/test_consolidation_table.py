@@ -97,21 +97,17 @@ def test_many_nodes_of_a_command_are_summed_up() -> None:
 
 def test_many_commands_are_summed_up() -> None:
     lines = printed(document(commands=25))
-    assert "20. underutilized: 1 node goes, 7 pods move, saves $0.384/h" in lines
+    assert "20. underutilized: 1 node removed, 7 pods move, saves $0.384/h" in lines
     assert any(line.startswith("and 5 more commands: $1.920/h saved") for line in lines)
 
 
 def test_the_answer_comes_first_and_the_figures_last() -> None:
     lines = printed(document(), width=120)
-    assert lines[0] == "1 of 100 nodes can go: saves $1.000/h (2 %), 7 pods move"
+    assert lines[0] == "1 of 100 nodes can be removed: saves $1.000/h (2 %), 7 pods move"
     assert lines[-5].split() == [
         "now",
-        "when",
-        "nothing",
-        "is",
-        "left",
-        "to",
-        "do",
+        "fully",
+        "consolidated",
         "lower",
         "bound",
     ]
@@ -121,19 +117,19 @@ def test_the_answer_comes_first_and_the_figures_last() -> None:
 def test_expired_nodes_go_without_a_command() -> None:
     shown = document()
     shown["nodes"] = [*shown["nodes"], node("removed", "expired")]
-    assert printed(shown)[1] == "1 node has expired and goes without a command"
+    assert printed(shown)[1] == "1 node has expired: expiration deletes without a command"
 
 
 @pytest.mark.parametrize("settled", [True, False])
 def test_who_stays_is_known_only_when_nothing_is_left_to_do(settled: bool) -> None:
     shown = document(settled=settled)
     shown["nodes"] = [*shown["nodes"], node("kept", "no-saving")]
-    assert ("1 node stays: nothing cheaper holds its pods" in printed(shown)) is settled
+    assert ("1 node stays: no cheaper node can run its pods" in printed(shown)) is settled
     shown["nodes"] = [*shown["nodes"], node("kept", "no-saving")]
-    assert ("2 nodes stay: nothing cheaper holds their pods" in printed(shown)) is settled
+    assert ("2 nodes stay: no cheaper node can run their pods" in printed(shown)) is settled
 
 
 def test_commands_that_are_not_all_say_so() -> None:
     lines = printed(document(settled=False))
-    assert lines[1] == "after 1 command there is still something to do"
+    assert lines[1] == "more commands would follow after this one"
     assert "after 1 command" in lines[-5]

@@ -105,7 +105,8 @@ def test_each_heavier_pool_says_why_it_opened_no_node() -> None:
         in said
     )
     assert (
-        "small (weight 100): the pod needs 3 cpu; the largest instance type that it allows, "
+        "small (weight 100): the pod needs 3 cpu; the largest instance type that the "
+        "NodePool allows, "
         "m5.large, has 1930m allocatable"
     ) in said
     assert any(line.startswith("full (weight 50): its limit of 1 cpu is reached") for line in said)
@@ -261,8 +262,8 @@ def test_a_pod_without_a_place_shows_the_funnel(tmp_path: Path) -> None:
 def test_amounts_side_by_side_are_in_one_unit() -> None:
     said = explain_lines("whale", pool("only"), pod("whale").replace('cpu: "1"', "memory: 64Gi"))
     assert (
-        "NodePool only: the pod needs 64Gi memory; the largest instance type that it allows, "
-        "m5.xlarge, has 13.8Gi allocatable"
+        "NodePool only: the pod needs 64Gi memory; the largest instance type that the NodePool "
+        "allows, m5.xlarge, has 13.8Gi allocatable"
     ) in said
 
 

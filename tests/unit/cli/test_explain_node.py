@@ -55,10 +55,11 @@ def write(tmp_path: Path) -> Any:
 
 def test_a_node_that_can_go_names_its_command_and_where_its_pods_go() -> None:
     said = lines(f"ip-10-0-1-11.{DOMAIN}", EXAMPLE)
-    assert said[0].endswith("can go: it costs more than its 2 pods need, and other nodes have "
+    assert said[0].endswith("can be removed: it costs more than its 2 pods need, and other "
+                            "nodes have "
                             "room for them")  # fmt: skip
     assert said[1] == "  by command 2 (multi-node), with 2 other nodes, which saves ~$0.864/h"
-    assert said[-2] == f"    shop/web-0, shop/web-1 go to ip-10-0-1-15.{DOMAIN}"
+    assert said[-2] == f"    shop/web-0, shop/web-1 move to ip-10-0-1-15.{DOMAIN}"
 
 
 def test_a_node_that_can_be_replaced_names_what_is_launched(write: Any) -> None:
@@ -78,12 +79,12 @@ def test_what_blocks_a_node_is_the_change_that_frees_it() -> None:
     assert (
         said[1] == "  m5.4xlarge on-demand us-west-2a of NodePool default: ~$0.768/h, ~$561/month"
     )
-    assert said[-2] == "  to free it: remove the annotation, which would save ~$0.672/h"
+    assert said[-2] == "  to free it: remove the annotation (saves ~$0.672/h)"
 
 
 def test_pods_on_a_node_that_stays_are_those_after_the_commands() -> None:
     said = lines(f"ip-10-0-1-15.{DOMAIN}", EXAMPLE)
-    assert "  on it after 2 commands: 6 pods that would have to move" in said
+    assert "  pods after 2 commands: 6 to reschedule" in said
 
 
 def test_two_blockers_are_both_to_be_removed(write: Any) -> None:
@@ -134,7 +135,7 @@ def test_a_minimum_saving_is_lowered_to_be_met(write: Any) -> None:
 
 def test_a_node_that_nothing_improves_says_so(write: Any) -> None:
     said = lines("n1", write(node("n1", "m5.large"), pod("a", "n1", "1500m")))
-    assert said[0] == "n1 stays: no cheaper node holds its pod"
+    assert said[0] == "n1 is kept: no cheaper node can run its pod"
     assert said[-2] == (
         "  nothing to change: a new node for its pod costs ~$0.096/h, and this node costs ~$0.096/h"
     )

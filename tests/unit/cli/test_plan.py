@@ -256,7 +256,8 @@ def test_explain_shows_why_a_pod_is_unschedulable() -> None:
     assert result.return_value == 1
     assert result.stdout.splitlines()[:2] == [
         "shop/whale is unschedulable",
-        "  NodePool default: the pod needs 900Gi memory; the largest instance type that it allows, "
+        "  NodePool default: the pod needs 900Gi memory; the largest instance type that the "
+        "NodePool allows, "
         "c5.large, has 3Gi allocatable",
     ]
 

@@ -136,7 +136,8 @@ def test_no_sentence_has_gaps(code: str) -> None:
             facts("pdb", blockers=SHARED, saving=0.1),
             (
                 "PodDisruptionBudgets shop/a and shop/b select a pod that another one selects too, "
-                "and Kubernetes evicts no such pod; let only one of shop/a and shop/b select each "
+                "and Kubernetes evicts no such pod; change the selectors so that only one "
+                "of shop/a and shop/b selects each "
                 "pod to save $0.100/h"
             ),
         ),
@@ -147,8 +148,8 @@ def test_no_sentence_has_gaps(code: str) -> None:
         (
             facts("pdb", blockers=(blocker("pdb"), blocker("policy", "policy")), saving=0.1),
             (
-                "PodDisruptionBudget shop/a allows no eviction now, and 1 other reason "
-                "as well; without that, $0.100/h would be saved"
+                "PodDisruptionBudget shop/a allows no eviction now, and 1 other reason"
+                "; without that, $0.100/h would be saved"
             ),
         ),
         (
@@ -162,7 +163,7 @@ def test_no_sentence_has_gaps(code: str) -> None:
             facts("unknown-price"),
             "the catalogue has no price for m5.large in us-west-2a as spot",
         ),
-        (facts("not-initialized", joined=False), "no Node of its NodeClaim is there yet"),
+        (facts("not-initialized", joined=False), "its NodeClaim has no Node yet"),
         (
             facts("budget", budget_problem="the minute 61 is none", saving=0.3),
             (
@@ -171,14 +172,14 @@ def test_no_sentence_has_gaps(code: str) -> None:
                 "save $0.300/h"
             ),
         ),
-        (facts("no-saving", "kept", pods=1), "no cheaper node holds its pod"),
+        (facts("no-saving", "kept", pods=1), "no cheaper node can run its pod"),
         (
             facts("underutilized", "removed"),
             "it costs more than its 3 pods need, and other nodes have room for them",
         ),
         (
             facts("drifted", "replaced", replacements=("web-1",)),
-            "it has drifted (NodePoolDrifted), and web-1 takes its place",
+            "it has drifted (NodePoolDrifted), and web-1 replaces it",
         ),
     ],
 )

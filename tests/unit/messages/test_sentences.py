@@ -90,7 +90,7 @@ def test_a_spread_over_a_label_that_nothing_has(by_default: bool) -> None:
 IDLE: list[tuple[PoolReason, str]] = [
     (PoolUnusable(why="it is being deleted"), "it launches no nodes: it is being deleted"),
     (NoInstanceTypes(), "it has no instance type to launch"),
-    (LaunchesTakenByOtherPods(), "all that it could launch is planned for other pods"),
+    (LaunchesTakenByOtherPods(), "everything it could launch is planned for other pods"),
 ]
 
 
@@ -139,13 +139,14 @@ LABELS: list[tuple[PoolReason, str]] = [
             wanted=one_of(["h100"]),
             excluded=ExcludedByPool(key="family", allowed=one_of(["g5", "g6"]), values=("p5",)),
         ),
-        "it allows family g5, g6; gpu-name h100 is in p5",
+        "the NodePool allows family g5, g6; gpu-name h100 is in p5",
     ),
     (
         InstanceTypesTooSmall(
             resource="cpu", needed=64000, best=47810, instance_type="m5.12xlarge", daemonsets=100
         ),
-        "the pod needs 64 cpu; the largest instance type that it allows, m5.12xlarge, has 47810m "
+        "the pod needs 64 cpu; the largest instance type that the NodePool allows, "
+        "m5.12xlarge, has 47810m "
         "left after 100m for DaemonSets",
     ),
     (
@@ -252,7 +253,7 @@ GPU = AddToleration(toleration=Toleration(key="gpu"), pool="web")
         (
             (GPU, DROP, CPU),
             (
-                "let the pod tolerate gpu, and remove the pod's requirement on zone, "
+                "add a toleration to the pod for gpu, and remove the pod's requirement on zone, "
                 "and raise limits.cpu from 2 to 4 in NodePool web"
             ),
         ),

@@ -177,7 +177,7 @@ def _select_tenancy(claim: NodeClaim) -> str:
     for tenancy in (DEFAULT, DEDICATED):
         if allowed.admits(tenancy):
             return tenancy
-    message = f"{claim.name} asks for tenancy {allowed}, and there is only default and dedicated"
+    message = f"{claim.name} requires tenancy {allowed}; only default and dedicated exist"
     raise InsufficientCapacityError(
         message, "mend the requirement in the NodePool", reason="NoTenancy"
     )

@@ -284,7 +284,9 @@ class LaunchRecovery:
         return self._last_activity[batch] + VISIBLE_AFTER
 
     def _unclear_error(self, claim: NodeClaim, batch: str) -> TemporarilyUnavailableError:
-        message = f"{claim.name} was launched before, and it is not clear yet what came of it"
+        message = (
+            f"{claim.name} was launched before, and the result of that launch is not known yet"
+        )
         remaining = self._settled_at(batch) - self._clock.now()
         retry_after = max(1.0, min(UNCLEAR_RETRY, remaining))
         return TemporarilyUnavailableError(message, reason="LaunchUnclear", retry_after=retry_after)

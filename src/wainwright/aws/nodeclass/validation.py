@@ -250,7 +250,7 @@ def spec_problems(
         message = f"userData has {size:,} bytes, an instance takes at most {MAX_USER_DATA_BYTES:,}"
         yield condition_false(VALIDATION_SUCCEEDED, "UserDataTooLarge", message)
     if resolve_ami_family(node_class.spec) is AmiFamily.AL2023 and not resolved.cluster_cidr:
-        message = "EKS does not say the service CIDR of the cluster, without which no node can join"
+        message = "EKS does not report the service CIDR of the cluster, which nodes need to join"
         yield condition_unknown(VALIDATION_SUCCEEDED, "ClusterCIDRNotFound", message)
 
 
@@ -277,7 +277,7 @@ def _dry_run_failure(operation: str, error: AwsError) -> ConditionState:
         message = f"not allowed to call {operation}: {error.text}"
         return condition_false(VALIDATION_SUCCEEDED, AUTH_FAILED_REASONS[operation], message)
     if is_profile_propagating(error):
-        message = "EC2 does not know the instance profile yet"
+        message = "the instance profile is not visible to EC2 yet"
         return condition_unknown(VALIDATION_SUCCEEDED, "InstanceProfilePropagating", message)
     return condition_unknown(
         VALIDATION_SUCCEEDED, f"{operation}DryRunFailed", f"{error.code}: {error.text}"

@@ -98,7 +98,7 @@ def _unused_price_warnings(
             message, hint = f"there is no instance type {name}", did_you_mean(name, list(offerings))
             warnings.append(object_warning("Cloud", cloud.metadata.name, path, message, hint))
         elif not any(_is_priced_by(offering, entry) for offering in offerings[name]):
-            message = f"{name} is not sold as {entry.capacityType}{where}"
+            message = f"{name} is not offered as {entry.capacityType}{where}"
             warnings.append(object_warning("Cloud", cloud.metadata.name, path, message))
     return warnings
 

@@ -68,7 +68,7 @@ class CapacityReservationLabels:
         try:
             changes = await self._cloud.reservation_label_changes(reserved)
         except CloudProviderError as error:
-            LOG.warning("reservations of instances are not known: %s", error)
+            LOG.warning("reservations of instances could not be read: %s", error)
             return Again(RETRY)
         for change in changes:
             await self._relabel(change)

@@ -122,7 +122,7 @@ class InterruptionQueueReader:
                 await self._read()
             except Exception:
                 wait = self._backoff.failed(WHOLE_CLUSTER)
-                LOG.exception("the queue was not read; once more in %.1f s", wait)
+                LOG.exception("the interruption queue could not be read; retrying in %.1f s", wait)
                 await self._context.clock.sleep(wait)
 
     async def _read(self) -> None:
@@ -142,7 +142,7 @@ class InterruptionQueueReader:
             await self._handle(interruption)
         except Exception:
             if instance not in self._failing:
-                LOG.exception("the interruption of %s was not dealt with", instance)
+                LOG.exception("the interruption of %s was not handled", instance)
             if len(self._failing) >= MAX_FAILING:
                 self._failing.clear()
             self._failing.add(instance)
@@ -177,7 +177,7 @@ class InstanceStatusChecks:
         try:
             unhealthy = await self._cloud.unhealthy_instances()
         except CloudProviderError as error:
-            LOG.warning("status checks of instances are not known: %s", error)
+            LOG.warning("status checks of instances could not be read: %s", error)
             return Again(STATUS_RETRY)
         await asyncio.gather(*map(self._handler.handle, unhealthy))
         return Poll(STATUS_PERIOD, self._cloud.next_unhealthy, STATUS_DEPENDS_ON)

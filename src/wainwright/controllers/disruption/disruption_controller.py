@@ -190,7 +190,7 @@ class Disruption:
         self._context.metrics.observe(DISRUPTION_EVALUATION_SECONDS, perf_counter() - measured)
         if not is_done:
             LOG.warning(
-                "a look for nodes that can go was ended after %d s; the next goes on from there",
+                "disruption evaluation timed out after %d s; the next one continues from there",
                 TIME_LIMIT,
             )
             self._context.metrics.add(DISRUPTION_TIMEOUTS, consolidation_type=Method.SINGLE_NODE)

@@ -93,7 +93,7 @@ class ClaimCreator:
             except ObjectNotFoundError:
                 return None
             except (ServerUnavailableError, TooManyRequestsError) as error:
-                LOG.warning("whether %s was created is not known: %s", obj.metadata.name, error)
+                LOG.warning("it is not known whether %s was created: %s", obj.metadata.name, error)
         return None
 
     def _count(self, pool: str, reason: str, *, is_relaxed: bool = False) -> None:

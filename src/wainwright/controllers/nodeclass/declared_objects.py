@@ -58,7 +58,7 @@ class DeclaredObjectsTracker:
             try:
                 catalogs[name] = await self._cloud.catalog(name)
             except CloudProviderError as error:
-                LOG.info("NodePool %s is left out: %s", name, error)
+                LOG.info("NodePool %s is skipped: %s", name, error)
         return catalogs
 
     def _sorted(self, kind: type[WireStruct]) -> tuple[Manifest, ...]:

@@ -120,7 +120,7 @@ def _set_class_readiness(conditions: ConditionSet, node_class: EC2NodeClass | No
         return
     ready = _ready_condition(node_class)
     if ready is None or ready.status == condition.UNKNOWN:
-        message = "NodeClass does not say yet whether it is ready"
+        message = "NodeClass does not report its readiness yet"
         _not_ready(conditions, READINESS_UNKNOWN, message)
     elif ready.status == condition.FALSE:
         _not_ready(conditions, ready.reason, ready.message)

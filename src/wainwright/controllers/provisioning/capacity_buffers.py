@@ -243,7 +243,7 @@ class CapacityBuffers:
         kind = SCALABLE_KINDS.get((reference.apiGroup, reference.kind))
         if kind is None:
             known = ", ".join(f"{group}/{name}" for group, name in SCALABLE_KINDS)
-            message = f"{reference.apiGroup}/{reference.kind} is none of {known}"
+            message = f"{reference.apiGroup}/{reference.kind} is not one of {known}"
             raise BufferNotReadyError("UnsupportedScalableRef", message)
         found: Scalable | None = self._cache.get(kind, reference.name, namespace)
         if found is None:

@@ -191,7 +191,7 @@ def _parse_filter(raw: Mapping[str, Any]) -> ProductFilter:
     field = require_text(raw, "Field", error_code=INVALID_PARAMETER).lower()
     if kind not in FILTER_MATCHERS:
         raise AwsError(
-            INVALID_PARAMETER, f"Filter type {kind!r} is none of {', '.join(FILTER_MATCHERS)}."
+            INVALID_PARAMETER, f"Filter type {kind!r} is not one of {', '.join(FILTER_MATCHERS)}."
         )
     if field not in FILTER_FIELDS:
         raise AwsError(INVALID_PARAMETER, f"The field {raw['Field']!r} cannot be filtered by.")

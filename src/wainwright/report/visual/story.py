@@ -172,7 +172,7 @@ class LiveInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     speed: float = 0.0
     """Seconds of the simulation in a second."""
     until: float | None = None
-    """Where the simulation ends; None: when nothing is left to do."""
+    """Where the simulation ends; None: fully consolidated."""
     zones: list[str] = []
     workloads: list[WorkloadInfo] = []
     problem: str = ""

@@ -141,7 +141,7 @@ def test_several_tolerations_are_suggested_at_once() -> None:
     waiting = pods(1500)
     text, advice, keys = only(planned(tainted, waiting))
     assert text == (
-        "let the pod tolerate gpu=yes:NoSchedule and team=a:NoSchedule: +$1.000/h "
+        "add a toleration to the pod for gpu=yes:NoSchedule and team=a:NoSchedule: +$1.000/h "
         "for 1 m5.large (on-demand)"
     )
     assert plan_with_changes(advice, tainted, waiting, keys).unplaced == ()
@@ -162,7 +162,8 @@ def test_changes_of_pod_and_pool_are_suggested_together() -> None:
     waiting = pods(1500)
     text, advice, keys = only(planned(tainted, waiting))
     assert text == (
-        "let the pod tolerate gpu:NoSchedule, and raise limits.cpu from 2 to 4 in NodePool web: "
+        "add a toleration to the pod for gpu:NoSchedule, and raise limits.cpu from 2 to 4 "
+        "in NodePool web: "
         "+$1.000/h for 1 m5.large (on-demand)"
     )
     assert plan_with_changes(advice, tainted, waiting, keys).unplaced == ()

@@ -78,7 +78,8 @@ def test_a_pod_that_is_too_large_has_the_largest_type_as_nearest_miss() -> None:
     found = failed(pod(memory=20 * GIB), POOL)
     [verdict] = found.pools
     assert unschedulable.describe_pool_reason(verdict.reason) == (
-        "the pod needs 20Gi memory; the largest instance type that it allows, m5.xlarge, has 16Gi "
+        "the pod needs 20Gi memory; the largest instance type that the NodePool allows, "
+        "m5.xlarge, has 16Gi "
         "allocatable"
     )
     assert verdict.nearest_miss is not None
@@ -96,8 +97,8 @@ def test_the_nearest_type_is_the_one_with_the_smallest_shortage_of_its_scarcest_
     reason = found.pools[0].reason
     assert (
         unschedulable.describe_pool_reason(reason)
-        == "the pod needs 5 cpu; the largest instance type that it allows, m5.xlarge, has 4 "
-        "allocatable"
+        == "the pod needs 5 cpu; the largest instance type that the NodePool allows, m5.xlarge, "
+        "has 4 allocatable"
     )
 
 
@@ -242,7 +243,7 @@ def test_the_alternative_that_passed_most_checks_is_explained() -> None:
     )
     found = failed(pod(*alternatives, memory=9 * GIB), POOL)
     assert (
-        "the largest instance type that it allows, m5.large, has 8Gi allocatable"
+        "the largest instance type that the NodePool allows, m5.large, has 8Gi allocatable"
         in unschedulable.describe_pool_reason(found.pools[0].reason)
     )
 
