@@ -63,6 +63,18 @@ class Preconditions(msgspec.Struct, frozen=True, kw_only=True):
 NO_PRECONDITIONS = Preconditions()
 
 
+class ListAndWatch(Protocol):
+    """Reads a kind by one request: everything, and then what changes."""
+
+    def list_and_watch(
+        self, kind: type[ObjectT], *, namespace: str = "", name: str = ""
+    ) -> AsyncGenerator[ObjectList[ObjectT] | WatchEvent[ObjectT], None]:
+        """First a list of all objects, or of those of that namespace and name; then their changes,
+        as `watch` has them, until the server closes the connection.
+        """
+        ...
+
+
 class Cluster(Protocol):
     """Raises KubernetesError; `errors` lists its subclasses.
 

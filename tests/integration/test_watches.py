@@ -11,11 +11,13 @@ from tests.support.control_plane import ControlPlane
 from wainwright.api.kubernetes.operations import ConfigMap
 from wainwright.api.wire import ObjectMeta
 from wainwright.clock import SystemClock
+from wainwright.cluster import EventType, ObjectList, WatchEvent
 from wainwright.controllers.informer_cache import Change, InformerCache
 from wainwright.errors import ResourceVersionGoneError, ServerUnavailableError
 from wainwright.kube import client as kube_client
 from wainwright.kube.client import KubeClient
 from wainwright.kube.kubeconfig import load_address
+from wainwright.metrics import API_REQUESTS, MetricsRegistry
 
 WITHIN = 30.0
 
@@ -43,7 +45,7 @@ class Watched:
     """A cache of the ConfigMaps of the default namespace."""
 
     def __init__(self, client: KubeClient) -> None:
-        self.cache = InformerCache(client, SystemClock(), [ConfigMap])
+        self.cache = InformerCache(client, SystemClock(), [ConfigMap], source=client)
         self._changed = asyncio.Event()
         self.cache.subscribe(ConfigMap, self._note)
         self._task = asyncio.create_task(self.cache.run())
@@ -65,6 +67,62 @@ class Watched:
     async def stop(self) -> None:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
+
+
+def test_a_kind_is_read_by_one_request_and_by_two_where_the_server_is_too_old(
+    plane: ControlPlane,
+) -> None:
+    """Kubernetes before 1.32 refuses a watch that begins with all objects."""
+
+    async def requests_until_followed(*names: str) -> list[float]:
+        metrics = MetricsRegistry()
+        address = load_address(kubeconfig=str(plane.kubeconfig), environment={})
+        async with KubeClient.connect(address, metrics=metrics, page_size=1) as client:
+            watched = Watched(client)
+            await watched.until(lambda: set(names[:-1]) <= watched.names)
+            await client.create(config(names[-1]))
+            await watched.until(lambda: set(names) <= watched.names)
+            await watched.stop()
+        codes = ("200", "422")
+        return [metrics.value(API_REQUESTS, method="GET", code=code) for code in codes]
+
+    async def case(client: KubeClient) -> None:
+        for name in ("one", "two"):
+            await client.create(config(name))
+        assert await requests_until_followed("one", "two", "three") == [1, 0]
+        plane.kill_api_server()
+        plane.start_api_server(feature_gates="WatchList=false")
+        await asyncio.to_thread(plane.wait_for_api_server)
+        listed, refused = await requests_until_followed("one", "two", "three", "four")
+        assert listed >= 2, "pages, and a watch"
+        assert refused == 1
+        plane.kill_api_server()
+        plane.start_api_server()
+        await asyncio.to_thread(plane.wait_for_api_server)
+
+    with_client(plane, case)
+
+
+def test_one_object_is_followed_by_its_name(plane: ControlPlane) -> None:
+    async def case(client: KubeClient) -> None:
+        await client.create(config("other"))
+        await client.create(config("settings", "1"))
+        followed = client.list_and_watch(ConfigMap, namespace="default", name="settings")
+        async with aclosing(followed) as changes:
+            first = await anext(changes)
+            assert isinstance(first, ObjectList)
+            assert [each.metadata.name for each in first.items] == ["settings"]
+            await client.create(config("another"))
+            await client.delete(ConfigMap, "settings", "default")
+            change = await anext(changes)
+            while not isinstance(change, ObjectList) and change.type is EventType.BOOKMARK:
+                change = await anext(changes)
+            assert isinstance(change, WatchEvent)
+            assert change.type is EventType.DELETED
+            assert change.object is not None
+            assert change.object.metadata.name == "settings"
+
+    with_client(plane, case)
 
 
 def test_a_restart_is_survived_and_deletions_meanwhile_are_found(plane: ControlPlane) -> None:

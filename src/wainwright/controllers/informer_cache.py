@@ -22,6 +22,7 @@ from wainwright.cluster import (
     NO_PRECONDITIONS,
     Cluster,
     EventType,
+    ListAndWatch,
     MergePatch,
     ObjectList,
     ObjectT,
@@ -227,8 +228,12 @@ class InformerCache:
         clock: Clock,
         kinds: Collection[type[WireStruct]],
         seed: int | str = 0,
+        *,
+        source: ListAndWatch | None = None,
     ) -> None:
+        """`source`: where each kind is read by one request; else it is listed, then watched."""
         self._cluster, self._clock = cluster, clock
+        self._list_and_watch_source = source
         self._backoff = Backoff(seed, first=FIRST_RETRY, most=MAX_RETRY)
         self._stores: dict[type[WireStruct], _KindStore[Any]] = {
             kind: _KindStore() for kind in kinds
@@ -342,8 +347,11 @@ class InformerCache:
         return obj if known is None or not _is_same_matter(obj, known) else known
 
     async def _read_again(self, obj: ObjectT) -> ObjectT:
-        """ConflictError where it is to be decided anew what is to be written."""
-        found = await self.read(obj)
+        """ConflictError where it is to be decided anew what is to be written. What the watch has
+        shown since needs no request.
+        """
+        known = self._newest(obj)
+        found = known if _version(known) > _version(obj) else await self.read(obj)
         if not _is_same_matter(obj, found):
             raise ConflictError(f"{metadata_of(obj).name} has changed")
         return found
@@ -414,6 +422,9 @@ class InformerCache:
     async def _list_and_watch(self, kind: type[WireStruct]) -> KubernetesError | None:
         """What has ended the watch; None if it was closed, as the server does now and then."""
         try:
+            if not self._store(kind).version and self._list_and_watch_source is not None:
+                await self._follow_from_the_start(kind, self._list_and_watch_source)
+                return None
             if not self._store(kind).version:
                 await self._list(kind)
             await self._watch(kind)
@@ -441,8 +452,19 @@ class InformerCache:
         LOG.log(level, "watching %s: %s; again in %.1f s", name, failure, wait)
         return wait
 
+    async def _follow_from_the_start(self, kind: type[WireStruct], source: ListAndWatch) -> None:
+        store = self._store(kind)
+        async with aclosing(source.list_and_watch(kind)) as events:
+            async for event in events:
+                if isinstance(event, ObjectList):
+                    self._replace(kind, event)
+                else:
+                    self._follow_event(store, event)
+
     async def _list(self, kind: type[WireStruct]) -> None:
-        listed = await self._cluster.list(kind)
+        self._replace(kind, await self._cluster.list(kind))
+
+    def _replace(self, kind: type[WireStruct], listed: ObjectList[Any]) -> None:
         self._store(kind).replace(listed)
         if all(store.is_listed for store in self._stores.values()):
             self._listed.set()
@@ -452,10 +474,13 @@ class InformerCache:
         store = self._store(kind)
         async with aclosing(self._cluster.watch(kind, store.version)) as events:
             async for event in events:
-                self._take(store, event)
-                store.version = event.resource_version
-                store.events += 1
-                store.is_version_gone = False
+                self._follow_event(store, event)
+
+    def _follow_event(self, store: _KindStore[ObjectT], event: WatchEvent[ObjectT]) -> None:
+        self._take(store, event)
+        store.version = event.resource_version
+        store.events += 1
+        store.is_version_gone = False
 
     def _take(self, store: _KindStore[ObjectT], event: WatchEvent[ObjectT]) -> None:
         if event.object is None:

@@ -13,7 +13,7 @@ from wainwright.api.kubernetes.operations import VolumeAttachment
 from wainwright.api.wire import WireStruct
 from wainwright.clock import Clock
 from wainwright.cloud import CloudProvider, LaunchLog
-from wainwright.cluster import Cluster
+from wainwright.cluster import Cluster, ListAndWatch
 from wainwright.controllers.cloud.capacity_reservations import (
     CapacityBlockExpiration,
     CapacityReservationLabels,
@@ -93,6 +93,8 @@ class ControllerEnvironment(msgspec.Struct, frozen=True, kw_only=True):
     metrics: MetricsRegistry
     seed: int | str
     """For names and jitter: no two processes of a cluster may have the same."""
+    source: ListAndWatch | None = None
+    """Where kinds are read by one request; else they are listed, then watched."""
     feed: ChangeFeed | None = None
     """Only in simulations."""
     reports: ControllerReports = NO_REPORTS
@@ -107,7 +109,9 @@ class ControllerManager:
     def __init__(self, environment: ControllerEnvironment, settings: ControllerSettings) -> None:
         cluster, clock, metrics = environment.cluster, environment.clock, environment.metrics
         kinds = (*WATCHED_KINDS, *(BUFFER_KINDS if settings.capacity_buffer else ()))
-        self._cache = InformerCache(cluster, clock, kinds, f"{environment.seed} watches")
+        self._cache = InformerCache(
+            cluster, clock, kinds, f"{environment.seed} watches", source=environment.source
+        )
         self._cloud = environment.make_cloud(NodeClaimLaunchLog(cluster, self._cache))
         feed = None if environment.feed is None else LearntChanges(environment.feed)
         learnt = {} if feed is None else {"learnt": feed.add}

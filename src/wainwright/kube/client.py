@@ -4,10 +4,10 @@ one exception is a request whose credentials were refused, where there are other
 
 import logging
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from http import HTTPStatus
 from random import Random
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Generic, NamedTuple, Self
 
 import aiohttp
 import msgspec
@@ -25,6 +25,7 @@ from wainwright.cluster import (
     WatchEvent,
 )
 from wainwright.errors import (
+    InvalidObjectError,
     KubernetesError,
     ResourceVersionGoneError,
     ServerUnavailableError,
@@ -54,6 +55,9 @@ SERVER_SET_FIELDS: Final = (
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
 )
+INITIAL_EVENTS: Final = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+"""A watch that begins with every object; from Kubernetes 1.32 on, unless it is switched off."""
+INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 
@@ -71,6 +75,30 @@ class _ListPage(msgspec.Struct, frozen=True):
 class _RawEvent(msgspec.Struct, frozen=True):
     type: str
     object: msgspec.Raw
+
+
+class _DecodedEvent(NamedTuple, Generic[ObjectT]):
+    event: WatchEvent[ObjectT]
+    unreadable: str = ""
+    """The uid of an object that cannot be read; the event is then a bookmark."""
+    ends_initial_objects: bool = False
+
+
+class _InitialObjects(Generic[ObjectT]):
+    """What a watch sends before the first change."""
+
+    def __init__(self) -> None:
+        self._items, self._unreadable = list[ObjectT](), set[str]()
+
+    def add(self, decoded: "_DecodedEvent[ObjectT]") -> None:
+        if decoded.event.object is not None:
+            self._items.append(decoded.event.object)
+        if decoded.unreadable:
+            self._unreadable.add(decoded.unreadable)
+
+    def listed(self, resource_version: str) -> ObjectList[ObjectT]:
+        items = sorted(self._items, key=_namespace_and_name)
+        return ObjectList(items, resource_version, frozenset(self._unreadable))
 
 
 class _Body(NamedTuple):
@@ -121,8 +149,10 @@ class KubeClient:
         finally:
             await connections.close()
 
-    async def list(self, kind: type[ObjectT], namespace: str = "") -> ObjectList[ObjectT]:
-        return await self._list(kind, namespace, {})
+    async def list(
+        self, kind: type[ObjectT], namespace: str = "", *, name: str = ""
+    ) -> ObjectList[ObjectT]:
+        return await self._list(kind, namespace, _named(name))
 
     async def list_pods_on_node(self, node: str) -> ObjectList[Pod]:
         return await self._list(Pod, "", {"fieldSelector": f"spec.nodeName={node}"})
@@ -156,24 +186,71 @@ class KubeClient:
             query["continue"] = page.metadata.next_page
 
     async def watch(
-        self, kind: type[ObjectT], resource_version: str
+        self, kind: type[ObjectT], resource_version: str, namespace: str = "", *, name: str = ""
     ) -> AsyncGenerator[WatchEvent[ObjectT], None]:
+        query = {"resourceVersion": resource_version, **_named(name)}
         resource = resource_of(kind)
+        async with aclosing(self._event_lines(resource.path(namespace), query)) as lines:
+            async for line in lines:
+                yield _decode_event(resource, kind, line).event
+
+    async def list_and_watch(
+        self, kind: type[ObjectT], *, namespace: str = "", name: str = ""
+    ) -> AsyncGenerator[ObjectList[ObjectT] | WatchEvent[ObjectT], None]:
+        """By one request, however many objects there are, and without a list of the whole in the
+        API server; by a list and a watch where the server is too old for that.
+        """
+        events = self._watch_list(kind, namespace, name)
+        try:
+            first = await anext(events, None)
+        except InvalidObjectError:
+            listed = await self.list(kind, namespace, name=name)
+            yield listed
+            events = self.watch(kind, listed.resource_version, namespace, name=name)
+        else:
+            if first is None:
+                return
+            yield first
+        async with aclosing(events):
+            async for event in events:
+                yield event
+
+    async def _watch_list(
+        self, kind: type[ObjectT], namespace: str, name: str
+    ) -> AsyncGenerator[ObjectList[ObjectT] | WatchEvent[ObjectT], None]:
+        """Nothing, where the connection ends before everything was sent."""
+        resource, initial = resource_of(kind), _InitialObjects[ObjectT]()
+        path, query = resource.path(namespace), {**INITIAL_EVENTS, **_named(name)}
+        is_complete = False
+        async with aclosing(self._event_lines(path, query)) as lines:
+            async for line in lines:
+                decoded = _decode_event(resource, kind, line)
+                if is_complete:
+                    yield decoded.event
+                    continue
+                initial.add(decoded)
+                if decoded.ends_initial_objects:
+                    is_complete = True
+                    yield initial.listed(decoded.event.resource_version)
+
+    async def _event_lines(
+        self, path: str, query: Mapping[str, str]
+    ) -> AsyncGenerator[bytes, None]:
         query = {
             "watch": "true",
-            "resourceVersion": resource_version,
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(self._watch_seconds or self._usual_watch_seconds()),
+            **query,
         }
         limits = aiohttp.ClientTimeout(
             total=None, sock_connect=REQUEST_SECONDS, sock_read=SILENCE_SECONDS
         )
-        async with self._send("GET", resource.path(), query=query, limits=limits) as response:
+        async with self._send("GET", path, query=query, limits=limits) as response:
             connection = response.connection
             transport = connection.transport if connection is not None else None
             try:
                 async for line in split_lines(response.content.iter_any()):
-                    yield _decode_event(resource, kind, line)
+                    yield line
             except aiohttp.SocketTimeoutError as error:
                 raise WatchSilentError(
                     f"{self._url}: no sign of life for {SILENCE_SECONDS:.0f} s"
@@ -334,21 +411,35 @@ def _delete_options(preconditions: Preconditions, grace_period: int | None) -> d
     }
 
 
-def _decode_event(resource: ApiResource, kind: type[ObjectT], line: bytes) -> WatchEvent[ObjectT]:
+def _namespace_and_name(obj: WireStruct) -> tuple[str, str]:
+    metadata: ObjectMeta = obj.metadata  # type: ignore[attr-defined] # every kind has metadata
+    return metadata.namespace, metadata.name
+
+
+def _named(name: str) -> dict[str, str]:
+    return {"fieldSelector": f"metadata.name={name}"} if name else {}
+
+
+def _decode_event(
+    resource: ApiResource, kind: type[ObjectT], line: bytes
+) -> _DecodedEvent[ObjectT]:
     event = decode_json(line, _RawEvent)
     if event.type == "ERROR":
         raise error_from_status(decode_json(event.object, ApiStatus), {})
     if event.type == EventType.BOOKMARK:
         bookmark = decode_json(event.object, MetadataOnly)
-        return WatchEvent(EventType.BOOKMARK, bookmark.metadata.resourceVersion)
+        is_end = (bookmark.metadata.annotations or {}).get(INITIAL_EVENTS_END) == "true"
+        marked = WatchEvent[ObjectT](EventType.BOOKMARK, bookmark.metadata.resourceVersion)
+        return _DecodedEvent(marked, ends_initial_objects=is_end)
     try:
         found = decode_as(resource, kind, event.object)
     except UnreadableObject as error:
         # The watch goes on behind it, and what was last known of the object stays.
         LOG.warning("skipped in the watch: %s", error)
-        return WatchEvent(EventType.BOOKMARK, error.metadata.resourceVersion)
+        passed = WatchEvent[ObjectT](EventType.BOOKMARK, error.metadata.resourceVersion)
+        return _DecodedEvent(passed, unreadable=error.metadata.uid)
     metadata: ObjectMeta = found.metadata  # type: ignore[attr-defined] # every kind has metadata
-    return WatchEvent(EventType(event.type), metadata.resourceVersion, found)
+    return _DecodedEvent(WatchEvent(EventType(event.type), metadata.resourceVersion, found))
 
 
 async def split_lines(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:

@@ -81,7 +81,7 @@ class EmulatedCloud:
         self._kubelets = Kubelets(
             self.account,
             informers,
-            PodsByNode(informers),
+            PodsByNode(informers) if options.kubelet else None,
             KubeletOptions(
                 boot=(options.boot, options.boot),
                 ready=(0.0, 0.0) if options.kubelet else None,

@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from fractions import Fraction
 from pathlib import Path
 from random import Random
@@ -32,7 +32,7 @@ from wainwright.aws.provider import AwsCloudProvider, ProviderEnvironment, Provi
 from wainwright.catalogue.instancetypes.node_class_settings import CatalogOptions
 from wainwright.clock import Clock, SystemClock
 from wainwright.cloud import CloudProvider, LaunchLog
-from wainwright.cluster import Cluster
+from wainwright.cluster import Cluster, EventType, ListAndWatch, ObjectList
 from wainwright.controllers.context import compute_in_thread
 from wainwright.controllers.decision_recorder import NO_RECORDER
 from wainwright.controllers.manager import ControllerEnvironment, ControllerManager
@@ -74,8 +74,8 @@ IDLE_LOOKS: Final = 5
 LAG_POLL: Final = 0.05
 GC_THRESHOLDS: Final = (50_000, 20, 50)
 """Collections are rarer than by default: each stops everything, planner and event loop."""
-PAUSE_POLL: Final = 0.8
-"""Seconds: a pause acts within one."""
+PAUSE_RETRY: Final = 0.8
+"""Seconds until a watch that has ended is opened again: a pause acts within one."""
 CUSTOM_KINDS: Final = (NodePool, NodeClaim, EC2NodeClass, NodeOverlay, InstanceType)
 
 
@@ -155,12 +155,16 @@ class EmulatedSeam:
 ConnectCloud: TypeAlias = Callable[[Cluster], Awaitable[ConnectedCloud]]
 
 
+class OperatorCluster(Cluster, ListAndWatch, Protocol):
+    """What the process needs of a cluster."""
+
+
 class OperatorProcess:
     """This process: it stands by until it leads, and then runs the controllers."""
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: OperatorCluster,
         connect_cloud: ConnectCloud,
         settings: OperatorSettings,
         *,
@@ -234,6 +238,7 @@ class OperatorProcess:
         recorder = self._make_recorder(cloud)
         environment = ControllerEnvironment(
             cluster=cluster,
+            source=self._cluster,
             make_cloud=lambda launch_log: self._make_cloud(cloud, launch_log),
             clock=self._clock,
             metrics=self.metrics,
@@ -286,17 +291,29 @@ class OperatorProcess:
         gc.freeze()
 
     async def _follow_pause(self) -> None:
-        """The ConfigMap that people pause everything with; asked for, as watching would read all
-        ConfigMaps of the cluster."""
+        """The ConfigMap that people pause everything with, and no other of the cluster."""
         while True:
             try:
-                found = await self._cluster.get(ConfigMap, SETTINGS_NAME, self._namespace)
-                self._pause.set((found.data or {}).get("pause"))
-            except ObjectNotFoundError:
-                self._pause.set(None)
+                await self._watch_pause()
             except KubernetesError as error:
                 LOG.warning("%s/%s cannot be read: %s", self._namespace, SETTINGS_NAME, error)
-            await self._clock.sleep(PAUSE_POLL)
+            await self._clock.sleep(PAUSE_RETRY)
+
+    async def _watch_pause(self) -> None:
+        changes = self._cluster.list_and_watch(
+            ConfigMap, namespace=self._namespace, name=SETTINGS_NAME
+        )
+        async with aclosing(changes):
+            async for change in changes:
+                if isinstance(change, ObjectList):
+                    self._set_pause(next(iter(change.items), None))
+                elif change.type is not EventType.BOOKMARK:
+                    is_gone = change.type is EventType.DELETED
+                    self._set_pause(None if is_gone else change.object)
+
+    def _set_pause(self, settings: ConfigMap | None) -> None:
+        data = None if settings is None else settings.data
+        self._pause.set((data or {}).get("pause"))
 
     def _make_cloud(self, cloud: ConnectedCloud, launch_log: LaunchLog) -> CloudProvider:
         settings, gates = self._settings, self._settings.feature_gates

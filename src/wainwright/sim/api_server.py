@@ -126,6 +126,21 @@ class InMemoryApiServer:
         async for event in self._store(kind).history.watch(int(resource_version)):
             yield event
 
+    async def list_and_watch(
+        self, kind: type[ObjectT], *, namespace: str = "", name: str = ""
+    ) -> AsyncGenerator[ObjectList[ObjectT] | WatchEvent[ObjectT], None]:
+        def is_meant(obj: ObjectT | None) -> bool:
+            metadata = None if obj is None else metadata_of(obj)
+            return metadata is None or (
+                namespace in ("", metadata.namespace) and name in ("", metadata.name)
+            )
+
+        listed = await self.list(kind)
+        yield ObjectList([*filter(is_meant, listed.items)], listed.resource_version)
+        async for event in self.watch(kind, listed.resource_version):
+            if is_meant(event.object):
+                yield event
+
     async def get(self, kind: type[ObjectT], name: str, namespace: str = "") -> ObjectT:
         await self._begin()
         return self._store(kind).get(namespace, name)

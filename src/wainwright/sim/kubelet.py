@@ -107,13 +107,14 @@ class Kubelets:
         self,
         account: EmulatedAwsAccount,
         informers: Informers,
-        pods_by_node: PodsByNode,
+        pods_by_node: PodsByNode | None,
         options: KubeletOptions,
         *,
         seed: int = 0,
         resources_of: ResourcesOfInstance | None = None,
     ) -> None:
-        """`resources_of`: what an instance offers, by default what its NodeClaim says; where it
+        """`pods_by_node`: None where another runs the pods, and nobody reads them here.
+        `resources_of`: what an instance offers, by default what its NodeClaim says; where it
         answers None, what the user data make of the type.
         """
         self._cluster, self._clock = informers.cluster, informers.clock
@@ -131,7 +132,11 @@ class Kubelets:
         self._silence_handlers: list[SilenceHandler] = []
         self._worker = KeyedWorker(self._clock, self._work_on_instance)
         self._taint_worker = KeyedWorker(self._clock, self._remove_startup_taints)
-        self._pods = PodRunner(informers, pods_by_node, options, seed, self.is_answering)
+        self._pods = (
+            None
+            if pods_by_node is None
+            else PodRunner(informers, pods_by_node, options, seed, self.is_answering)
+        )
         self._startup_taints: dict[str, list[Taint]] = {}
         self._instances.add_listener(self._instance_changed)
         self._nodes.add_handler(self._node_changed)
@@ -139,7 +144,8 @@ class Kubelets:
 
     @property
     def next_due(self) -> float | None:
-        return earliest(self._worker.next_due, self._pods.next_due)
+        pods = self._pods
+        return earliest(self._worker.next_due, None if pods is None else pods.next_due)
 
     async def run_nodes(self) -> None:
         for instance in self._instances.list_alive():
@@ -151,7 +157,8 @@ class Kubelets:
 
     async def run_pods(self, workers: int = 1) -> None:
         """With one worker everything happens in the same order each time."""
-        await asyncio.gather(*(self._pods.run() for _ in range(workers)))
+        if self._pods is not None:
+            await asyncio.gather(*(self._pods.run() for _ in range(workers)))
 
     # Controls of a scenario
 
@@ -207,7 +214,8 @@ class Kubelets:
         node = self._node_of.get(identity, identity)
         for handler in self._silence_handlers:
             handler(node)
-        self._pods.look_at_node(node)
+        if self._pods is not None:
+            self._pods.look_at_node(node)
 
     # Instances and nodes
 

@@ -77,8 +77,9 @@ def test_what_a_claim_costs_the_api_server_from_its_creation_to_a_node_with_a_po
         assert Counter(written) == {
             "create NodeClaim": 1,
             "patch NodeClaim": 3,  # the launch record, what was launched, that it was tagged
-            # Launched, Registered with Initialized, the two that follow, and the pod's binding:
-            "patch_status NodeClaim": 5,
+            # Launched, Registered with Initialized and what follows from it, the pod's binding,
+            # Consolidatable:
+            "patch_status NodeClaim": 4,
             "patch Node": 2,  # registered, initialized
         }
 

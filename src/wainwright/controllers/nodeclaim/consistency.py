@@ -67,21 +67,27 @@ class Consistency:
             return AFTER_CONFLICT
 
     async def _check(self, claim: NodeClaim, node: Node) -> Result:
-        problems = "; ".join(_shortfalls(claim, node))
         conditions = ConditionSet(
             (claim.status or NodeClaimStatus()).conditions,
             now=self._context.clock.now(),
             generation=claim.metadata.generation,
         )
-        if problems:
-            conditions.set(condition.CONSISTENT_STATE_FOUND, condition.FALSE, FAILED, problems)
-        else:
-            conditions.set(condition.CONSISTENT_STATE_FOUND, condition.TRUE)
+        problems = set_consistent_state(conditions, claim, node)
         await write_claim_conditions(self._cache, claim, conditions)
         if not problems:
             return DONE  # only a change of the node can make it otherwise
         await self._context.events.warn(claim, "FailedConsistencyCheck", problems)
         return Again(PERIOD)
+
+
+def set_consistent_state(conditions: ConditionSet, claim: NodeClaim, node: Node) -> str:
+    """What the node lacks; empty if nothing."""
+    problems = "; ".join(_shortfalls(claim, node))
+    if problems:
+        conditions.set(condition.CONSISTENT_STATE_FOUND, condition.FALSE, FAILED, problems)
+    else:
+        conditions.set(condition.CONSISTENT_STATE_FOUND, condition.TRUE)
+    return problems
 
 
 def _shortfalls(claim: NodeClaim, node: Node) -> Iterator[str]:

@@ -18,6 +18,7 @@ from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.informer_cache import Change, with_finalizer
 from wainwright.controllers.live_state import is_ours
 from wainwright.controllers.nodeclaim.claim_deletion import delete_claim
+from wainwright.controllers.nodeclaim.consistency import set_consistent_state
 from wainwright.controllers.nodeclaim.liveness import (
     NODE_NOT_FOUND,
     describe_launch_timeout,
@@ -51,6 +52,10 @@ from wainwright.model.node_claim import Instance
 from wainwright.translate.object_metadata import parse_timestamp
 
 LOG: Final = logging.getLogger(__name__)
+
+JOINING_SECONDS: Final = 5.0
+"""After registration, for which every other reason why a node is not initialized yet is not worth a
+request: it becomes Ready and loses its taints one after the other."""
 
 
 class NodeClaimLifecycle:
@@ -236,6 +241,9 @@ class NodeClaimLifecycle:
     async def _initialize(self, claim: NodeClaim) -> Result:
         conditions = self._conditions(claim)
         await self._set_initialized(claim, conditions)
+        left = self._seconds_left(claim, condition.REGISTERED, JOINING_SECONDS)
+        if left > 0 and not conditions.is_true(condition.INITIALIZED):
+            return Again(left)
         await self._write(claim, conditions)
         return DONE  # a change of the node, or of the claim, is what it may wait for
 
@@ -249,6 +257,8 @@ class NodeClaimLifecycle:
             return
         await self._cache.patch(nodes[0], {"metadata": {"labels": {INITIALIZED: "true"}}})
         conditions.set(condition.INITIALIZED, condition.TRUE)
+        # With the same request; what it lacks is an event of the controller of consistency.
+        set_consistent_state(conditions, claim, nodes[0])
 
     # Liveness
 

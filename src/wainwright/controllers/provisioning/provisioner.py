@@ -169,7 +169,7 @@ class Provisioner:
         settings = context.settings
         self._window = PodBatchWindow(settings.batch_idle, settings.batch_max)
         self._backoff = LaunchBackoff(context.cache)
-        self._nominations = PodNominations(context.cache)
+        self._nominations = PodNominations(context.cache, context.clock)
         self._planned: ProvisioningInput | None = None
         self._started = context.clock.now()
         self._reported = ReportedPods()

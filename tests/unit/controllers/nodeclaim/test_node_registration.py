@@ -18,7 +18,10 @@ from tests.support.controlled_cluster import ControlledCluster, conditions, node
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.cluster import Node, Taint
 from wainwright.controllers.nodeclaim.node_registration import HookResult
-from wainwright.controllers.nodeclaim.nodeclaim_lifecycle import NodeClaimLifecycle
+from wainwright.controllers.nodeclaim.nodeclaim_lifecycle import (
+    JOINING_SECONDS,
+    NodeClaimLifecycle,
+)
 from wainwright.metrics import NODES_CREATED
 from wainwright.model.taints import UNREGISTERED_TAINT
 
@@ -313,7 +316,7 @@ def test_l22_taints_of_young_nodes_must_go_first() -> None:
         await begin(cluster)
         claim = await launched(cluster)
         await cluster.join(claim, ready=False)
-        await cluster.wait(1)
+        await cluster.wait(JOINING_SECONDS)
         for key, effect in EPHEMERAL:
             await _set_taints(cluster, Taint(key=key, effect=effect))
             await _set_status(cluster, **_ready())
@@ -331,6 +334,22 @@ def _ready() -> dict[str, Any]:
     return {"conditions": [{"type": "Ready", "status": "True"}]}
 
 
+def test_reasons_that_pass_by_while_a_node_joins_are_no_requests() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await begin(cluster)
+        claim = await launched(cluster)
+        await cluster.join(claim, ready=False)
+        await _set_taints(cluster, Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule"))
+        joined = (await cluster.claim()).metadata.resourceVersion
+        await _set_status(cluster, **_ready())
+        assert (await cluster.claim()).metadata.resourceVersion == joined
+        await cluster.wait(JOINING_SECONDS)
+        reason = conditions(await cluster.claim())["Initialized"]
+        assert reason == ("Unknown", "KnownEphemeralTaintsExist"), "one that stays is told"
+
+    run_cluster(story)
+
+
 def test_l23_what_is_requested_must_be_allocatable_and_the_first_lack_is_named() -> None:
     async def story(cluster: ControlledCluster) -> None:
         await begin(cluster)
@@ -342,6 +361,7 @@ def test_l23_what_is_requested_must_be_allocatable_and_the_first_lack_is_named()
         }
         claim = await launched(cluster, node_claim(resources={"requests": requests}))
         node = await cluster.join(claim, ready=False)
+        await cluster.wait(JOINING_SECONDS)
         lacking = {"memory": "0", "ephemeral-storage": "0"}
         await _set_taints(cluster)
         await _set_status(cluster, allocatable=lacking, **_ready())
@@ -369,7 +389,7 @@ def test_l24_a_claim_that_is_rebooting_is_not_initialized() -> None:
         await begin(cluster)
         claim = await launched(cluster)
         await cluster.join(claim, ready=False)
-        await cluster.wait(1)
+        await cluster.wait(JOINING_SECONDS)
         before = msgspec.to_builtins((await cluster.claim()).status)["conditions"]
         rebooting = {"type": "Rebooting", "status": "True", "reason": "RebootIssued"}
         await _set_conditions(cluster, [*before, rebooting])
@@ -395,6 +415,7 @@ def test_l25_the_first_check_that_fails_gives_the_reason() -> None:
         await begin(cluster)
         claim = await launched(cluster, node_claim(startupTaints=[STARTUP]))
         await cluster.join(claim, ready=False)
+        await cluster.wait(JOINING_SECONDS)
         await _set_status(cluster, allocatable={"cpu": "0"})
 
         async def reason() -> str:
