@@ -112,7 +112,7 @@ def test_pods_without_a_place_have_a_funnel_and_a_fix(write: Any) -> None:
     assert document["change"] is None
     last = next(line for line in document["lines"] if "no single change" in line)
     assert "if you request 15890m cpu" in last
-    assert last.endswith("it stays because no cheaper node holds its pod")
+    assert last.endswith("it is kept because no cheaper node can run its pod")
 
 
 def test_a_split_is_tried_before_it_is_suggested(write: Any) -> None:
