@@ -169,7 +169,9 @@ class Simulation:
         self.injector = (
             None
             if faults is None
-            else FaultInjector(faults, world.clock, world.start, self._process.restart)
+            else FaultInjector(
+                faults, world.clock, world.start, self._process.restart, world.changes.add
+            )
         )
         self._last_moment = max(scenario.last_moment, 0.0 if faults is None else faults.until)
         self._cloud = CloudEvents(world, self.calls, self.recorder, seed=self.seed)
