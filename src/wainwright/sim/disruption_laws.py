@@ -21,6 +21,7 @@ from wainwright.cluster import EventType, WatchEvent
 from wainwright.core.disruption.budgets import is_active
 from wainwright.emulator.ec2.instance.lifecycle import USER_INITIATED_SHUTDOWN, Instance
 from wainwright.model.disruption import DisruptionBudget
+from wainwright.model.labels import INITIALIZED as INITIALIZED_LABEL
 from wainwright.model.labels import NODEPOOL
 from wainwright.model.taints import DISRUPTED_TAINT
 from wainwright.sim.billed_instances import BilledInstance
@@ -81,6 +82,8 @@ class DisruptionLaws:
         """NodePools and reasons of commands that began at this moment."""
         self._pools: dict[str, str] = {}
         """The NodePool of every registered claim."""
+        self._initialized: set[str] = set()
+        """Claims whose Node says that it is initialized."""
         self._sizes: dict[str, deque[tuple[float, int]]] = defaultdict(deque)
         """By NodePool, how many registered claims it had since when."""
         self._budgets: dict[str, deque[tuple[float, tuple[DisruptionBudget, ...]]]] = defaultdict(
@@ -114,9 +117,11 @@ class DisruptionLaws:
         if event is EventType.DELETED:
             self._set_member(name, "")
             self._marked.pop(name, None)
+            self._initialized.discard(name)
             return
         pool = (claim.metadata.labels or {}).get(NODEPOOL, "")
-        self._set_member(name, pool if _is_member(claim) else "")
+        is_member = _is_member(claim) or name in self._initialized
+        self._set_member(name, pool if is_member else "")
         self._note_mark(claim, pool)
 
     def _note_mark(self, claim: NodeClaim, pool: str) -> None:
@@ -251,9 +256,17 @@ class DisruptionLaws:
         """The pods of a Node that is deleted go with it, whoever needs them."""
         billed = self._recorder.instances.get(node.spec.providerID.rpartition("/")[2])
         claim = None if billed is None else self._world.api.peek(NodeClaim, billed.claim)
+        if claim is not None and claim.metadata.name not in self._initialized:
+            self._note_initialized(claim, node)
         is_ended_by_us = claim is not None and claim.metadata.deletionTimestamp is not None
         if event is EventType.DELETED and billed is not None and is_ended_by_us:
             self._judge_drain(billed, node, f"Node {node.metadata.name} was deleted")
+
+    def _note_initialized(self, claim: NodeClaim, node: Node) -> None:
+        """The claim says so later, and much later where the answer to a write is lost."""
+        if (node.metadata.labels or {}).get(INITIALIZED_LABEL) == "true":
+            self._initialized.add(claim.metadata.name)
+            self._on_claim(EventType.MODIFIED, claim)
 
     def _on_instance(self, instance: Instance, previous: str) -> None:
         if not previous:
@@ -326,7 +339,7 @@ def _is_initialized(claim: NodeClaim) -> bool:
 
 
 def _is_member(claim: NodeClaim) -> bool:
-    """Whether it counts in percentages: its Node may say that it is initialized before it does."""
+    """Whether it counts in percentages."""
     conditions = (claim.status or NodeClaimStatus()).conditions or ()
     return any(each.type in MEMBERS and each.status == "True" for each in conditions)
 

@@ -37,6 +37,7 @@ from wainwright.cluster import (
     Preconditions,
     WatchEvent,
 )
+from wainwright.controllers.runtime import Subject, existence_of
 from wainwright.emulator.context import Params, Response
 from wainwright.emulator.faults import CONNECTION_CLOSED, throttling_error
 from wainwright.errors import (
@@ -148,9 +149,18 @@ class FaultInjector:
     """Draws the faults of one simulation, and remembers those that happened."""
 
     def __init__(
-        self, faults: FaultInjection, clock: Clock, start: float, kill: Callable[[], None]
+        self,
+        faults: FaultInjection,
+        clock: Clock,
+        start: float,
+        kill: Callable[[], None],
+        shown: Callable[[Subject], None] = lambda _: None,
     ) -> None:
+        """`kill` ends the process; `shown` is told of what it learns of by a list or a watch,
+        which may be long after the change.
+        """
         self._faults, self._clock, self._start, self._kill = faults, clock, start, kill
+        self.shown = shown
         self._counts: dict[str, int] = {}
         self._process: InjectedProcess | None = None
         self.happened: list[InjectedFault] = []
@@ -217,6 +227,11 @@ class InjectedProcess:
         self.cluster: Cluster = InjectedCluster(self, cluster)
         self.aws: AwsCalls = InjectedAwsCalls(self, aws)
         self.clock: Clock = SteppedClock(injector, clock)
+
+    def shown(self, kind: type[WireStruct]) -> None:
+        """Polls that looked before this process could know of a change look again."""
+        for subject in (kind.__name__, existence_of(kind.__name__)):
+            self._injector.shown(subject)
 
     async def draw(self, operation: str, kinds: Sequence[Fault]) -> DrawnFault | None:
         await self._require_alive()
@@ -315,7 +330,9 @@ class InjectedCluster:
         return await self._process.call(operation, carry_out, _cluster_error, CLUSTER_TIMEOUT)
 
     async def list(self, kind: type[ObjectT], namespace: str = "") -> ObjectList[ObjectT]:
-        return await self._call("list", kind, partial(self._cluster.list, kind, namespace))
+        listed = await self._call("list", kind, partial(self._cluster.list, kind, namespace))
+        self._process.shown(kind)
+        return listed
 
     async def list_pods_on_node(self, node: str) -> ObjectList[Pod]:
         carry_out = partial(self._cluster.list_pods_on_node, node)
@@ -382,6 +399,8 @@ class InjectedCluster:
                 if fault is not None and fault.kind is Fault.DELAYED:
                     await self._process.sleep(fault.strength * LONGEST_WATCH_DELAY)
                 yield event
+                if event.object is not None:
+                    self._process.shown(kind)
                 if fault is not None and fault.kind is Fault.REPEATED:
                     yield event
 

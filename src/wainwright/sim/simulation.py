@@ -18,6 +18,7 @@ from wainwright.api.kubernetes.operations import Event
 from wainwright.api.wire import ObjectMeta, WireStruct, to_manifest
 from wainwright.clock import Clock, format_timestamp
 from wainwright.cluster import Cluster
+from wainwright.core.disruption.candidates import consolidated_again_at
 from wainwright.core.plan import plan
 from wainwright.emulator.account_timer import AccountTimer
 from wainwright.emulator.ec2.capacity_reservations.reservation_capacity import (
@@ -63,6 +64,7 @@ from wainwright.sim.simulated_process import (
 )
 from wainwright.sim.timeline import object_name
 from wainwright.sim.world import RECORDS, World
+from wainwright.translate.disruption import translate_claim_state
 
 QUIET_SECONDS: Final = 600.0
 LONGEST_QUIET: Final = 30 * 86_400.0
@@ -167,7 +169,9 @@ class Simulation:
         self.injector = (
             None
             if faults is None
-            else FaultInjector(faults, world.clock, world.start, self._process.restart)
+            else FaultInjector(
+                faults, world.clock, world.start, self._process.restart, world.changes.add
+            )
         )
         self._last_moment = max(scenario.last_moment, 0.0 if faults is None else faults.until)
         self._cloud = CloudEvents(world, self.calls, self.recorder, seed=self.seed)
@@ -454,7 +458,7 @@ class Simulation:
             self._laws.judge_stillness(self._quiet_changes)
 
     def _note_change(self, change: Any) -> None:
-        if self._is_expired(change.object):
+        if self._is_expired(change.object) or self._has_backoff_ended():
             self._is_disturbed = True  # its time has come, and nobody waits for that
         # A class is resolved every half an hour, and shows subnets by their free addresses.
         if not self._is_disturbed and not isinstance(change.object, (*RECORDS, EC2NodeClass)):
@@ -463,6 +467,14 @@ class Simulation:
     def _is_expired(self, obj: WireStruct | None) -> bool:
         endings = self.recorder.endings
         return isinstance(obj, NodeClaim) and endings.reason_of(obj.metadata.name) == EXPIRED
+
+    def _has_backoff_ended(self) -> bool:
+        """Whether some node may be consolidated again since the world was quiet: a removal that was
+        undone is tried again after an hour, then after two, and so on.
+        """
+        now, claims = self.world.clock.now(), self.world.api.peek_all(NodeClaim)
+        ends = (consolidated_again_at(translate_claim_state(each)) for each in claims)
+        return any(each is not None and now - QUIET_SECONDS <= each <= now for each in ends)
 
     def _note_reservation(self, *_: object) -> None:
         """A reservation ends when its time has come: what follows is no change by itself."""

@@ -19,6 +19,7 @@ from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.cluster import Preconditions
 from wainwright.errors import ConflictError
+from wainwright.model.labels import INITIALIZED as INITIALIZED_LABEL
 from wainwright.sim.disruption_laws import (
     CONSOLIDATION_SAVES,
     EVICTIONS_END_NODES,
@@ -141,6 +142,27 @@ def test_more_nodes_are_disrupted_than_budgets_allow(nodes: str, is_broken: bool
 
     assert (NODEPOOL_BUDGETS_RESPECTED in found) is is_broken
     assert found.keys() <= {NODEPOOL_BUDGETS_RESPECTED}
+
+
+def test_a_node_counts_from_the_moment_when_it_says_that_it_is_initialized() -> None:
+    """Its claim says so later, and much later where an answer is lost."""
+
+    async def script(controller: ScriptedController) -> None:
+        labels = {INITIALIZED_LABEL: "true"}
+        await controller.cluster.patch(Node, "n3", {"metadata": {"labels": labels}})
+        await set_conditions(controller, "n3", {**INITIALIZED, "type": "Launched"})
+        await controller.wait_until(600)  # what was before is no longer counted
+        for name in ("n1", "n2"):
+            status = {"status": {"nodeName": name}}
+            await controller.cluster.patch_status(NodeClaim, name, status)
+            await set_conditions(controller, name, INITIALIZED, disrupted("Drifted"))
+        await controller.wait_until(660)
+        for name in ("n1", "n2", "n3"):
+            await set_conditions(controller, name, INITIALIZED)
+
+    pool = {**POOL, "spec": {**POOL["spec"], "disruption": {"budgets": [{"nodes": "50%"}]}}}
+    nodes = [managed_node(name) for name in ("n1", "n2", "n3")]
+    assert broken(play(scenario(pool, *nodes), script)) == {}
 
 
 async def terminate(controller: ScriptedController) -> None:

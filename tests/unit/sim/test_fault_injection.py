@@ -36,7 +36,8 @@ class Harness:
         self.clock = VirtualClock(EPOCH)
         self.api = InMemoryApiServer(self.clock)
         self.deaths = 0
-        self.injector = FaultInjector(faults, self.clock, EPOCH, self._die)
+        self.shown: list[tuple[float, str]] = []
+        self.injector = FaultInjector(faults, self.clock, EPOCH, self._die, self._show)
         self.process: InjectedProcess = self.injector.start_process(self.api, NoAws())
 
     @property
@@ -45,6 +46,9 @@ class Harness:
 
     def _die(self) -> None:
         self.deaths += 1
+
+    def _show(self, subject: str) -> None:
+        self.shown.append((self.seconds(), subject))
 
     def exists(self, name: str) -> bool:
         return self.api.peek(Namespace, name) is not None
@@ -163,6 +167,17 @@ def test_a_watch_is_late() -> None:
     async def script(harness: Harness) -> None:
         await watched(harness, 1)
         assert 0.0 < harness.seconds() <= 60.0
+
+    play(script, shares={Fault.DELAYED: 1.0})
+
+
+def test_polls_hear_of_a_change_again_when_a_late_watch_has_shown_it() -> None:
+    """They may have looked before, when the process could not know of it."""
+
+    async def script(harness: Harness) -> None:
+        await watched(harness, 2)  # the first is over when the second comes
+        assert [subject for _, subject in harness.shown] == ["Namespace", "Namespace existence"]
+        assert all(0.0 < at < harness.seconds() for at, _ in harness.shown)
 
     play(script, shares={Fault.DELAYED: 1.0})
 

@@ -292,6 +292,25 @@ def test_a_node_that_expires_disturbs_a_quiet_world() -> None:
     assert broken(play(scenario(managed_node("n1"), until="quiet"), script)) == []
 
 
+@pytest.mark.parametrize(("undone", "is_broken"), [("1", False), ("2", True), ("", True)])
+def test_the_end_of_a_consolidation_backoff_disturbs_a_quiet_world(
+    undone: str, is_broken: bool
+) -> None:
+    """Launched three quarters of an hour before, in the place of one that was needed."""
+
+    async def script(controller: ScriptedController) -> None:
+        annotations = {"wainwright.dev/undone-consolidations": undone}
+        await controller.cluster.patch(NodeClaim, "n1", {"metadata": {"annotations": annotations}})
+        await controller.wait_until(1000)
+        await controller.cluster.patch(Node, "n1", {"metadata": {"labels": {"b": "c"}}})
+
+    node = managed_node("n1")
+    node["metadata"]["creationTimestamp"] = "2025-12-31T23:15:00Z"
+    finished = play(scenario(node, until="quiet"), script)
+
+    assert bool(broken(finished)) is is_broken
+
+
 def test_the_end_of_a_reservation_disturbs_a_quiet_world() -> None:
     async def script(controller: ScriptedController) -> None:
         await controller.wait_until(1001)
