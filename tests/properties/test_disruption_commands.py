@@ -23,13 +23,19 @@ from tests.support.random_inputs.unconstrained import PlannerInput
 
 from wainwright.core.disruption.commands import (
     LOOK_AHEAD_NODES,
+    Command,
     DisruptionInput,
     DisruptionOptions,
+    Outcome,
 )
 from wainwright.core.disruption.disruption_pass import DisruptionPass
+from wainwright.core.disruption.freeing_changes import ChangeFinder, RemovalTrial, without_rule
 from wainwright.core.disruption.preview import DisruptionPreview, preview_disruption
 from wainwright.core.disruption.replacement import ReplacementRules
 from wainwright.model.disruption import MinimumSaving
+from wainwright.model.labels import INSTANCE_TYPE
+from wainwright.model.requirements import Requirements, parse_requirement
+from wainwright.model.snapshot import NODES_LIMIT
 
 CLUSTERS = int(os.environ.get("DISRUPTION_CLUSTERS", "250"))
 SEEDS = st.integers(min_value=0, max_value=10**9)
@@ -197,3 +203,62 @@ def test_the_clusters_are_not_all_alike() -> None:
         "static-pool",
         "unknown-price",
     }
+
+
+@settings(max_examples=CLUSTERS // 2, phases=UNSHRUNK)
+@given(seed=SEEDS)
+def test_what_a_rule_holds_back_could_be_saved_without_it(seed: int) -> None:
+    """The checker accepts the removal in the cluster without the rules, at the saving that the
+    verdict states; and a single rule has a change that frees the node.
+    """
+    made = random_disruptable_cluster(seed)
+    cluster, options = with_rules(seed, made.cluster)
+    found = preview_disruption(disruption_input(made, cluster), options, 0)
+    finder = ChangeFinder(found.state, options)
+    for outcome in found.outcomes:
+        rules = [Outcome(each.code.text) for each in outcome.rules]
+        if not rules:
+            continue
+        name, given_without, options_without = outcome.candidate.name, found.state, options
+        for rule in rules:
+            given_without, options_without = without_rule(
+                rule, given_without, options_without
+            ) or pytest.fail(f"{rule} is no rule")
+        command = RemovalTrial(given_without, options_without).of(name)
+        assert isinstance(command, Command)
+        assert command.saving == pytest.approx(outcome.saving)
+        changed = msgspec.structs.replace(cluster, snapshot=given_without.snapshot)
+        start = CheckedCluster.start(changed, CheckedRules.of(options_without), made.offered)
+        assert start.complaints(CheckedCommand.of(command)) == []
+        if len(rules) == 1:
+            change = finder.rule_change(outcome.candidate, rules[0])
+            assert change is not None
+            assert change.saving > 0
+
+
+def with_rules(seed: int, cluster: PlannerInput) -> tuple[PlannerInput, DisruptionOptions]:
+    """The cluster with rules that many nodes are kept by."""
+    rng = Random(f"rules {seed}")
+    several = parse_requirement(INSTANCE_TYPE, "Exists", min_values=rng.choice((2, 3, 4)))
+    pools = tuple(
+        msgspec.structs.replace(
+            pool,
+            requirements=pool.requirements.narrow(Requirements([several]))
+            if rng.random() < 0.5
+            else pool.requirements,
+            limits={NODES_LIMIT: 1} if rng.random() < 0.4 else pool.limits,
+            disruption=msgspec.structs.replace(
+                pool.disruption,
+                policy=rng.choice(("WhenEmptyOrUnderutilized",) * 3 + ("Balanced",)),
+            ),
+        )
+        for pool in cluster.snapshot.pools
+    )
+    options = msgspec.structs.replace(
+        options_for(seed, cluster),
+        rules=ReplacementRules(spot_to_spot=rng.random() < 0.4, spot_to_spot_types=4),
+        minimum_saving=MinimumSaving(fraction=rng.choice((0.0, 0.6))),
+        look_ahead=0,
+    )
+    snapshot = msgspec.structs.replace(cluster.snapshot, pools=pools)
+    return msgspec.structs.replace(cluster, snapshot=snapshot), options

@@ -179,6 +179,23 @@ def test_story(path: Path, tmp_path: Path) -> None:
     check_explanations(str(file), story)
 
 
+GOING = {"empty", "drifted", "underutilized", "expired"}
+"""Codes of nodes that go; all others are of nodes that stay, and have a change, or say why not."""
+
+
+def test_every_code_of_a_verdict_has_a_story_and_of_those_that_stay_the_change() -> None:
+    codes = {*SCHEMA["$defs"]["node"]["properties"]["reason"]["enum"]}
+    stories = [
+        msgspec.convert(yaml.load(path.read_text("utf-8"), yaml.CSafeLoader), Story).expect
+        for path in STORIES
+    ]
+    verdicts = [
+        (each, name, said.split()[1]) for each in stories for name, said in each.nodes.items()
+    ]
+    assert {code for _, _, code in verdicts} == codes
+    assert {code for each, name, code in verdicts if name in each.changes} >= codes - GOING
+
+
 def manifests(story: Story) -> list[dict[str, Any]]:
     items, kinds = list(story.given), {each["kind"] for each in story.given}
     pools = story.pools or ([] if "NodePool" in kinds else [PoolShort()])

@@ -51,6 +51,12 @@ UNTRIED_CODES: Final = frozenset(
     each.text for each in (BlockerCode.STATIC_POOL, BlockerCode.NOT_OURS, BlockerCode.UNKNOWN_PRICE)
 )
 """Blockers without which the node is another one: what that saves cannot be simulated."""
+NOTHING_TO_CHANGE: Final = {
+    BlockerCode.DELETING.text: "it goes by itself",
+    BlockerCode.NOT_INITIALIZED.text: "nothing is decided before it is initialized",
+    BlockerCode.NOMINATED.text: "pending pods need its room",
+}
+"""What passes by itself, and says more than that no change is known."""
 
 
 class Destination(msgspec.Struct, frozen=True, kw_only=True):
@@ -354,6 +360,8 @@ def _change_lines(
         claims = [each.claim for each in removal.destinations if each.claim is not None]
         if outcome.code == "no-saving" and claims:
             yield f"  nothing to change: {_compare_prices(outcome, claims)}"
+        elif outcome.code in NOTHING_TO_CHANGE:
+            yield f"  nothing to change: {NOTHING_TO_CHANGE[outcome.code]}"
         else:
             yield "  no single change that would free it is known"
         return

@@ -133,3 +133,32 @@ def test_commands_that_are_not_all_say_so() -> None:
     lines = printed(document(settled=False))
     assert lines[1] == "more commands would follow after this one"
     assert "after 1 command" in lines[-5]
+
+
+HELD_LINES = {
+    ("nodepool", "min-values"): "minValues of NodePool web",
+    ("nodepool", "min-saving"): "minimum saving for NodePool web",
+    ("nodepool", "spot-to-spot"): "spot-to-spot rule for NodePool web",
+    ("nodepool", "limits"): "limits for NodePool web",
+    ("nodepool", "consolidate-after"): "consolidateAfter of NodePool web",
+    ("nodepool", "static-pool"): "replicas of NodePool web",
+    ("policy", "balanced-score"): "policy Balanced of NodePool web",
+    ("policy", "policy"): "consolidation policy of NodePool web",
+    ("budget", "budget"): "budgets of NodePool web",
+}
+
+
+@pytest.mark.parametrize(("kind", "reason"), HELD_LINES)
+def test_what_holds_dollars_back_is_named_by_its_rule(kind: str, reason: str) -> None:
+    shown = document()
+    held = {"kind": kind, "name": "web", "reason": reason, "nodes": 1, "savingPerHour": 0.25}
+    shown["heldBy"] = [held]
+    [line] = [line for line in printed(shown) if HELD_LINES[kind, reason] in line]
+    assert line.split()[-3:] == ["1", "node", "$0.250/h"]
+
+
+def test_a_node_that_holds_dollars_back_is_not_said_to_stay_once_more() -> None:
+    shown = document()
+    kept = node("kept", "min-values")
+    shown["nodes"] = [*shown["nodes"], kept, kept | {"savingPerHour": 0.25}]
+    assert "1 node stays: minValues would not be met" in printed(shown)
