@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from wainwright.api.catalog_documents import CloudReservation
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.catalogue import regions
 from wainwright.catalogue.catalog_source import DEFAULT_REGION
@@ -155,21 +156,31 @@ def catalog_inputs(
 def _with_account_reservations(
     capacity: CapacityState, manifests: ClusterManifests
 ) -> CapacityState:
-    """With reservations that EC2 has described, or else those in the status of classes; of a Cloud
-    those that nothing newer is known of.
-    """
-    described = manifests.account_reservations
-    if described is None and manifests.cloud is None:
-        described = reservations_of_class_status(manifests.objects)
-    if not described:
+    if not _described_reservations(manifests):
         return capacity
-    newer = {each.id for each in described}
-    stated = [each for each in capacity.reservations if each.id not in newer]
     return msgspec.structs.replace(
         capacity,
-        reservations=(*stated, *described),
+        reservations=tuple(known_reservations(manifests)),
         from_account=capacity.from_account or manifests.cloud is None,
     )
+
+
+def known_reservations(manifests: ClusterManifests) -> list[CloudReservation]:
+    """Reservations that EC2 has described, or else those in the status of classes; of a Cloud those
+    that nothing newer is known of.
+    """
+    described = _described_reservations(manifests)
+    newer = {each.id for each in described}
+    cloud = manifests.cloud
+    stated = () if cloud is None else cloud.spec.capacityReservations or ()
+    return [*(each for each in stated if each.id not in newer), *described]
+
+
+def _described_reservations(manifests: ClusterManifests) -> list[CloudReservation]:
+    described = manifests.account_reservations
+    if described is None and manifests.cloud is None:
+        return reservations_of_class_status(manifests.objects)
+    return described or []
 
 
 def prepare_input(manifests: ClusterManifests, settings: PlanSettings) -> PreparedInput:

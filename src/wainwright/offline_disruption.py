@@ -20,12 +20,18 @@ from wainwright.catalogue.offerings.capacity_reservations import (
 from wainwright.core.disruption.budgets import DisruptionReason, evaluate_budgets
 from wainwright.core.disruption.candidates import is_initialized
 from wainwright.core.disruption.commands import DisruptionInput
-from wainwright.core.disruption.drift import DRIFTED_CONDITION, OfferedTypes, find_drift
+from wainwright.core.disruption.drift import (
+    DRIFTED_CONDITION,
+    OfferedTypes,
+    claim_annotations,
+    claim_conditions,
+    find_drift,
+)
 from wainwright.messages.formatting import join_with_and
-from wainwright.model.disruption import Condition, NodeClaimState
+from wainwright.model.disruption import Condition
 from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVATION_ID, RESERVED
 from wainwright.model.snapshot import Node, Pool, Snapshot
-from wainwright.offline import PreparedInput
+from wainwright.offline import PreparedInput, known_reservations
 from wainwright.translate.disruption import (
     DO_NOT_DISRUPT_ANNOTATION,
     MINIMUM_SAVING_ANNOTATION,
@@ -83,7 +89,7 @@ def _with_drift_of_classes(
 
     def judged(node: Node) -> Node:
         pool = pools.get(node.pool or "")
-        if pool is None or node.claim is None or DRIFTED_CONDITION in node.claim.conditions:
+        if pool is None or not node.managed or DRIFTED_CONDITION in claim_conditions(node):
             return node
         reason = drift.reason(node, pool)
         if reason is None or find_drift(node, pool, offered.get(pool.name), snapshot.now):
@@ -95,12 +101,14 @@ def _with_drift_of_classes(
 
 def with_drifted_condition(node: Node, reason: str | None) -> Node:
     """The node as if its claim said so, or that it has not drifted; whether it has come up is as
-    before.
+    before. A Node alone says so itself.
     """
     status = "False" if reason is None else "True"
     stated = {DRIFTED_CONDITION: Condition(status=status, reason=reason or "")}
-    known = node.claim or NodeClaimState(name=node.name, labels=node.labels)
-    claim = msgspec.structs.replace(known, conditions=known.conditions | stated)
+    if node.claim is None:
+        return msgspec.structs.replace(node, conditions=node.conditions | stated)
+    conditions = node.claim.conditions | stated
+    claim = msgspec.structs.replace(node.claim, conditions=conditions)
     return msgspec.structs.replace(node, claim=claim, initialized=is_initialized(node))
 
 
@@ -118,11 +126,10 @@ class ClassDrift:
             for pool in prepared.manifests.pools
         }
         self._hashes: dict[str, str] = {}
-        cloud = prepared.manifests.cloud
-        listed = () if cloud is None else cloud.spec.capacityReservations or ()
         now = prepared.settings.now
         offered = (ReservationStanding.OFFERED, ReservationStanding.ENDING)
-        self._active = {each.id for each in listed if standing_by_time(each, now) in offered}
+        known = known_reservations(prepared.manifests)
+        self._active = {each.id for each in known if standing_by_time(each, now) in offered}
 
     def reason(self, node: Node, pool: Pool) -> str | None:
         """The reason of the condition Drifted, as the provider would state it."""
@@ -153,7 +160,7 @@ class ClassDrift:
             NODE_CLASS_HASH_VERSION,
         )
 
-        annotations = {} if node.claim is None else node.claim.annotations
+        annotations = claim_annotations(node)
         if annotations.get(NODE_CLASS_HASH_VERSION) != CURRENT_HASH_VERSION:
             return False
         return annotations.get(NODE_CLASS_HASH) not in (None, self.class_hash(pool))
@@ -161,9 +168,7 @@ class ClassDrift:
 
 def plan_depends_on_time(prepared: PreparedInput) -> bool:
     """Whether anything that a plan is made from is compared with the time that it is made for."""
-    manifests = prepared.manifests
-    stated = () if manifests.cloud is None else manifests.cloud.spec.capacityReservations or ()
-    reservations = [*stated, *(manifests.account_reservations or ())]
+    reservations = known_reservations(prepared.manifests)
     leaving = [node for node in prepared.snapshot.nodes if node.deleting]
     return any(each.startTime or each.endTime for each in reservations) or any(
         map(_has_timed_protection, leaving)

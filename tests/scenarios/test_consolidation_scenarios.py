@@ -154,6 +154,8 @@ class Story(Part, frozen=True, kw_only=True):
     types: dict[str, TypeShort] = {}
     nodes: list[NodeShort] = []
     pods: list[PodShort] = []
+    account: list[dict[str, Any]] = []
+    """Reservations as `aws ec2 describe-capacity-reservations` prints them, in another file."""
     flags: list[str] = []
     expect: Expect
 
@@ -165,7 +167,12 @@ def test_story(path: Path, tmp_path: Path) -> None:
     items = manifests(story)
     file = tmp_path / "given.json"
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
-    arguments = ["consolidate", str(file), "-o", "json", "--now", NOW, *story.flags]
+    files = [str(file)]
+    if story.account:
+        answer = tmp_path / "reservations.json"
+        answer.write_text(json.dumps({"CapacityReservations": story.account}))
+        files.append(str(answer))
+    arguments = ["consolidate", *files, "-o", "json", "--now", NOW, *story.flags]
     result = CliRunner().invoke(wain, arguments, standalone_mode=False)
     if story.expect.refused:
         check_refused(result, story.expect.refused)

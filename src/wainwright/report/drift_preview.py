@@ -130,7 +130,7 @@ def _preview(snapshot: Snapshot, new: PlanInput, drifts: dict[str, Drift]) -> Di
     nodes = tuple(stated(node) if node.managed else node for node in snapshot.nodes)
     changed = msgspec.structs.replace(new.snapshot, nodes=nodes)
     given = msgspec.structs.replace(new.disruption, snapshot=changed)
-    options = DisruptionOptions(plan=new.options, methods=(Method.DRIFT,))
+    options = DisruptionOptions(plan=new.options, methods=(Method.STATIC_DRIFT, Method.DRIFT))
     return preview_disruption(given, options)
 
 
@@ -139,7 +139,9 @@ def _order(preview: DisruptionPreview) -> list[str]:
 
 
 def _waves(preview: DisruptionPreview, new: PlanInput) -> dict[str, int]:
-    """By node how many groups go before its own, as many at a time as the budgets allow now."""
+    """By node how many groups go before its own, as many at a time as the budgets allow now. Those
+    of static NodePools as their commands take them: limits.nodes counts what stands beside them.
+    """
     members: dict[str, list[Node]] = {}
     for outcome in preview.outcomes:
         node = outcome.candidate.node
@@ -153,10 +155,12 @@ def _waves(preview: DisruptionPreview, new: PlanInput) -> dict[str, int]:
     gone: Counter[str] = Counter()
     waves: dict[str, int] = {}
     for command in preview.commands:
+        is_static = command.method is Method.STATIC_DRIFT
         for candidate in command.candidates:
             pool = candidate.node.pool or ""
-            waves[candidate.name] = 1 + gone[pool] // max(1, allowed.get(pool, 1))
-            gone[pool] += 1
+            waves[candidate.name] = 1 + gone[pool] // (1 if is_static else max(1, allowed[pool]))
+            gone[pool] += not is_static
+        gone[command.candidates[0].node.pool or ""] += is_static  # all its nodes are of one pool
     return waves
 
 

@@ -141,6 +141,65 @@ def test_a_reservation_that_is_no_longer_selected(compare: Any) -> None:
     ]
 
 
+STATIC = ("--feature-gate", "StaticCapacity=true", "-o", "json")
+
+
+def static_cluster(limit: int, budget: str = "100%") -> Objects:
+    objects = cluster()
+    objects[0] = node_pool(budgets=[{"nodes": budget}])
+    objects[0]["spec"] |= {"replicas": 3, "limits": {"nodes": limit}}
+    return objects
+
+
+@pytest.mark.parametrize(
+    ("limit", "budget", "waves"),
+    [
+        (4, "100%", [1, 2, 3]),
+        (5, "100%", [1, 1, 2]),
+        (5, "1", [1, 2, 3]),
+        (6, "100%", [1, 1, 1]),
+    ],
+)
+def test_drf_8_static_nodes_go_as_the_limit_leaves_room_beside_them(
+    compare: Any, limit: int, budget: str, waves: list[int]
+) -> None:
+    old = static_cluster(limit, budget)
+    changed = with_template(old, expireAfter="48h")
+    drift = drift_of(compare(old, changed, *STATIC))
+    assert [(each["node"], each["wave"]) for each in drift["nodes"]] == [
+        (f"n{number}", wave) for number, wave in enumerate(waves, start=1)
+    ]
+    assert drift["surgePerHour"] == pytest.approx(waves.count(1) * 0.096)
+    assert drift["pricePerHourChange"] == pytest.approx(0)
+
+
+def test_drf_8_static_nodes_without_room_beside_them_are_held_back(compare: Any) -> None:
+    old = static_cluster(3)
+    drift = drift_of(compare(old, with_template(old, expireAfter="48h"), *STATIC))
+    assert [(each["wave"], each["heldBy"] is not None) for each in drift["nodes"]] == [
+        (None, True)
+    ] * 3
+    assert drift["surgePerHour"] == 0
+
+
+def test_the_surge_is_of_static_and_other_nodepools_together(compare: Any) -> None:
+    static = static_cluster(4)
+    static[0]["metadata"]["name"] = "static"
+    for each in static[3:6]:
+        each["metadata"]["labels"]["karpenter.sh/nodepool"] = "static"
+    other = [node_pool(budgets=[{"nodes": "1"}]), node("n4", "m5.large"), pod("d", "n4", "1500m")]
+    changed = copy.deepcopy(static)
+    changed[1]["spec"]["role"] = "other"  # of the class of both
+    drift = drift_of(compare([*static, *other], [*changed, *other], *STATIC))
+    assert [(each["node"], each["nodePool"], each["wave"]) for each in drift["nodes"]] == [
+        ("n1", "static", 1),
+        ("n2", "static", 2),
+        ("n3", "static", 3),
+        ("n4", "default", 1),
+    ]
+    assert drift["surgePerHour"] == pytest.approx(2 * 0.096)
+
+
 def test_what_is_drifted_already_is_not_because_of_the_change(compare: Any) -> None:
     old = cluster()
     requirement = {"key": "example.com/team", "operator": "In", "values": ["a"]}

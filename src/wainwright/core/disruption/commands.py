@@ -45,7 +45,7 @@ class Search(StrEnum):
     """How a pass chooses among the commands of a method."""
 
     BEST = "best"
-    """What saves most, sets of nodes grown by saving per disruption; pods go to nodes that are
+    """What saves most per disruption, sets of nodes grown in that order; pods go to nodes that are
     likely to stay.
     """
     EXPENSIVE_FIRST = "expensive-first"

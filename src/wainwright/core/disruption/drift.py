@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from wainwright.model.disruption import Condition
 from wainwright.model.labels import (
     CAPACITY_TYPE,
     INSTANCE_TYPE,
@@ -57,11 +58,12 @@ class Drift(msgspec.Struct, frozen=True, kw_only=True):
 def find_drift(
     node: Node, pool: Pool, offered: OfferedTypes | None, now: float | None
 ) -> Drift | None:
-    """The first reason; what the condition of the NodeClaim says where it has one.
+    """The first reason; what the condition of the NodeClaim says where it has one. A Node alone
+    stands for its own claim.
 
     `offered` is None where it is not known what exists: then nothing is missing.
     """
-    stated = node.claim.conditions.get(DRIFTED_CONDITION) if node.claim is not None else None
+    stated = claim_conditions(node).get(DRIFTED_CONDITION)
     if stated is not None:
         if not stated.is_true:
             return None
@@ -73,13 +75,21 @@ def find_drift(
     )
 
 
+def claim_conditions(node: Node) -> Mapping[str, Condition]:
+    return node.conditions if node.claim is None else node.claim.conditions
+
+
+def claim_annotations(node: Node) -> Mapping[str, str]:
+    return node.annotations if node.claim is None else node.claim.annotations
+
+
 def pool_hash_annotations(pool: Pool) -> dict[str, str]:
     """What a NodeClaim of the pool carries, so that a later change is noticed."""
     return {POOL_HASH_ANNOTATION: pool.hash, POOL_HASH_VERSION_ANNOTATION: HASH_VERSION}
 
 
 def _pool_drift(node: Node, pool: Pool) -> Drift | None:
-    annotations = node.claim.annotations if node.claim is not None else node.annotations
+    annotations = claim_annotations(node)
     known = annotations.get(POOL_HASH_ANNOTATION)
     is_comparable = annotations.get(POOL_HASH_VERSION_ANNOTATION) == HASH_VERSION
     if not known or not pool.hash or not is_comparable or known == pool.hash:

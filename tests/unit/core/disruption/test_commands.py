@@ -439,6 +439,33 @@ def test_nodes_that_cannot_go_alone_are_merged_into_one_larger_node() -> None:
     assert [claim.launch.instance_type for claim in command.replacements] == ["cheap-huge"]
 
 
+def test_the_set_that_saves_most_per_disruption_goes_before_one_that_saves_more() -> None:
+    """Three nodes of each pool become one: 0.75 saved with 60 evictions, or 0.15 with three."""
+    cheap = instance_type(
+        name="cheap-huge",
+        capacity={"cpu": 9000, "memory": 2**36, "pods": 100},
+        labels={INSTANCE_TYPE: "cheap-huge"},
+        offerings=(offering(price=0.45),),
+    )
+    crowded, calm = (msgspec.structs.replace(WEB, name=name, labels={"t": name}) for name in "ab")
+
+    def of_pool(pool: Pool, made: Node) -> Node:
+        only = (Requirements.from_labels(pool.labels),)
+        moved = tuple(msgspec.structs.replace(pod, alternatives=only) for pod in made.pods)
+        labels = {**made.labels, **pool.labels}
+        return msgspec.structs.replace(made, pool=pool.name, labels=labels, pods=moved)
+
+    nodes = [of_pool(crowded, node(f"a{n}", "large", *[140] * 20)) for n in range(3)]
+    nodes += [of_pool(calm, node(f"b{n}", "medium", 1900)) for n in range(3)]
+    index = InstanceTypeIndex([*types(), cheap])
+    snapshot = Snapshot(nodes=tuple(nodes), pools=(crowded, calm), now=1000.0)
+    given = DisruptionInput(snapshot=snapshot, catalogs={"a": index, "b": index})
+    command = DisruptionPass(given).find_command()
+    assert command is not None
+    assert (command.method, names(command)) == (Method.MULTI_NODE, ["b0", "b1", "b2"])
+    assert (round(command.saving, 6), command.evictions) == (0.15, 3)
+
+
 def test_a_node_that_is_coming_up_counts_in_a_spread_although_nothing_moves_there() -> None:
     row, web = "example.com/row", {"app": "web"}
 
