@@ -40,8 +40,8 @@ SKIPPED: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
 
 def commands_page() -> str:
     lines = ["# Commands", "", MADE, "", "Every command has `--help`. Exit code 2 is bad input,"]
-    lines += ["70 a mistake in `wain` itself, 130 after Ctrl-C, 141 where the reader of the output"]
-    lines += ["has gone; other codes are said at each command.", ""]
+    lines += ["70 a bug in `wain` itself, 130 after Ctrl-C, 141 when the output pipe was closed;"]
+    lines += ["other codes are listed with each command.", ""]
     for job, names in COMMAND_GROUPS.items():
         lines += [f"## {job}", ""]
         for name in names:

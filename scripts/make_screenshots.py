@@ -121,7 +121,7 @@ def take_terminal(browser: Browser) -> Path:
     terminal = Terminal([str(WAIN), "top", "--demo"], *TERMINAL)
     try:
         terminal.wait_until(lambda screen: any("quit" in line for line in screen), 600.0)
-        terminal.wait_for("Insufficient cpu")
+        terminal.wait_for("shop/forecast-0")
         text = "\n".join(
             "".join(map(cell, cells)).rstrip() for cells in screen_cells(terminal)
         ).rstrip()

@@ -194,7 +194,7 @@ function decisionSection(model, state, actions) {
   const marked = until.filter((event) => MARKED.has(event.what) && event.what !== "interrupt").slice(-4).reverse();
   return element("div", {},
     now.length ? section(`Removed at ${momentText(model, state.at)}, and why`, element("ol", { class: "events" }, now.map((group) => decision(model, group, actions)))) : null,
-    earlier.length ? section(now.length ? "Removed before" : "Latest removals, and why", element("ol", { class: "events" }, earlier.map((group) => decision(model, group, actions)))) : null,
+    earlier.length ? section(now.length ? "Earlier removals, and why" : "Latest removals, and why", element("ol", { class: "events" }, earlier.map((group) => decision(model, group, actions)))) : null,
     marked.length ? section("Latest events", eventList(model, marked, actions)) : null);
 }
 

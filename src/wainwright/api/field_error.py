@@ -3,12 +3,15 @@ A FieldError with `warning` set is about a value that the API server accepts. Th
 for each sort of error, so that the same mistake has the same text everywhere.
 """
 
+from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Any, Final
 
 import msgspec
 
 UNKNOWN_FIELD: Final = "unknown field"
+MAX_SWAPPED: Final = 100
+"""Letters of a word in which two may be swapped: longer text is no misspelt word."""
 PathStep = str | int
 FieldPath = tuple[PathStep, ...]
 
@@ -72,8 +75,18 @@ def _truncate(text: str, limit: int) -> str:
 def closest_match(word: str, known: list[str]) -> str:
     """The known word that is most similar to a misspelt one; empty if none is similar."""
     lowered = {name.lower(): name for name in reversed(known)}
-    close = get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.6)
-    return lowered[close[0]] if close else ""
+    swapped = (each for each in _adjacent_swaps(word.lower()) if each in lowered)
+    close = next(swapped, None) or next(
+        iter(get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.6)), None
+    )
+    return lowered[close] if close else ""
+
+
+def _adjacent_swaps(word: str) -> Iterator[str]:
+    """The usual typo, which counts as two mistakes where letters are compared in place: us-esat-1
+    is us-east-1 rather than us-west-1."""
+    for place in range(min(len(word), MAX_SWAPPED) - 1):
+        yield f"{word[:place]}{word[place + 1]}{word[place]}{word[place + 2 :]}"
 
 
 def did_you_mean(word: str, known: list[str]) -> str:

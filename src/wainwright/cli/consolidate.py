@@ -91,7 +91,7 @@ DISRUPTION_OPTIONS: Final = (
         type=click.IntRange(0),
         default=LOOK_AHEAD_NODES,
         show_default=True,
-        help="How many nodes to look at, each once in a pass, to compare sequences of commands.",
+        help="How many nodes to evaluate, each once in a pass, to compare sequences of commands.",
     ),
     click.option(
         "--ignore-budgets", is_flag=True, help="Ignore the disruption budgets of NodePools."
@@ -127,7 +127,7 @@ def disruption_options(command: Callable[..., Any]) -> Callable[..., Any]:
     "--steps",
     type=click.IntRange(1, MAX_STEPS),
     default=MAX_STEPS,
-    help=f"How many commands at most. Default: until nothing is left to do, at most {MAX_STEPS:,}.",
+    help=f"How many commands at most. Default: until no command is left, at most {MAX_STEPS:,}.",
 )
 @click.option("-o", "--output", type=OUTPUTS, default="table", help="How to print it.")
 @click.option(

@@ -3,12 +3,11 @@ figures. Plain text in a pipe; imported only where it is printed, because import
 """
 
 from collections.abc import Iterator
-from textwrap import wrap
-from typing import Any, Final
+from typing import Any
 
 from rich.text import Text
 
-from wainwright.cli.plan_table import Console, print_line, printable_text
+from wainwright.cli.plan_table import Console, print_line, printable_text, wrapped_lines
 from wainwright.cli.printing import align_columns
 from wainwright.messages.formatting import MODELLED_PRICES
 from wainwright.report.consolidation_rows import (
@@ -26,8 +25,6 @@ from wainwright.report.consolidation_rows import (
 
 Document = dict[str, Any]
 
-HANGING_INDENT: Final = 4
-
 
 def print_consolidation(document: Document, console: Console) -> None:
     """Lines wrap on a terminal, but not in a pipe, where a program may read them."""
@@ -36,21 +33,6 @@ def print_consolidation(document: Document, console: Console) -> None:
         shown = wrapped_lines(line, console.width) if console.is_terminal else [line]
         for part in shown:
             print_line(console, part)
-
-
-def wrapped_lines(line: Text, width: int) -> list[Text]:
-    """What does not fit goes on below, further to the right; names stay whole."""
-    text = line.plain
-    indent = " " * (len(text) - len(text.lstrip()) + HANGING_INDENT)
-    parts = wrap(
-        text,
-        width,
-        subsequent_indent=indent,
-        drop_whitespace=False,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return [Text(part.rstrip(), style=line.style) for part in parts]
 
 
 def _lines(document: Document) -> Iterator[Text]:

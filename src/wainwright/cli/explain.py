@@ -58,7 +58,7 @@ from wainwright.report.pod_explanation import explain_with_suggestions
 )
 @click.option("-o", "--output", type=Choice(["text", "json"]), default="text")
 def explain_pod(name: str, output: str, every: bool, **flags: Any) -> int:
-    """Show where a pod goes and what decided; or why it is unschedulable, and the fix.
+    """Show where a pod is scheduled and why; or why it is unschedulable, and the fix.
 
     Exit code 0 when the pod is scheduled, 1 when it is unschedulable or is not planned, 2 for bad
     input.
@@ -84,7 +84,7 @@ def explain_pod(name: str, output: str, every: bool, **flags: Any) -> int:
 @disruption_options
 @click.option("-o", "--output", type=Choice(["text", "json"]), default="text")
 def explain_node(name: str, output: str, **flags: Any) -> int:
-    """Show whether a node can be removed, where its pods would go, and what blocks it.
+    """Show whether a node can be removed, where its pods would move, and what blocks it.
 
     NAME is that of the node or of its NodeClaim. Exit code 0 when the node can be removed or
     replaced, 1 when it is kept, 2 for bad input.
@@ -121,7 +121,7 @@ def explain() -> None:
 @catalog_options
 @click.option("-o", "--output", type=OUTPUTS, default="text", help="How to print it.")
 def explain_type(**flags: Any) -> int:
-    """Show for each number of an instance type which rule gave it."""
+    """Show the rule behind each number of an instance type."""
     arguments = ExplainArguments(**flags)
     catalog_input, catalog = _load_catalog(arguments)
     resources = explain_resources(catalog, arguments.name)
@@ -155,7 +155,7 @@ def explain_type(**flags: Any) -> int:
 @catalog_options
 @click.option("-o", "--output", type=OUTPUTS, default="text", help="How to print it.")
 def explain_price(**flags: Any) -> int:
-    """Show the layers of an instance type's prices, one under the other."""
+    """Show how the prices of an instance type are computed, layer by layer."""
     arguments = ExplainArguments(**flags)
     catalog_input, catalog = _load_catalog(arguments)
     histories = price_histories(catalog, arguments.name)

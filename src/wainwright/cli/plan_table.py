@@ -9,7 +9,7 @@ import rich.console
 from rich.style import Style
 from rich.text import Text
 
-from wainwright.cli.printing import join_cells, lay_out_table, stack_columns
+from wainwright.cli.printing import join_cells, lay_out_table, stack_columns, wrap_line
 from wainwright.messages.formatting import (
     escape_unprintable,
     format_cost,
@@ -38,12 +38,17 @@ class Console(rich.console.Console):
         raise  # rich calls this while it handles the error
 
 
-def print_line(console: Console, line: Text, *, wraps: bool = False) -> None:
+def print_line(console: Console, line: Text) -> None:
     """In a pipe as it is: rich takes a hundred times as long, to no effect."""
     if console.is_terminal:
-        console.print(line, soft_wrap=not wraps)
+        console.print(line, soft_wrap=True)
     else:
         console.file.write(f"{line.plain}\n")
+
+
+def wrapped_lines(line: Text, width: int) -> list[Text]:
+    """What does not fit continues below, further to the right; names stay whole."""
+    return [Text(part, style=line.style) for part in wrap_line(line.plain, width)]
 
 
 def printable_text(text: str, style: str | Style = "") -> Text:
@@ -70,7 +75,8 @@ def print_plan(
     for line in _node_table(plan, launchable, limit):
         print_line(console, line)
     for part in _parts(plan, limit, every=every):
-        print_line(console, part, wraps=True)
+        for line in wrapped_lines(part, limit) if len(part.plain) > limit else [part]:
+            print_line(console, line)
     console.file.flush()  # notes on standard error come after the plan, also in one pipe
 
 

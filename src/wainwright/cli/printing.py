@@ -10,7 +10,9 @@ import importlib
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, Final
+from shutil import get_terminal_size
+from textwrap import wrap
+from typing import Any, Final, TextIO
 
 import click
 
@@ -26,8 +28,32 @@ def echo(text: str = "", *, err: bool = False) -> None:
 
 
 def echo_lines(lines: Iterable[str]) -> None:
+    """Sentences; on a terminal they wrap between words."""
     for line in lines:
-        echo(line)
+        for part in _fitted(escape_unprintable(line), sys.stdout):
+            click.echo(part)
+
+
+HANGING_INDENT: Final = 4
+
+
+def wrap_line(text: str, width: int) -> list[str]:
+    """What does not fit continues below, further to the right; names stay whole."""
+    indent = " " * (len(text) - len(text.lstrip()) + HANGING_INDENT)
+    parts = wrap(
+        text,
+        width,
+        subsequent_indent=indent,
+        drop_whitespace=False,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [part.rstrip() for part in parts] or [""]
+
+
+def _fitted(text: str, stream: TextIO) -> list[str]:
+    """In a pipe as it is: a program may read lines."""
+    return wrap_line(text, get_terminal_size().columns) if stream.isatty() else [text]
 
 
 def echo_json(value: Any) -> None:
@@ -68,10 +94,7 @@ def print_problems(
     """Prints each problem: place and field, then the message, then the hint."""
     for problem in problems:
         if not problem.file:
-            click.echo(
-                _styled(f"{word}: ", fg=colour, bold=True) + escape_unprintable(problem.message),
-                err=err,
-            )
+            _echo_labelled(word, problem.message, colour=colour, err=err)
             continue
         field = f": {problem.path}" if problem.path else ""
         click.echo(
@@ -79,9 +102,11 @@ def print_problems(
             + _styled(f"{problem.where}{field}", bold=True),
             err=err,
         )
-        echo(f"    {problem.sentence}", err=err)
-        if problem.hint:
-            click.echo(_styled(f"    {problem.hint}", fg="cyan"), err=err)
+        stream = sys.stderr if err else sys.stdout
+        for line in _fitted(f"    {escape_unprintable(problem.sentence)}", stream):
+            click.echo(line, err=err)
+        for line in _fitted(f"    {problem.hint}", stream) if problem.hint else ():
+            click.echo(_styled(line, fg="cyan"), err=err)
 
 
 def _styled(text: str, **style: Any) -> str:
@@ -95,7 +120,16 @@ def pluralize(number: int, noun: str) -> str:
 def print_notes(notes: Iterable[str]) -> None:
     """Prints notes on standard error, so that standard output stays machine-readable."""
     for note in notes:
-        click.echo(_styled("note: ", fg="yellow", bold=True) + escape_unprintable(note), err=True)
+        _echo_labelled("note", note, colour="yellow", err=True)
+
+
+def _echo_labelled(word: str, message: str, *, colour: str, err: bool) -> None:
+    """note: the message, which wraps on a terminal."""
+    stream = sys.stderr if err else sys.stdout
+    first, *more = _fitted(f"{word}: {escape_unprintable(message)}", stream)
+    label = _styled(f"{word}: ", fg=colour, bold=True)
+    for line in (label + first[len(word) + 2 :], *more):
+        click.echo(line, err=err)
 
 
 COLUMN_GAP = "  "

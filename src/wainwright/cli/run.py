@@ -41,8 +41,8 @@ SWITCHES: Final = (
 
 SETTING_HELP: Final = {
     "cluster_name": "Name of the cluster, in tags and user data; required.",
-    "cluster_endpoint": "URL of the API server, for user data; default: asked from EKS.",
-    "cluster_ca_bundle": "Certificate of the API server, for user data; default: asked from EKS.",
+    "cluster_endpoint": "URL of the API server, for user data; default: from EKS.",
+    "cluster_ca_bundle": "Certificate of the API server, for user data; default: from EKS.",
     "isolated_vpc": "Do not call AWS APIs that have no VPC endpoint, such as prices.",
     "vm_memory_overhead_percent": "Share of memory that the hypervisor takes, such as 0.075.",
     "interruption_queue": "Name of the SQS queue with interruption messages.",
@@ -127,7 +127,7 @@ def setting_flags(command: Callable[..., Any]) -> Callable[..., Any]:
     "--emulator-state",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Keep the emulated account here; else it is rebuilt from the cluster's NodeClaims.",
+    help="Keep the emulated account in this file; otherwise it is rebuilt from NodeClaims.",
 )
 @click.option(
     "--emulator-port",
@@ -135,7 +135,7 @@ def setting_flags(command: Callable[..., Any]) -> Callable[..., Any]:
     help="Serve the emulated account on this port of the loopback interface; 0 picks a free one.",
 )
 @click.option("--dry-run", is_flag=True, help="Decide and log; write nothing, take no lease.")
-@click.option("--once", is_flag=True, help="End when there is nothing to do at this moment.")
+@click.option("--once", is_flag=True, help="Exit when nothing is left to do.")
 @click.option(
     "--record",
     type=click.Path(file_okay=False, path_type=Path),

@@ -61,7 +61,7 @@ class PageArguments(msgspec.Struct, frozen=True, kw_only=True):
     type=click.IntRange(0, 65535),
     default=DEFAULT_PORT,
     show_default=True,
-    help="0: any free.",
+    help="The port to listen on; 0 picks a free one.",
 )
 @click.option(
     "--host",
@@ -74,7 +74,7 @@ class PageArguments(msgspec.Struct, frozen=True, kw_only=True):
     "--token",
     envvar=TOKEN_VARIABLE,
     metavar="TEXT",
-    help=f"Ask for this token; or {TOKEN_VARIABLE}. Default: a new one where one is needed.",
+    help=f"The access token; or {TOKEN_VARIABLE}. Default: generated where one is needed.",
 )
 @click.option(
     "--speed",
@@ -83,7 +83,7 @@ class PageArguments(msgspec.Struct, frozen=True, kw_only=True):
     show_default=True,
     help="Seconds of a scenario in a second.",
 )
-@click.option("--paused", is_flag=True, help="Do not play before the page says so.")
+@click.option("--paused", is_flag=True, help="Start paused.")
 @click.option("--seed", type=int, metavar="N", help="The seed to use instead of the scenario's.")
 @click.option(
     "--set",
@@ -97,13 +97,13 @@ class PageArguments(msgspec.Struct, frozen=True, kw_only=True):
     type=click.FloatRange(1),
     default=10.0,
     show_default=True,
-    help="Seconds between two looks at a cluster, or at files.",
+    help="Seconds between two reads of a cluster, or of files.",
 )
 def serve(**flags: Any) -> int:
     """Serve a page that plays a scenario, or that shows a cluster as it changes.
 
     FILE is a Scenario, or manifests of a cluster; or add --from-cluster. A scenario plays at any
-    speed, pauses, goes on step by step, and takes events from the page: a zone goes out, a
+    speed, pauses, runs step by step, and accepts events from the page: a zone outage, a
     reservation expires, a Deployment is scaled, spot instances are interrupted, a price changes.
     A cluster is only read: nothing is ever written to it. Stop it with Ctrl-C.
     """

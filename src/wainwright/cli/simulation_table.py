@@ -7,8 +7,7 @@ from typing import Final
 
 from rich.text import Text
 
-from wainwright.cli.consolidation_table import wrapped_lines
-from wainwright.cli.plan_table import Console, print_line, printable_text
+from wainwright.cli.plan_table import Console, print_line, printable_text, wrapped_lines
 from wainwright.cli.printing import align_columns
 from wainwright.model.simulation import SimulationResult
 from wainwright.report.simulation_comparison import (

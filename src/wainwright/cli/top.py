@@ -103,7 +103,7 @@ def story_of(given: PlanInput) -> Story:
 @file_arguments
 @cluster_options
 @disruption_options
-@click.option("--scenario", metavar="FILE", help="A Scenario: it is simulated, then played.")
+@click.option("--scenario", metavar="FILE", help="A Scenario to simulate and then play.")
 @click.option("--demo", is_flag=True, help="A simulated sale day, without any file.")
 @click.option("--once", is_flag=True, help="Print the screen once and exit, as in a pipe.")
 @click.option(

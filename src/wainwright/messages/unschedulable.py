@@ -292,12 +292,12 @@ def _describe_unmatched_value(reason: NoMatchingInstanceType | NoMatchingOfferin
 
 
 def _describe_excluded(reason: NoMatchingInstanceType, excluded: ExcludedByPool) -> str:
-    """the NodePool allows instance-family g5, g6; instance-gpu-name h100 is in p5"""
+    """the pod needs instance-gpu-name h100, which is in p5; the NodePool allows family g5, g6"""
     allows = f"the NodePool allows {excluded.key} {format_values(excluded.allowed)}"
-    wanted = f"{reason.key} {format_values(reason.wanted)}"
+    needs = _describe_need(reason, REQUESTER_PHRASES[RequiredBy.POD])
     if excluded.key == reason.key:
-        return f"{_describe_need(reason, REQUESTER_PHRASES[RequiredBy.POD])}; {allows}"
-    return f"{allows}; {wanted} is in {join_first(excluded.values, MAX_SHOWN_VALUES)}"
+        return f"{needs}; {allows}"
+    return f"{needs}, which is in {join_first(excluded.values, MAX_SHOWN_VALUES)}; {allows}"
 
 
 def _describe_shortfall(

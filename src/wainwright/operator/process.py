@@ -94,7 +94,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool = False
     """Decide and log, and write nothing."""
     once: bool = False
-    """End when there is nothing to do at this moment."""
+    """Exit when nothing is left to do."""
     emulator_boot: float = 2.0
     emulator_kubelet: bool = True
     emulator_state: Path | None = None

@@ -21,6 +21,7 @@ from wainwright.controllers.runtime import ACCOUNT
 from wainwright.emulator.ec2.capacity_reservations.reservation_capacity import CapacityReservation
 from wainwright.emulator.ec2.instance.lifecycle import ALIVE_STATES, TERMINATED, Instance
 from wainwright.errors import AwsError
+from wainwright.messages.formatting import format_count
 from wainwright.model.cluster_history import ClusterHistory
 from wainwright.model.labels import NODEPOOL
 from wainwright.model.simulation import (
@@ -213,7 +214,7 @@ class Recorder:
             DisruptEntry(
                 at=self._moment(),
                 object=f"NodeClaim/{candidates[0]}" if candidates else "",
-                message=f"{reason}: {len(candidates)} {verb}",
+                message=f"{reason}: {format_count(len(candidates), 'node')} {verb}",
                 reason=reason,
                 method=method,
                 candidates=list(candidates),

@@ -170,7 +170,7 @@ class ControllerProcess:
 
     def restart(self) -> None:
         """The process dies now, also one that is just starting."""
-        self._on_restart("the controllers die; up again in 5 s")
+        self._on_restart("the controllers stop; they start again in 5 s")
         self._died.set()
 
     async def run(self) -> None:
@@ -181,7 +181,7 @@ class ControllerProcess:
             await self._until_dead(self._current.run())
             self._current = None
             await self._wait_for_start()
-            self._on_restart("the controllers are up again")
+            self._on_restart("the controllers have started again")
 
     async def _until_dead(self, running: Awaitable[None]) -> None:
         work = asyncio.ensure_future(running)

@@ -155,7 +155,7 @@ class TimelineWriter:
             InterruptEntry(
                 at=at,
                 object=f"Node/{name}",
-                message="EC2 announces the end of the instance",
+                message="EC2 interruption notice",
                 claim=billed.claim or None,
                 instance=billed.instance.id,
             )

@@ -144,8 +144,8 @@ def test_errors_come_last_and_name_both_clouds(tmp_path: Path) -> None:
     places = [(problem.where, problem.message) for problem in refused.value.report.errors]
     one, two = (f"{tmp_path}/{name}.yaml:1" for name in ("one", "two"))
     assert places == [
-        (one, f"the input has 2 Clouds, and one is used: another is {two}"),
-        (two, f"the input has 2 Clouds, and one is used: another is {one}"),
+        (one, f"the input has 2 Clouds, but only one can be used; another is at {two}"),
+        (two, f"the input has 2 Clouds, but only one can be used; another is at {one}"),
     ]
 
 

@@ -127,8 +127,11 @@ def test_two_clouds_are_one_too_many(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput) as refused:
         manifests(tmp_path, CLOUD % "a", CLOUD % "b")
     first, second = refused.value.report.errors
-    assert first.message == f"the input has 2 Clouds, and one is used: another is {second.where}"
-    assert second.message.endswith(f"another is {first.where}")
+    assert (
+        first.message
+        == f"the input has 2 Clouds, but only one can be used; another is at {second.where}"
+    )
+    assert second.message.endswith(f"another is at {first.where}")
 
 
 def test_a_cloud_by_flag_replaces_the_inputs(tmp_path: Path) -> None:

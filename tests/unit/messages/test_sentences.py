@@ -139,7 +139,7 @@ LABELS: list[tuple[PoolReason, str]] = [
             wanted=one_of(["h100"]),
             excluded=ExcludedByPool(key="family", allowed=one_of(["g5", "g6"]), values=("p5",)),
         ),
-        "the NodePool allows family g5, g6; gpu-name h100 is in p5",
+        "the pod needs gpu-name h100, which is in p5; the NodePool allows family g5, g6",
     ),
     (
         InstanceTypesTooSmall(

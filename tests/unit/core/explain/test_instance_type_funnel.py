@@ -41,32 +41,32 @@ DAEMONSET_REASONS: list[tuple[Resources, tuple[InstanceType, ...], str]] = [
     (
         {"cpu": 3000},
         (SMALL,),
-        "request 3 cpu on a node (system/greedy 3); the nearest instance type that it "
-        "allows, small, has 2 allocatable",
+        "request 3 cpu on a node (system/greedy 3); the nearest instance type that "
+        "the NodePool allows, small, has 2 allocatable",
     ),
     (
         {"cpu": 5000},
         (SMALL, LARGE),
-        "request 5 cpu on a node (system/greedy 5); the nearest instance type that it "
-        "allows, large, has 4 allocatable",
+        "request 5 cpu on a node (system/greedy 5); the nearest instance type that "
+        "the NodePool allows, large, has 4 allocatable",
     ),
     (
         {"cpu": 5000, "memory": 64 * GIB},
         (LARGE,),
-        "request 64Gi memory on a node (system/greedy 64Gi); the nearest instance type that it "
-        "allows, large, has 16Gi allocatable",
+        "request 64Gi memory on a node (system/greedy 64Gi); the nearest instance type that "
+        "the NodePool allows, large, has 16Gi allocatable",
     ),
     (
         {"example.com/chip": 1},
         (SMALL,),
-        "request 1 example.com/chip on a node (system/greedy 1); the nearest instance type that it "
-        "allows, small, has 0 allocatable",
+        "request 1 example.com/chip on a node (system/greedy 1); the nearest instance type that "
+        "the NodePool allows, small, has 0 allocatable",
     ),
     (
         {"cpu": 1000},
         (SPENT,),
-        "request 1 cpu on a node (system/greedy 1); the nearest instance type that it "
-        "allows, spent, has 0 allocatable",
+        "request 1 cpu on a node (system/greedy 1); the nearest instance type that "
+        "the NodePool allows, spent, has 0 allocatable",
     ),
     ({}, (STARVED,), "starved leaves no cpu for pods"),
 ]
