@@ -27,8 +27,8 @@ PAGES = [
 ]
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#([^)\s]*))?\)")
 COMMAND = re.compile(r"^ *(?:\$ )?(wain .*?)(?:  .*)?$")
-NOT_BENCHED_BY_NAME = {"karpenter_disruption"}
-"""A part of `make bench-karpenter`."""
+NOT_BENCHED_BY_NAME = {"karpenter_cluster", "karpenter_disruption"}
+"""Parts of `make bench-karpenter`."""
 MAKE = re.compile(r"^ {4}(?:nohup )?make ([\w-]+)")
 DIFF_SCRIPT = ROOT / "examples" / "ci" / "plan-diff.sh"
 
