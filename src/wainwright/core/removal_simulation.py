@@ -101,6 +101,8 @@ class _Removal(NamedTuple):
     """Whether new nodes use no reserved instance."""
     max_new_nodes: int | None = None
     """The simulation ends when it would need more."""
+    counts_leaving_nodes: bool = False
+    """Whether spreads count the domains of the nodes until these are gone."""
 
 
 class SimulatorUpdate(msgspec.Struct, kw_only=True):
@@ -220,6 +222,7 @@ class ClusterSimulator:
         left_out: Collection[str] = (),
         *,
         without_reservations: bool = False,
+        counts_leaving_nodes: bool = True,
     ) -> Solution:
         """The state after a removal, for callers that look at many and need little of each.
 
@@ -227,9 +230,16 @@ class ClusterSimulator:
         nodes use does not count against the limits of their NodePools: replacements may stand
         beside them for a while. Pods that cannot be placed anywhere, whatever happens, are not part
         of it: see `is_hopeless`.
+
+        Unlike in a plan, the domains of the nodes count in spreads: while they are drained, pods
+        have to be scheduled beside them, or a PodDisruptionBudget may never let the last one go.
         """
         removal = _Removal(
-            names, closed, returns_limits=True, without_reservations=without_reservations
+            names,
+            closed,
+            returns_limits=True,
+            without_reservations=without_reservations,
+            counts_leaving_nodes=counts_leaving_nodes,
         )
         return self._solve_without(removal, left_out)
 
@@ -245,6 +255,7 @@ class ClusterSimulator:
             returns_limits=True,
             without_reservations=without_reservations,
             max_new_nodes=1,
+            counts_leaving_nodes=True,
         )
         try:
             return self._solve_without(removal, ())
@@ -310,13 +321,17 @@ class ClusterSimulator:
     ) -> tuple[UnschedulableGroup, ...]:
         """Why pods would be unschedulable if these nodes were removed: all such pods, or these.
 
-        The reasons are those of a plan of the cluster without the nodes. They are worked out on the
-        fork, and only when asked for.
+        The reasons are those of a plan of the cluster without the nodes, or else those for which
+        pods would have to wait until the nodes are gone. They are worked out on the fork, and only
+        when asked for.
         """
         moved_and_pending = self._pods_of(names)
-        solution = self._solve(_Removal(names), moved_and_pending)
-        simulated = self._simulation(solution, moved_and_pending)
-        if simulated.is_possible:
+        for removal in (_Removal(names), _Removal(names, counts_leaving_nodes=True)):
+            solution = self._solve(removal, moved_and_pending)
+            simulated = self._simulation(solution, moved_and_pending)
+            if not simulated.is_possible:
+                break
+        else:
             return ()
         solution.free_counts = self._free_counts(self._returned_by(names))
         made = Plan(
@@ -367,6 +382,8 @@ class ClusterSimulator:
             self._return_reservations(fork, self._returned_by(removal.names))
         if removal.returns_limits:
             self._return_limits(fork, numbers)
+        if removal.counts_leaving_nodes and fork.topology is not None:
+            fork.topology.count_leaving_nodes()
         fork.max_drafts = removal.max_new_nodes
         if removal.without_reservations:
             fork.reservation_manager.withdraw_all()
