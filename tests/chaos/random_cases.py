@@ -67,11 +67,6 @@ def random_case(seed: int) -> ChaosCase:
         "pods": {"start": ["1s", "5s"], "termination": ["1s", "20s"]},
         "settings": _settings(random),
     }
-    if _is_limited(pools, spec):
-        # See docs/internals/fault-injection.md: limits can keep a zone from getting its node back.
-        for each in workloads:
-            for spread in each["spec"]["template"]["spec"].get("topologySpreadConstraints", ()):
-                spread["whenUnsatisfiable"] = "ScheduleAnyway"
     changes = [_change(random, pools, workloads) for _ in range(random.randint(2, 7))]
     return ChaosCase(
         seed=seed,

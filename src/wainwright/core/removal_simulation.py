@@ -112,6 +112,8 @@ class _Removal(NamedTuple):
     """The simulation ends when it would need more."""
     released: str | None = None
     """The reservation of which one instance is given back before new nodes are launched."""
+    counts_leaving_nodes: bool = False
+    """Whether spreads count the domains of the nodes until these are gone."""
 
 
 class SimulatorUpdate(msgspec.Struct, kw_only=True):
@@ -237,6 +239,7 @@ class ClusterSimulator:
         *,
         without_reservations: bool = False,
         released: str | None = None,
+        counts_leaving_nodes: bool = True,
     ) -> Solution:
         """The state after a removal, for callers that look at many and need little of each.
 
@@ -245,6 +248,9 @@ class ClusterSimulator:
         beside them for a while. Of the released reservation new nodes may use one instance more.
         Pods that cannot be placed anywhere, whatever happens, are not part of it: see
         `is_hopeless`.
+
+        Unlike in a plan, the domains of the nodes count in spreads: while they are drained, pods
+        have to be scheduled beside them, or a PodDisruptionBudget may never let the last one go.
         """
         removal = _Removal(
             names,
@@ -252,6 +258,7 @@ class ClusterSimulator:
             returns_limits=True,
             without_reservations=without_reservations,
             released=released,
+            counts_leaving_nodes=counts_leaving_nodes,
         )
         return self._solve_without(removal, left_out)
 
@@ -267,6 +274,7 @@ class ClusterSimulator:
             returns_limits=True,
             without_reservations=without_reservations,
             max_new_nodes=1,
+            counts_leaving_nodes=True,
         )
         try:
             return self._solve_without(removal, ())
@@ -367,14 +375,18 @@ class ClusterSimulator:
         """Why pods would be unschedulable if these nodes were removed: all such pods, or these.
 
         The reasons are those of a plan of the cluster without the nodes, and without the room of
-        closed ones. They are worked out on the fork, and only when asked for. Limits are returned
-        where what the nodes use does not count against them.
+        closed ones, or else those for which pods would have to wait until the nodes are gone. They
+        are worked out on the fork, and only when asked for. Limits are returned where what the
+        nodes use does not count against them.
         """
         moved_and_pending = self._pods_of(names)
         removal = _Removal(names, closed, returns_limits=returns_limits)
-        solution = self._solve(removal, moved_and_pending)
-        simulated = self._simulation(solution, moved_and_pending)
-        if simulated.is_possible:
+        for each in (removal, removal._replace(counts_leaving_nodes=True)):
+            solution = self._solve(each, moved_and_pending)
+            simulated = self._simulation(solution, moved_and_pending)
+            if not simulated.is_possible:
+                break
+        else:
             return ()
         solution.free_counts = self._free_counts(self._returned_by(names))
         made = Plan(
@@ -431,6 +443,8 @@ class ClusterSimulator:
             self._return_reservations(fork, returned)
         if removal.returns_limits:
             self._return_limits(fork, numbers)
+        if removal.counts_leaving_nodes and fork.topology is not None:
+            fork.topology.count_leaving_nodes()
         fork.max_drafts = removal.max_new_nodes
         if removal.without_reservations:
             fork.reservation_manager.withdraw_all()

@@ -262,8 +262,10 @@ class RemovalEvaluator:
         return _drift_command(candidate, released, terminate_first=True)
 
     def repair(self, candidate: Candidate) -> Command | Outcome:
-        """All its pods move, also those that may not be evicted: draining has its deadline."""
-        solution = self._simulate([candidate], self._closed.starting)
+        """All its pods move, also those that may not be evicted or have to wait until it is gone:
+        draining has its deadline.
+        """
+        solution = self._simulate([candidate], self._closed.starting, counts_leaving_nodes=False)
         if not isinstance(solution, Outcome):
             return _repair_command(candidate, self._simulator.simulation_of(solution))
         released = (
@@ -285,7 +287,11 @@ class RemovalEvaluator:
         if any(map(simulator.is_hopeless, pods)):
             return None
         solution = simulator.solve_without(
-            [candidate.name], self._closed.starting, candidate.blocked_pods, released=reservation
+            [candidate.name],
+            self._closed.starting,
+            candidate.blocked_pods,
+            released=reservation,
+            counts_leaving_nodes=False,
         )
         return None if solution.failed else simulator.simulation_of(solution)
 
@@ -316,6 +322,7 @@ class RemovalEvaluator:
         *,
         without_reservations: bool = False,
         by_one: bool = False,
+        counts_leaving_nodes: bool = True,
     ) -> Solution | Outcome:
         pods = (pod for each in candidates for pod in each.pods if pod.key not in left_out)
         if any(map(self._simulator.is_hopeless, pods)):
@@ -326,7 +333,11 @@ class RemovalEvaluator:
             simulator.replace_by_one(names, closed, without_reservations=without_reservations)
             if by_one
             else simulator.solve_without(
-                names, closed, left_out, without_reservations=without_reservations
+                names,
+                closed,
+                left_out,
+                without_reservations=without_reservations,
+                counts_leaving_nodes=counts_leaving_nodes,
             )
         )
         if solution is None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support.aws_account import discovered_node_class
 from tests.support.claim_stories import ObservedCluster
 from tests.support.controlled_cluster import (
     ControlledCluster,
@@ -14,6 +15,7 @@ from tests.support.controlled_cluster import (
     run_cluster,
 )
 
+from wainwright.api.catalog_documents import CloudReservation
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
@@ -22,6 +24,7 @@ from wainwright.api.kubernetes.workloads import Pod
 from wainwright.aws.provider import AwsCloudProvider
 from wainwright.clock import format_timestamp
 from wainwright.controllers.settings import ControllerSettings
+from wainwright.core.disruption.commands import DisruptionOptions
 from wainwright.errors import KubernetesError
 from wainwright.metrics import (
     DISRUPTION_DECISIONS,
@@ -32,6 +35,7 @@ from wainwright.metrics import (
     NODECLAIMS_UNHEALTHY,
 )
 from wainwright.model.disruption import RepairPolicy
+from wainwright.model.labels import CAPACITY_TYPE, RESERVATION_ID, RESERVED
 from wainwright.translate.object_metadata import parse_timestamp
 
 DISRUPTED = "karpenter.sh/disrupted"
@@ -292,6 +296,47 @@ def test_con_24_nodes_say_why_they_are_kept_once_and_metrics_count_decisions() -
         assert cluster.metrics.value(DISRUPTION_DECISIONS_BY_POOL, nodepool="web", **labels) == 1
 
     run_cluster(story, instanceTypes=["m5.large"])
+
+
+def test_h12_a_node_that_goes_before_its_replacement_is_counted_as_such() -> None:
+    """Its reservation is full: the replacement gets the instance that the node gives back."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        terms = [{"tags": {"team": "web"}}]
+        reserved = {"key": CAPACITY_TYPE, "operator": "In", "values": [RESERVED]}
+        await cluster.create(
+            discovered_node_class(capacityReservationSelectorTerms=terms),
+            node_pool(template={"spec": {"requirements": [reserved]}}),
+        )
+        cluster.start()
+        await cluster.wait(5)
+        before = await cluster.add_node("web-0", cpu="1500m")
+        await cluster.wait(30)
+        await drift(cluster)
+        await cluster.wait(20)
+        labels = {"reason": "drifted", "consolidation_type": "drift"}
+        first = cluster.metrics.value(DISRUPTION_DECISIONS, decision="terminate-first", **labels)
+        assert first == 1
+        assert [each.metadata.name for each in await cluster.nodes()] == [before.metadata.name]
+        assert len(await cluster.claims()) == 1, "nothing is launched beside it"
+        await cluster.stop_pods()
+        await cluster.wait(60)
+        assert (await cluster.nodes(), cluster.instances()) == ([], [])
+        await cluster.create_pod("web-1", cpu="1500m")
+        await cluster.wait(90)
+        claim = await cluster.claim()
+        assert (claim.metadata.labels or {})[RESERVATION_ID] == "cr-1"
+
+    full = CloudReservation(
+        id="cr-1",
+        total=1,
+        instanceType="m5.large",
+        availabilityZone="us-east-1a",
+        tags={"team": "web"},
+    )
+    gates = DisruptionOptions(terminate_first_drift=True)
+    settings = ControllerSettings(disruption_options=gates)
+    run_cluster(story, full, instanceTypes=["m5.large"], settings=settings)
 
 
 def test_con_15_a_pod_that_came_is_counted_as_a_failed_validation() -> None:

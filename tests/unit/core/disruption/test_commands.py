@@ -484,3 +484,67 @@ def test_a_node_that_is_coming_up_counts_in_a_spread_although_nothing_moves_ther
     staying = row_node("b", "large", "r2", 100, 900, annotations={DO_NOT_DISRUPT: "true"})
     # The large pod needs a new node, for which the domains are looked at once more.
     assert find(row_node("a", "huge", "r1", 3900, 100), staying, coming) is None
+
+
+def spread_over_rows(*pods_by_row: int, **spread: Any) -> list[Node]:
+    """A node for each row, with so many pods of 500; no NodePool launches nodes of rows."""
+    row, web = "example.com/row", {"app": "web"}
+    constraints = spread_constraint(row, **spread)
+    made = [node(f"n{n}", "large", *[500] * count) for n, count in enumerate(pods_by_row)]
+    return [
+        msgspec.structs.replace(
+            each,
+            labels={**each.labels, row: each.name},
+            pods=tuple(
+                msgspec.structs.replace(pod, labels=web, constraints=constraints)
+                for pod in each.pods
+            ),
+        )
+        for each in made
+    ]
+
+
+@pytest.mark.parametrize("is_drifted", [False, True])
+@pytest.mark.parametrize(
+    ("counts", "spread", "goes"),
+    [
+        ((2, 2, 2), {}, False),
+        ((2, 2, 2), {"max_skew": 2}, False),
+        ((2, 2, 2), {"max_skew": 3}, True),
+        ((0, 0, 1), {}, True),
+        ((2, 2, 2), {"required": False}, True),
+        ((2, 2, 2), {"honor_taints": True}, True),
+    ],
+)
+def test_the_last_node_of_a_domain_stays_where_its_pods_would_wait_until_it_is_gone(
+    counts: tuple[int, ...], spread: dict[str, Any], goes: bool, is_drifted: bool
+) -> None:
+    """The kube-scheduler counts its domain while it is drained, and the other domains are full."""
+    nodes = spread_over_rows(*counts, **spread)
+    claim = drifted_claim("n2") if is_drifted else None
+    others = [msgspec.structs.replace(each, pods=each.pods) for each in nodes[:2]]
+    last = msgspec.structs.replace(nodes[2], claim=claim)
+    method = Method.DRIFT if is_drifted else Method.SINGLE_NODE
+    given = DisruptionInput(
+        snapshot=Snapshot(nodes=(*others, last), pools=(WEB,), now=1000.0),
+        catalogs={"web": InstanceTypeIndex(types())},
+    )
+    looked = DisruptionPass(given, DisruptionOptions(methods=(method,)))
+    candidate = looked.candidates[2]
+    outcome = looked.outcome(candidate)
+    if is_drifted:
+        assert (looked.find_command() is not None) is goes
+    elif not goes:
+        assert outcome is Outcome.PODS_WOULD_BE_PENDING
+    else:
+        assert isinstance(outcome, Command)
+
+
+def test_limits_are_the_reason_where_they_keep_the_last_node_of_a_zone() -> None:
+    """Without them a new node could have its domain: then the spread itself asks for one."""
+    rows = spread_over_rows(2, 2, 2)
+    snapshot = Snapshot(nodes=tuple(rows), pools=(WEB,), now=1000.0)
+    given = DisruptionInput(snapshot=snapshot, catalogs={"web": InstanceTypeIndex(types())})
+    limits = PlanOptions(cluster_limits=ClusterLimits(nodes=3))
+    looked = DisruptionPass(given, DisruptionOptions(plan=limits))
+    assert looked.outcome(looked.candidates[2]) is Outcome.LIMITS

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 
 from wainwright.core.scheduling.compiled_requirements import CompiledRequirements
 from wainwright.core.scheduling.drafts import Draft, DraftTable
@@ -37,6 +38,7 @@ from wainwright.model.reasons import TopologyReason
 from wainwright.model.snapshot import Node
 
 MANY_GROUPS = 8
+NO_VALUES: Final[frozenset[str]] = frozenset()
 DecideDomain = Callable[[Draft, LabelGroup], "str | NoValue | None"]
 """Makes a draft decide on the group's label; UNDECIDED if that must wait for the end of the round.
 """
@@ -72,6 +74,10 @@ class Topology:
         self._divided_groups: dict[int, DividedGroups] = {}
         """By the identity of the groups that count a pod, where there are many."""
         self._ended_rounds = 0
+        self._lost_domains: list[tuple[LabelGroup, str]] = []
+        """Of a fork: spreads with a domain whose last node was removed."""
+        self._leaving_domains: dict[int, set[str]] = {}
+        """Of a fork: those that count until the node is gone, by the number of the group."""
         self._groups_by_node: list[tuple[AnyGroup, ...]] = []
         """For forks: the groups that count the pods of each node, once for each pod."""
         self._spread_groups = [each for each in self._label_groups() if each.spread is not None]
@@ -94,6 +100,7 @@ class Topology:
         clone.domains = self.domains.fork()
         clone._waiting_groups, clone._pinned_cache = {}, {}
         clone._forked_groups, clone._forked_constraints = {}, {}
+        clone._lost_domains, clone._leaving_domains = [], {}
         clone._remove_nodes(self._nodes.remaining ^ nodes.remaining)
         return clone
 
@@ -323,6 +330,16 @@ class Topology:
                     own = self._own_group(spread)
                     assert isinstance(own, LabelGroup)
                     own.domains_version = None
+                    self._lost_domains.append((own, labels[own.key]))
+
+    def count_leaving_nodes(self) -> None:
+        """Of a fork: the domains of removed nodes count until these are gone, as they do for the
+        kube-scheduler while a node is drained; not where tainted nodes do not count.
+        """
+        for group, value in self._lost_domains:
+            spread = group.spread
+            if spread is not None and spread.required and not spread.honor_taints:
+                self._leaving_domains.setdefault(group.number, set()).add(value)
 
     def _remove_from(self, group: AnyGroup, labels: Mapping[str, str]) -> None:
         own = self._own_group(group)
@@ -436,6 +453,7 @@ class Topology:
         group.launchable = self._launchable_values(group)
         counted = group.nodes & self._nodes.remaining
         values = {value for value, nodes in nodes_by_value if nodes & counted} | group.launchable
+        values |= self._leaving_domains.get(group.number, NO_VALUES)
         pinned = self._pinned_drafts(group.key)
         for value in {*drafts, *pinned} - values:
             if self._has_counted_draft(group, value, drafts.get(value, 0) | pinned.get(value, 0)):
