@@ -209,6 +209,8 @@ class Disruption:
             )
             await self._reports.nodes_kept(outcomes)
             await self._reports.budgets(outcomes)
+        if looked.find_command() is None and not looked.is_complete:
+            return Again(PERIOD)  # also if nothing changes: the next look goes on from there
         moments = (
             self._state.next_nomination_end,
             looked.next_change,
