@@ -210,7 +210,11 @@ class Disruption:
             await self._reports.nodes_kept(outcomes)
             await self._reports.budgets(outcomes)
         if looked.find_command() is None and not looked.is_complete:
-            return Again(PERIOD)  # also if nothing changes: the next look goes on from there
+            LOG.debug(
+                "a look simulated %d removals again, and left others to the next",
+                looked.options.max_repetitions,
+            )
+            return Again(PERIOD)  # also if nothing changes
         moments = (
             self._state.next_nomination_end,
             looked.next_change,
