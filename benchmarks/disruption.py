@@ -32,7 +32,6 @@ from wainwright.model.pod import Pod, PodConstraints, TopologySpread, pod_select
 from wainwright.model.requirements import Requirements, parse_requirement
 from wainwright.model.snapshot import Pool, Snapshot
 
-MAX_REPETITIONS: Final = 500
 SIZES: Final = (500, 2_000, 5_000)
 LOOK_AHEAD_SIZES: Final = (20, 100, 500, 2_000)
 PODS_PER_NODE: Final = 13
@@ -117,7 +116,7 @@ def measure(count: int) -> None:
     def timed(name: str, now: Snapshot, previous: DisruptionPass | None, target: str) -> Any:
         start = process_time()
         given = DisruptionInput(snapshot=now, catalogs=catalogs)
-        current = DisruptionPass(given, options, previous, MAX_REPETITIONS)
+        current = DisruptionPass(given, options, previous)
         assert current.find_command() is None
         print_row(f"  {name}", f"{process_time() - start:.3f} s", target)
         return current

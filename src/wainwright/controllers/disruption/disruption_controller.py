@@ -210,6 +210,12 @@ class Disruption:
             )
             await self._reports.nodes_kept(outcomes)
             await self._reports.budgets(outcomes)
+        if looked.find_command() is None and not looked.is_complete:
+            LOG.debug(
+                "a look simulated %d removals again, and left others to the next",
+                looked.options.max_repetitions,
+            )
+            return Again(PERIOD)  # also if nothing changes
         moments = (
             self._state.next_nomination_end,
             looked.next_change,

@@ -136,14 +136,18 @@ class BudgetCounter:
 
     def within(self, candidates: Iterable[Candidate], reason: DisruptionReason) -> list[Candidate]:
         """The first candidates of each NodePool, as many as its budgets allow together."""
+        return [*self.iter_within(candidates, reason)]
+
+    def iter_within(
+        self, candidates: Iterable[Candidate], reason: DisruptionReason
+    ) -> Iterator[Candidate]:
+        """The same one by one: a search for a few looks at no more than these."""
         taken: Counter[str] = Counter()
-        chosen = []
-        for candidate in self.any_of(candidates, reason):
+        for candidate in candidates:
             name = candidate.node.pool or ""
             if taken[name] < self._allowed(candidate, reason):
                 taken[name] += 1
-                chosen.append(candidate)
-        return chosen
+                yield candidate
 
     def scheduled(self) -> list[int]:
         """What budgets with a schedule allow now: this changes with time alone."""

@@ -6,6 +6,7 @@ search for several nodes begins with them, and verdicts are made of them.
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
+from itertools import islice
 
 import msgspec
 
@@ -58,10 +59,12 @@ class RemovalEvaluator:
         self._drifted: dict[str, Command | Outcome] = {}
         self._releasing: dict[frozenset[str], ClusterSimulator] = {}
         """By the reservations that nodes may give back: see `simulate_released`."""
-        self._outdated: set[str] = set()
-        """Nodes of earlier passes whose removal may come to something else by now."""
-        self._repetitions_left: int | None = None
-        """How many of them are simulated again in this pass; None for all."""
+        self._outdated: dict[str, None] = {}
+        """Nodes of earlier passes whose removal may come to something else by now, those that have
+        been for longest first; of equal ones those with the largest saving per disruption.
+        """
+        self._repetitions_left = 0
+        """How many of them are simulated again in this pass."""
 
     @cached_property
     def _simulator(self) -> ClusterSimulator:
@@ -76,8 +79,16 @@ class RemovalEvaluator:
     def is_compiled(self) -> bool:
         return "_simulator" in self.__dict__
 
-    def begin_pass(self, max_repetitions: int | None) -> None:
+    def begin_pass(self, max_repetitions: int) -> None:
         self._repetitions_left = max_repetitions
+
+    def longest_outdated(self, candidates: Iterable[Candidate]) -> list[Candidate]:
+        """Those to be simulated again in this pass."""
+        if not self._outdated or not self._repetitions_left:
+            return []
+        by_name = {each.name: each for each in candidates}
+        waiting = (by_name[name] for name in self._outdated if name in by_name)
+        return list(islice(waiting, self._repetitions_left))
 
     def single(self, candidate: Candidate) -> Command | Outcome:
         """What removing the node alone comes to; simulated once.
@@ -88,18 +99,16 @@ class RemovalEvaluator:
         is_outdated = name in self._outdated
         if found is not None and not is_outdated:
             return found
-        if isinstance(found, Outcome) and self._repetitions_left is not None:
+        if isinstance(found, Outcome):
             if not self._repetitions_left:
                 return found
             self._repetitions_left -= 1
-        self._outdated.discard(name)
+        self._outdated.pop(name, None)
         found = self._singles[name] = self.consolidate(Method.SINGLE_NODE, [candidate])
         return found
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether nothing is outdated."""
-        return not self._outdated
+    def has_outdated(self, candidates: Iterable[Candidate]) -> bool:
+        return bool(self._outdated) and any(each.name in self._outdated for each in candidates)
 
     def update(
         self, snapshot: Snapshot, changed: Sequence[Node], candidates: Iterable[Candidate]
@@ -154,7 +163,7 @@ class RemovalEvaluator:
         self._singles = {
             each.name: earlier._singles[each.name] for each in kept if each.name in earlier._singles
         }
-        self._outdated = {name for name in earlier._outdated if name in self._singles}
+        self._outdated = {name: None for name in earlier._outdated if name in self._singles}
         was_shut = earlier._simulator.names_of(earlier._closed.unsettled)
         shut = self._simulator.names_of(self._closed.unsettled)
         freed = self._simulator.numbers_of({*changed, *(was_shut - shut)})
@@ -169,10 +178,10 @@ class RemovalEvaluator:
     def _mark_outdated(
         self, candidates: Iterable[Candidate], changed: Collection[str], update: SimulatorUpdate
     ) -> None:
-        for candidate in candidates:
+        for candidate in sorted(candidates, key=lambda each: -each.saving_ratio):
             known = self._singles.get(candidate.name)
             if known is not None and self._may_differ(candidate, known, changed, update):
-                self._outdated.add(candidate.name)
+                self._outdated.setdefault(candidate.name)
 
     def _may_differ(
         self,

@@ -24,6 +24,10 @@ from wainwright.model.snapshot import Node, Snapshot
 
 MAX_NODES_PER_COMMAND: Final = 100
 LOOK_AHEAD_NODES: Final = 10_000
+MAX_REPETITIONS: Final = 400
+"""At most a quarter of a second of a look at 5,000 nodes; a change that concerns all of them is
+known everywhere after a dozen looks.
+"""
 
 
 class Method(StrEnum):
@@ -97,6 +101,10 @@ class DisruptionOptions(msgspec.Struct, frozen=True, kw_only=True):
     look_ahead: int = LOOK_AHEAD_NODES
     """How many nodes may be looked at to compare whole sequences of commands, a node once for each
     pass over it; 0 to choose every command by itself.
+    """
+    max_repetitions: int = MAX_REPETITIONS
+    """How many removals a pass that goes on from another simulates again because something changed
+    elsewhere; the next pass goes on from there.
     """
 
 

@@ -80,12 +80,10 @@ class DisruptionPass:
         given: DisruptionInput,
         options: DisruptionOptions = DEFAULT_DISRUPTION_OPTIONS,
         previous: "DisruptionPass | None" = None,
-        max_repetitions: int | None = None,
         strategy: SearchStrategy = ONE_LOOK,
     ) -> None:
         """`previous` is the last pass over the same cluster: what did not change since is taken
-        from it. `max_repetitions` bounds how many removals are simulated again because something
-        changed elsewhere; the next pass goes on from there.
+        from it.
         """
         evicted = evict_from_deleting_nodes(with_stated_allowances(given.snapshot)).snapshot
         pending = _plan_pending(evicted, given, options)
@@ -109,7 +107,7 @@ class DisruptionPass:
             self.snapshot, context, {each.name: each for each in known}
         )
         self._removals = self._new_removals() if alike is None else self._reuse(alike)
-        self._removals.begin_pass(max_repetitions)
+        self._removals.begin_pass(options.max_repetitions)
         self._budgets = BudgetCounter(self.snapshot, ignored=options.ignore_budgets)
         self._found_nothing = previous is not None and self._is_at_rest(previous)
         self.is_at_rest = self._found_nothing
@@ -209,7 +207,9 @@ class DisruptionPass:
         """
         if self._found_nothing or self._find_quickly() is not None:
             return
-        for number, candidate in enumerate(self._underutilized(), start=1):
+        candidates = self._underutilized()
+        waiting = self._removals.longest_outdated(candidates)
+        for number, candidate in enumerate([*waiting, *candidates], start=1):
             self._removals.single(candidate)
             if number % SLICE == 0:
                 yield
@@ -228,7 +228,7 @@ class DisruptionPass:
         if self._found is None and not self._found_nothing:
             self._found = self._find_command()
             self._found_nothing = self._found is None
-            self.is_complete = self._removals.is_complete
+            self.is_complete = not self._removals.has_outdated(self._simulated())
         return self._found
 
     def _find_command(self) -> Command | None:
@@ -461,6 +461,7 @@ class DisruptionPass:
         return None
 
     def _remove_several(self) -> Command | None:
+        self._repeat_simulations()
         search = MultiNodeSearch(self._removals, self._budgets, self.options.max_nodes)
         candidates = self._underutilized()
         match self._strategy.search:
@@ -471,12 +472,20 @@ class DisruptionPass:
             case Search.IN_ORDER:
                 return search.longest_prefix(candidates)
 
+    def _repeat_simulations(self) -> None:
+        """As many as the pass may: those that have waited longest, not those that are asked for
+        first. While pods keep coming and going others would never have their turn.
+        """
+        for candidate in self._removals.longest_outdated(self._underutilized()):
+            self._removals.single(candidate)
+
     def _remove_one(self) -> Command | None:
         """The single node with the largest saving per disruption, or the first that can go.
 
         No node saves more than it costs: the search ends once no other could be better.
         """
         best: Command | None = None
+        self._repeat_simulations()
         for candidate in self._underutilized():
             if best is not None and self._is_enough(best, candidate):
                 break
@@ -490,6 +499,11 @@ class DisruptionPass:
     def _is_enough(self, best: Command, following: Candidate) -> bool:
         is_first_taken = self._strategy.search is Search.IN_ORDER
         return is_first_taken or best.saving_ratio >= following.saving_ratio
+
+    def _simulated(self) -> list[Candidate]:
+        """Candidates that the methods of the pass look at one by one."""
+        is_wanted = {Method.MULTI_NODE, Method.SINGLE_NODE} & {*self.options.methods}
+        return self._underutilized() if is_wanted else []
 
     def _underutilized(self) -> list[Candidate]:
         free = [
@@ -519,7 +533,7 @@ def _without_usage(pool: Pool) -> Pool:
 
 def _without_pace(options: DisruptionOptions) -> DisruptionOptions:
     """How many nodes may go at once decides what is done, not what removals come to."""
-    return msgspec.structs.replace(options, max_nodes=0, methods=())
+    return msgspec.structs.replace(options, max_nodes=0, max_repetitions=0, methods=())
 
 
 def _plan_pending(snapshot: Snapshot, given: DisruptionInput, options: DisruptionOptions) -> Plan:

@@ -9,7 +9,7 @@ the number of trials is bounded; what a search does not find is left for the nex
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from wainwright.core.disruption.budgets import BudgetCounter, DisruptionReason
@@ -152,9 +152,9 @@ class MultiNodeSearch:
         """The next candidates, as many as size, budgets and the limit of a command allow."""
         room = min(size, self._max_nodes - len(chosen))
         names = {each.name for each in chosen}
-        others = [each for each in waiting if each.name not in names]
-        within = self._budgets.within([*chosen, *others], DisruptionReason.UNDERUTILIZED)
-        return within[len(chosen) : len(chosen) + room]
+        others = (each for each in waiting if each.name not in names)
+        within = self._budgets.iter_within(chain(chosen, others), DisruptionReason.UNDERUTILIZED)
+        return [*islice(within, len(chosen), len(chosen) + room)]
 
 
 def _is_better(command: Command, best: Command | None, max_replacements: int | None) -> bool:

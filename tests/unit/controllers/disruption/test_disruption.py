@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from tests.support.controlled_cluster import (
     ControlledCluster,
@@ -16,7 +17,9 @@ from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.core.disruption import disruption_pass
+from wainwright.core.disruption.commands import DisruptionOptions
 from wainwright.metrics import DISRUPTION_TIMEOUTS
+from wainwright.sim.world import WorldChanges
 
 DISRUPTED = "karpenter.sh/disrupted"
 
@@ -167,6 +170,42 @@ def test_con_14_a_look_that_takes_too_long_is_ended_and_counted(
         return cluster.metrics.value(DISRUPTION_TIMEOUTS, consolidation_type="single-node")
 
     run_cluster(story)
+
+
+def test_con_14_a_look_that_left_some_for_the_next_goes_on_although_nothing_changes() -> None:
+    """One node is simulated again in each look, and the pod that ends concerns seven of them."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        options = DisruptionOptions(max_repetitions=1)
+        cluster.settings = msgspec.structs.replace(cluster.settings, disruption_options=options)
+        cluster.feed = WorldChanges(cluster.api, cluster.account)
+        await cluster.set_up(_pool_of("m5.xlarge"))
+        cluster.start()
+        await cluster.wait(5)
+        await cluster.create(*(pending_pod(f"web-{number}", cpu="2500m") for number in range(8)))
+        await cluster.wait(20)
+        for number, claim in enumerate(await cluster.claims()):
+            node = await cluster.join(claim)
+            await cluster.create(pending_pod(f"small-{number}", cpu="100m"))
+            for name in ("web", "small"):
+                await cluster.bind(f"{name}-{number}", node.metadata.name)
+        await cluster.wait(300)
+        await cluster.api.delete(Pod, "small-0", "default")
+        await cluster.stop_pods()
+        await cluster.wait(12)
+        assert not _last_look(cluster).is_complete
+        await cluster.wait(120)
+        assert _last_look(cluster).is_complete
+        assert len(await cluster.nodes()) == 8
+
+    run_cluster(story)
+
+
+def _last_look(cluster: ControlledCluster) -> disruption_pass.DisruptionPass:
+    assert cluster.manager is not None
+    assert cluster.manager.disruption is not None
+    assert cluster.manager.disruption.last_look is not None
+    return cluster.manager.disruption.last_look
 
 
 def test_q4_a_replacement_that_is_gone_sets_the_node_free() -> None:

@@ -141,9 +141,45 @@ def test_repetitions_are_bounded_and_the_next_pass_goes_on() -> None:
     nodes[0] = msgspec.structs.replace(nodes[0], pods=pods("n00", 900))
     snapshot = at(1.0, *nodes)
     passes = [first]
+    options = msgspec.structs.replace(NOTHING_SAVES_ENOUGH, max_repetitions=8)
     for _ in range(3):
-        passes.append(look(snapshot, passes[-1], NOTHING_SAVES_ENOUGH, max_repetitions=8))
+        passes.append(look(snapshot, passes[-1], options))
     assert [each.is_complete for each in passes] == [True, False, False, True]
+
+
+def test_every_node_has_its_turn_while_pods_keep_going() -> None:
+    """After the first change the last node could go, and every further one concerns all nodes."""
+    others = [node(f"n{number:02}", "large", 2500, 50) for number in range(20)]
+    last = node("z", "small", 100)
+    going = (100, *[1] * 10)
+    keeper = node("keeper", "huge", 7860, *going, annotations=KEPT.annotations)
+    full = tuple(
+        msgspec.structs.replace(each, allocatable={**each.allocatable, "cpu": 2560})
+        for each in others
+    )
+    options = DisruptionOptions(max_repetitions=8)
+    passes = [look(at(0.0, *full, last, keeper), options=options)]
+    assert passes[0].find_command() is None
+    while passes[-1].find_command() is None and len(passes) < 10:
+        pods_left = (keeper.pods[0], *keeper.pods[1 + len(passes) :])
+        changed = msgspec.structs.replace(keeper, pods=pods_left)
+        passes.append(look(at(0.0, *full, last, changed), passes[-1], options))
+    found = passes[-1].find_command()
+    assert found is not None
+    assert [each.name for each in found.candidates] == ["z"]
+    assert len(passes) == 1 + 3  # eight of 21 nodes at a time
+
+
+def test_nodes_that_a_budget_keeps_are_none_that_the_next_pass_goes_on_with() -> None:
+    pool = with_budget(DisruptionBudget(nodes="0", schedule="@daily", duration=3600.0))
+    nodes = [node(f"n{number:02}", "large", 900, 900) for number in range(20)]
+    first = look(at(4000.0, *nodes, pool=pool), options=NOTHING_SAVES_ENOUGH)
+    assert first.disruptable()
+    nodes[0] = msgspec.structs.replace(nodes[0], pods=pods("n00", 900))
+    closed = at(86_400.0, *nodes, pool=pool)
+    second = look(closed, first, NOTHING_SAVES_ENOUGH)
+    assert second.is_complete
+    assert look(closed, second, NOTHING_SAVES_ENOUGH).is_at_rest
 
 
 def test_a_paused_pool_replaces_no_drifted_node() -> None:
