@@ -99,7 +99,7 @@ def pools_without_types(solved: SolvedPlan) -> dict[str, PoolReason]:
     their requirements leave no instance type, or none that is available. Limits are another thing.
     """
     context = _funnel_context((), solved.solution.free_counts, solved.options)
-    found = {}
+    found: dict[str, PoolReason] = {}
     for template in solved.solution.state.templates:
         base = template.base
         if base.types & base.offered and not template.min_values:
