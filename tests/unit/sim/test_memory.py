@@ -61,7 +61,7 @@ def test_four_days_keep_no_more_than_two(tmp_path: Path) -> None:
         simulation.begin()
         for day in (2, 4):
             simulation.advance(day * DAY - 60)
-            assert simulation.recorder.longest_wait >= 0  # waits that ended are dropped by asking
+            assert simulation.recorder.longest_wait >= 0  # reading it drops waits that have ended
             gc.collect()
             kept[day] = kept_objects(simulation), simulation.recorder.launches
     finally:
@@ -77,7 +77,7 @@ ALLOWED = {"float": 60, "int": 60}
 """Numbers of the moment: what time it is, and versions of objects."""
 
 
-def test_waits_that_ended_are_forgotten_although_nobody_asks_for_the_longest() -> None:
+def test_waits_that_ended_are_forgotten_although_the_longest_is_never_read() -> None:
     counts = PodCounts()
     for number in range(2000):
         pod = Pod(metadata=ObjectMeta(name=f"web-{number}", namespace="default"))
