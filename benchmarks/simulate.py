@@ -7,6 +7,7 @@ make bench ARGS=simulate TRACE=pods.csv    # a workload trace in the columns of 
 import gc
 import os
 import sys
+import tracemalloc
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -85,7 +86,7 @@ def deployment(number: int, replicas: int) -> dict[str, Any]:
     }
 
 
-def scale_events(pods: int, changes: int, rng: Random) -> list[dict[str, Any]]:
+def scale_events(pods: int, changes: int, rng: Random, day: int = 0) -> list[dict[str, Any]]:
     """Deployments grow and shrink around their size until so many pods have come or gone."""
     usual = pods // WORKLOADS
     sizes, events, done = [usual] * WORKLOADS, [], 0
@@ -95,12 +96,15 @@ def scale_events(pods: int, changes: int, rng: Random) -> list[dict[str, Any]]:
         done += abs(wanted - sizes[number])
         sizes[number] = wanted
         events.append({"name": f"app-{number}", "replicas": wanted})
-    step = (DAY - 30) * 60 // len(events)
-    return [{"at": f"{600 + step * place}s", "scale": each} for place, each in enumerate(events)]
+    step, begin = (DAY - 30) * 60 // len(events), 600 + day * DAY * 60
+    return [{"at": f"{begin + step * place}s", "scale": each} for place, each in enumerate(events)]
 
 
-def scenario_documents(pods: int, changes: int, policy: str) -> list[dict[str, Any]]:
-    spec = {"duration": "24h", "seed": 1, "events": scale_events(pods, changes, Random(1))}
+def scenario_documents(pods: int, changes: int, policy: str, days: int = 1) -> list[dict[str, Any]]:
+    """Every day the same changes."""
+    each_day = (scale_events(pods, changes, Random(1), day) for day in range(days))
+    events = [event for events in each_day for event in events]
+    spec = {"duration": f"{24 * days}h", "seed": 1, "events": events}
     pool = msgspec.json.decode(msgspec.json.encode(POOL))
     pool["spec"]["disruption"]["consolidationPolicy"] = policy
     scenario = {
@@ -145,18 +149,21 @@ class _Stopwatch:
         setattr(owner, name, timed)
 
 
-def simulate(documents: list[dict[str, Any]], folder: Path) -> None:
+def write_scenario(documents: list[dict[str, Any]], folder: Path) -> str:
     path = folder / "scenario.json"
     path.write_bytes(msgspec.json.encode({"kind": "List", "apiVersion": "v1", "items": documents}))
+    return str(path)
+
+
+def simulate(documents: list[dict[str, Any]], folder: Path) -> None:
+    path = write_scenario(documents, folder)
     planner, passes = _Stopwatch(), _Stopwatch()
     planner.wrap(provisioner, "solve_plan")
     for name in ("__init__", "find_command", "confirm"):
         passes.wrap(DisruptionPass, name)
     gc.collect()
     start = process_time()
-    simulation = Simulation(
-        read_scenario(str(path)), options=SimulationOptions(keep_timeline=False)
-    )
+    simulation = Simulation(read_scenario(path), options=SimulationOptions(keep_timeline=False))
     result = simulation.run()
     seconds = process_time() - start
     nodes, totals = max(result.series.nodes), result.totals
@@ -192,10 +199,32 @@ CASES: Final = {
 }
 
 
+MEMORY_DAYS: Final = (1, 4)
+
+
+def memory_of_days(folder: Path) -> None:
+    """What is kept after each number of days of one run; with what watches may still ask for, which
+    is bounded, and on the first day not full."""
+    pods, changes, policy = CASES["small"][2:]
+    documents = scenario_documents(pods, changes, policy, max(MEMORY_DAYS))
+    path = write_scenario(documents, folder)
+    options = SimulationOptions(keep_timeline=False)
+    tracemalloc.start()
+    simulation = Simulation(read_scenario(path), options=options)
+    simulation.begin()
+    for days in MEMORY_DAYS:
+        simulation.advance(days * DAY * 60 - 60)
+        gc.collect()
+        kept, _ = tracemalloc.get_traced_memory()
+        print_row(f"after {days} days", f"{kept / 1e6:.1f} MB")
+    simulation.stop()
+    simulation.close()
+
+
 def run() -> None:
     """Each case in a process of its own: memory is that of the case."""
     trace = os.environ.get("TRACE")
-    for name in [*CASES, *(["trace"] if trace else [])]:
+    for name in [*CASES, "days", *(["trace"] if trace else [])]:
         run_in_process_printing(name)
 
 
@@ -211,6 +240,10 @@ def main(name: str) -> None:
             trace = str(Path(os.environ["TRACE"]).resolve())
             print(f"the trace {Path(trace).name} (target < 600 s, aim 120 s)")
             simulate(trace_documents(trace), Path(folder))
+            return
+        if name == "days":
+            print("memory of days of 300 pods with 3,000 changes each (target: no growth)")
+            memory_of_days(Path(folder))
             return
         title, target, pods, changes, policy = CASES[name]
         print(f"{title} ({target})")

@@ -183,9 +183,15 @@ class WorkQueue:
 
     def forget(self, key: Key) -> None:
         """Nothing is due for the key any longer."""
+        self._polls.discard(key)
         timer = self._timers.pop(key, None)
         if timer is not None:
             timer.cancel()
+
+    def end_poll(self, key: Key) -> None:
+        """Nothing polls the key any longer; a timer that was set meanwhile stays."""
+        if key not in self._timers:
+            self._polls.discard(key)
 
     async def take(self) -> Key:
         """The next key, which stays with the caller until `done`."""
@@ -430,11 +436,13 @@ class Controller:
             return
         self._backoff.succeeded(key)
         self._count("success" if isinstance(result, Done) else "requeue_after", start)
-        if isinstance(result, Again):
+        if isinstance(result, Done):
+            self.queue.end_poll(key)
+        elif isinstance(result, Again):
             self.queue.add_after(key, result.after)
-        elif isinstance(result, Poll) and self._polls is not None:
+        elif self._polls is not None:
             self._polls.rest(key, result, start, mark)
-        elif isinstance(result, Poll):
+        else:
             self.queue.add_after(key, result.period, is_poll=True)
 
     def _failed(self, key: Key, error: Exception) -> None:

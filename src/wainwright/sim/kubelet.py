@@ -42,7 +42,7 @@ from wainwright.cluster import Preconditions
 from wainwright.controllers.runtime import Key
 from wainwright.emulator.boot.node_boot import BootedNode, NodeBooter, node_labels
 from wainwright.emulator.boot.user_data import BootFailure, InstanceFacts
-from wainwright.emulator.ec2.instance.lifecycle import Instance
+from wainwright.emulator.ec2.instance.lifecycle import ALIVE_STATES, Instance
 from wainwright.emulator.emulated_account import EmulatedAwsAccount
 from wainwright.errors import AlreadyExistsError
 from wainwright.sim.informers import (
@@ -223,10 +223,17 @@ class Kubelets:
         if not before:
             self._boots.plan(instance)
             self._worker.add(instance.id)
-        elif not instance.alive and instance.id not in self._ended:
-            self._ended[instance.id] = self._clock.now()
-            if instance.id in self._node_of:
-                self._tell(instance.id)
+        elif not instance.alive and before in ALIVE_STATES:
+            self._end(instance.id)
+
+    def _end(self, identity: str) -> None:
+        """Remembered as long as there is a Node, or may still be one."""
+        if self._boots.has_joined(identity) and identity not in self._node_of:
+            self._boots.forget(identity)
+            return
+        self._ended[identity] = self._clock.now()
+        if identity in self._node_of:
+            self._tell(identity)
 
     def _node_changed(self, before: Node | None, after: Node | None) -> None:
         node = after if after is not None else before
@@ -234,6 +241,8 @@ class Kubelets:
         identity = node.spec.providerID.rpartition("/")[2] or node.metadata.name
         if after is None:
             self._node_of.pop(identity, None)
+            if self._ended.pop(identity, None) is not None:
+                self._boots.forget(identity)
             waiting = self._waiting_for_name.pop(node.metadata.name, None)
             if waiting is not None:
                 self._worker.add(waiting)
@@ -450,6 +459,11 @@ class NodeBoots:
     def joined(self, instance: Instance, now: float) -> None:
         random = Random(f"{self._seed} ready {instance.number}")
         self._ready_at[instance.id] = now + random.uniform(*(self._options.ready or (0.0, 0.0)))
+
+    def forget(self, identity: str) -> None:
+        """The instance has ended."""
+        for known in (self.booted, self._joins_at, self._ready_at):
+            known.pop(identity, None)
 
     def has_joined(self, identity: str) -> bool:
         return identity in self._ready_at

@@ -247,6 +247,10 @@ def _tolerated_seconds(pod: Pod, taints: list[Taint]) -> float | None:
     return shortest
 
 
+REMEMBERED_SECONDS: Final = 3600.0
+"""So late no pod is bound to a node that is gone."""
+
+
 class PodGarbageCollector:
     """Removes the pods of a Node that was deleted: no kubelet is left to do it.
 
@@ -257,8 +261,10 @@ class PodGarbageCollector:
         self._cluster = informers.cluster
         self._nodes, self._pods = informers.of(Node), informers.of(Pod)
         self._by_node = pods_by_node
-        self._gone: set[str] = set()
-        """Nodes that once were; a pod on a node that nobody has ever seen is left alone."""
+        self._clock = informers.clock
+        self._gone: dict[str, float] = {}
+        """Nodes that were there within the last hour, and when they went; a pod on a node that
+        nobody has ever seen is left alone."""
         self._worker = KeyedWorker(informers.clock, self._work)
         self._nodes.add_handler(self._node_changed)
         self._pods.add_handler(self._pod_changed)
@@ -272,11 +278,18 @@ class PodGarbageCollector:
 
     def _node_changed(self, before: Node | None, after: Node | None) -> None:
         if after is not None:
-            self._gone.discard(after.metadata.name)
+            self._gone.pop(after.metadata.name, None)
         elif before is not None:
-            self._gone.add(before.metadata.name)
+            self._remember(before.metadata.name)
             for key in self._by_node.on(before.metadata.name):
                 self._worker.add(key)
+
+    def _remember(self, node: str) -> None:
+        now = self._clock.now()
+        self._gone.pop(node, None)
+        self._gone[node] = now
+        while now - self._gone[oldest := next(iter(self._gone))] > REMEMBERED_SECONDS:
+            del self._gone[oldest]
 
     def _pod_changed(self, _before: Pod | None, after: Pod | None) -> None:
         if after is not None and after.spec.nodeName in self._gone:

@@ -6,7 +6,7 @@ and static pods are not counted.
 
 from array import array
 from collections.abc import Iterator
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple
 
 import msgspec
@@ -15,6 +15,8 @@ from wainwright.api.kubernetes.workloads import Pod
 from wainwright.sim.evictions import FINISHED_PHASES
 
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
+MAX_ENDED: Final = 100
+"""Waits that have ended and are still in the heap, besides as many as twice the pods."""
 
 
 class PodKey(NamedTuple):
@@ -80,7 +82,8 @@ class PodCounts:
         self._silent: set[str] = set()
         """Nodes whose machines do not answer."""
         self._oldest: list[tuple[float, PodKey]] = []
-        """A heap of pods that are or were pending; those that no longer wait are dropped late."""
+        """A heap of pods that are or were pending; those that no longer wait are dropped late, but
+        before they are many: nobody may ever ask for the longest wait."""
         self._longest_ended_wait = 0.0
 
     def change(self, pod: Pod, created: float, now: float) -> PodProgress:
@@ -163,6 +166,15 @@ class PodCounts:
         if is_pending and not pod.in_heap:
             pod.in_heap = True
             heappush(self._oldest, (pod.created, key))
+            if len(self._oldest) > 2 * len(self._pods) + MAX_ENDED:
+                self._drop_ended()
+
+    def _drop_ended(self) -> None:
+        """Leaves those that wait in the heap."""
+        for pod in self._pods.values():
+            pod.in_heap = pod.is_pending
+        self._oldest = [(pod.created, key) for key, pod in self._pods.items() if pod.is_pending]
+        heapify(self._oldest)
 
     def _end_wait(self, pod: PodProgress, now: float) -> None:
         if not pod.has_waited:

@@ -91,7 +91,7 @@ class Recorder:
         self._counts = dict.fromkeys(counted, 0)
         self._savings = 0.0
         self._disrupted_nodes: set[str] = set()
-        """Names of nodes that commands of disruption took."""
+        """Names of nodes that commands of disruption took, until they are gone."""
         self._handlers: Mapping[type[WireStruct], Callable[[EventType, Any], None]] = {
             Pod: self._on_pod,
             Node: self._on_node,
@@ -392,6 +392,7 @@ class Recorder:
     def _on_node(self, event: EventType, node: Node) -> None:
         self._history.node_changed(self._at, event, node)
         if event is EventType.DELETED:
+            self._disrupted_nodes.discard(node.metadata.name)
             self.pods.forget_node(node.metadata.name)
             self.timeline.forget_node(node)
             return

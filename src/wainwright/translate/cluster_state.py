@@ -544,7 +544,10 @@ class _PodTable:
             del self._pending[key]
             self._pending_tuple = None
         elif entry.pod is not None:
-            del self._on_node[entry.node][key]
+            bound = self._on_node[entry.node]
+            del bound[key]
+            if not bound:
+                del self._on_node[entry.node]  # nodes come and go, and names are seldom used again
             self._node_tuples.pop(entry.node, None)
 
     def pending(self) -> tuple[model.Pod, ...]:
@@ -556,9 +559,11 @@ class _PodTable:
 
     def on_node(self, name: str) -> tuple[model.Pod, ...]:
         """The pods bound to a node, sorted; the same tuple as long as they are the same."""
+        bound = self._on_node.get(name)
+        if bound is None:
+            return ()
         pods = self._node_tuples.get(name)
         if pods is None:
-            bound = self._on_node.get(name, {})
             pods = self._node_tuples[name] = tuple(bound[key] for key in sorted(bound))
         return pods
 

@@ -37,7 +37,7 @@ def pool(policy: str = "WhenEmptyOrUnderutilized") -> NodePool:
     return node_pool(template={"spec": {"requirements": [ON_DEMAND]}}, disruption=disruption)
 
 
-async def told(cluster: ControlledCluster, reason: str) -> dict[str, list[str]]:
+async def messages(cluster: ControlledCluster, reason: str) -> dict[str, list[str]]:
     """By kind of the objects, the messages."""
     found: dict[str, list[str]] = {}
     for event in await cluster.events(reason):
@@ -72,14 +72,14 @@ def test_consolidation_candidate_says_what_would_be_done_before_it_is() -> None:
         (node,) = await nearly_empty_nodes(cluster, "web-0", policy="WhenEmptyOrUnderutilized")
         name = node.metadata.name
         expected = f"Consolidation candidate: replace: [{name}] -> [1 replacement] "
-        found = await told(cluster, "ConsolidationCandidate")
+        found = await messages(cluster, "ConsolidationCandidate")
         assert found.keys() == {"Node", "NodeClaim"}
         assert all(text.startswith(expected) for (text,) in found.values())
-        assert await told(cluster, "DisruptionLaunching") == {}, "it has still to be validated"
+        assert await messages(cluster, "DisruptionLaunching") == {}, "it has still to be validated"
         await cluster.wait(60)
-        assert await told(cluster, "ConsolidationCandidate") == found, "once, not at every look"
-        assert await told(cluster, "ConsolidationRejected") == {}
-        assert await told(cluster, "ConsolidationApproved") == {}, "only Balanced has scores"
+        assert await messages(cluster, "ConsolidationCandidate") == found, "once, not at every look"
+        assert await messages(cluster, "ConsolidationRejected") == {}
+        assert await messages(cluster, "ConsolidationApproved") == {}, "only Balanced has scores"
 
     run_cluster(story, instanceTypes=TYPES)
 
@@ -95,7 +95,7 @@ def test_consolidation_candidate_is_not_said_of_empty_nodes() -> None:
         await cluster.api.delete(Pod, "web-0", "default", grace_period=0)
         await cluster.wait(60)
         assert await cluster.claims() == []
-        assert await told(cluster, "ConsolidationCandidate") == {}
+        assert await messages(cluster, "ConsolidationCandidate") == {}
 
     run_cluster(story, instanceTypes=TYPES)
 
@@ -103,16 +103,16 @@ def test_consolidation_candidate_is_not_said_of_empty_nodes() -> None:
 def test_consolidation_rejected_says_why_a_command_was_not_carried_out() -> None:
     async def story(cluster: ControlledCluster) -> None:
         (node,) = await nearly_empty_nodes(cluster, "web-0", policy="WhenEmptyOrUnderutilized")
-        assert await told(cluster, "ConsolidationCandidate") != {}
+        assert await messages(cluster, "ConsolidationCandidate") != {}
         protected = {"metadata": {"annotations": {DO_NOT_DISRUPT: "true"}}}
         await cluster.api.patch(Pod, "web-0", protected, "default")
         await cluster.wait(30)
-        found = await told(cluster, "ConsolidationRejected")
+        found = await messages(cluster, "ConsolidationRejected")
         assert found.keys() == {"Node", "NodeClaim"}
         (message,) = found["Node"]
         assert message.startswith(f"Consolidation rejected: replace: [{node.metadata.name}] -> ")
         assert message.endswith("a node is gone or blocked by now, or has got other pods")
-        assert await told(cluster, "DisruptionLaunching") == {}
+        assert await messages(cluster, "DisruptionLaunching") == {}
 
     run_cluster(story, instanceTypes=TYPES)
 
@@ -131,7 +131,7 @@ def test_consolidation_approved_has_the_score_of_the_policy_balanced(
 ) -> None:
     async def story(cluster: ControlledCluster) -> None:
         await nearly_empty_nodes(cluster, *names, policy="Balanced")
-        found = await told(cluster, "ConsolidationApproved")
+        found = await messages(cluster, "ConsolidationApproved")
         assert found.keys() == about
         share = f"{float(score.split()[1]):.1%}"
         expected = f"{score} (k: 2, savings {share}, disruption 100.0%)"
@@ -143,7 +143,7 @@ def test_consolidation_approved_has_the_score_of_the_policy_balanced(
 # NodePools
 
 
-async def _told_of_pool(cluster: ControlledCluster, made: NodePool) -> list[str]:
+async def _messages_about_pool(cluster: ControlledCluster, made: NodePool) -> list[str]:
     await cluster.set_up(made, node_pool("other"))
     cluster.start()
     await cluster.create_pod()
@@ -185,7 +185,7 @@ def test_no_compatible_instance_types_is_said_once_of_a_pool_that_can_launch_not
 ) -> None:
     async def story(cluster: ControlledCluster) -> None:
         made = node_pool(template={"spec": {"requirements": [requirement]}})
-        (text,) = await _told_of_pool(cluster, made)
+        (text,) = await _messages_about_pool(cluster, made)
         assert text.startswith(FILTERED_OUT)
         assert why in text
         await cluster.create_pod("web-1", cpu="3")
@@ -199,7 +199,7 @@ def test_no_compatible_instance_types_is_said_once_of_a_pool_that_can_launch_not
 def test_no_compatible_instance_types_is_not_said_of_a_pool_at_its_limit() -> None:
     async def story(cluster: ControlledCluster) -> None:
         limited = node_pool(limits={"nodes": "0"}, template={"spec": {"requirements": [ON_DEMAND]}})
-        assert await _told_of_pool(cluster, limited) == []
+        assert await _messages_about_pool(cluster, limited) == []
 
     run_cluster(story, instanceTypes=TYPES)
 
@@ -217,10 +217,10 @@ def test_spot_service_linked_role_creation_failure_is_said_of_the_claim_with_wha
         await cluster.wait(5)
         await cluster.create_pod()
         await cluster.wait(20)
-        found = await told(cluster, "SpotServiceLinkedRoleCreationFailure")
+        found = await messages(cluster, "SpotServiceLinkedRoleCreationFailure")
         assert found.keys() == {"NodeClaim"}
         assert "create the service-linked role spot.amazonaws.com" in found["NodeClaim"][0]
-        assert (await told(cluster, "InsufficientCapacityError")).keys() == {"NodeClaim", "Pod"}
+        assert (await messages(cluster, "InsufficientCapacityError")).keys() == {"NodeClaim", "Pod"}
 
     run_cluster(story, emulator=EmulatorSettings(quota=QuotaLimits(spotRole=False)))
 
@@ -253,7 +253,7 @@ DO_NOT_DISRUPT_EVENTS = (
 )
 
 
-async def told_of_pods(cluster: ControlledCluster) -> list[str]:
+async def pod_events(cluster: ControlledCluster) -> list[str]:
     return [
         f"{reason}: {event.message}"
         for reason in DO_NOT_DISRUPT_EVENTS
@@ -266,13 +266,13 @@ def test_do_not_disrupt_until_and_its_grace_period_elapsed_are_said_once_each() 
     async def story(cluster: ControlledCluster) -> None:
         end = format_timestamp(await protected_pod(cluster, "30m") + 1800)
         until = f"DoNotDisruptUntil: The {DO_NOT_DISRUPT} grace period will elapse at {end}"
-        assert await told_of_pods(cluster) == [until]
+        assert await pod_events(cluster) == [until]
         ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
         await cluster.api.patch_status(Pod, "web-0", ready, "default")
         await cluster.wait(1780)
-        assert await told_of_pods(cluster) == [until], "other changes of the pod are no news"
+        assert await pod_events(cluster) == [until], "other changes of the pod are no news"
         await cluster.wait(3600)
-        assert await told_of_pods(cluster) == [
+        assert await pod_events(cluster) == [
             until,
             f"DoNotDisruptGracePeriodElapsed: The {DO_NOT_DISRUPT} grace period has elapsed, pod "
             "is now disruptable",
@@ -285,7 +285,7 @@ def test_do_not_disrupt_until_and_its_grace_period_elapsed_are_said_once_each() 
 def test_invalid_do_not_disrupt_annotation_names_the_value_that_means_nothing(value: str) -> None:
     async def story(cluster: ControlledCluster) -> None:
         await protected_pod(cluster, value)
-        assert await told_of_pods(cluster) == [
+        assert await pod_events(cluster) == [
             f"InvalidDoNotDisruptAnnotation: Invalid {DO_NOT_DISRUPT} annotation: {value!r} is "
             "neither true nor a duration such as 30m, ignoring annotation"
         ]
@@ -296,7 +296,7 @@ def test_invalid_do_not_disrupt_annotation_names_the_value_that_means_nothing(va
 def test_do_not_disrupt_without_an_end_or_on_nodes_of_others_is_not_commented_on() -> None:
     async def for_ever(cluster: ControlledCluster) -> None:
         await protected_pod(cluster, "true")
-        assert await told_of_pods(cluster) == []
+        assert await pod_events(cluster) == []
 
     async def elsewhere(cluster: ControlledCluster) -> None:
         await protected_pod(cluster, "30m")
@@ -320,7 +320,7 @@ def test_do_not_disrupt_of_a_pod_that_ends_before_its_time_is_not_said_to_elapse
         await protected_pod(cluster, "30m")
         await cluster.api.delete(Pod, "web-0", "default", grace_period=0)
         await cluster.wait(3600)
-        assert [each.partition(":")[0] for each in await told_of_pods(cluster)] == [
+        assert [each.partition(":")[0] for each in await pod_events(cluster)] == [
             "DoNotDisruptUntil"
         ]
 

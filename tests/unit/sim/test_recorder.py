@@ -372,10 +372,17 @@ def test_pods_wait_from_their_creation_to_their_binding() -> None:
     assert [each.pod for each in result.end.pending] == ["default/c"]
 
 
-def test_what_counts_as_pending_and_running() -> None:
+@pytest.mark.parametrize(
+    "owner",
+    [
+        {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "1"},
+        {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "1"},
+    ],
+    ids=["DaemonSet", "static"],
+)
+def test_what_counts_as_pending_and_running(owner: dict[str, str]) -> None:
     gated = pod("gated", schedulingGates=[{"name": "quota"}])
     daemon = {**pod("daemon", nodeName="n1")}
-    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "1"}
     daemon["metadata"] = {**daemon["metadata"], "ownerReferences": [owner]}
 
     async def script(controller: ScriptedController) -> None:

@@ -568,3 +568,18 @@ def test_a_changed_daemon_is_replaced_when_the_old_pod_is_gone() -> None:
         assert all(is_new(each) for each in (await cluster.pods()).values())
 
     on_two_nodes(story)
+
+
+def test_a_changed_daemon_has_the_spec_of_the_new_template() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        await cluster.apply(workload("DaemonSet", "agent", template=SMALL))
+        await cluster.wait(10)
+        container = {"name": "app", "image": "app", "resources": {"requests": {"cpu": "70m"}}}
+        changed = {"spec": {"template": {"spec": {"containers": [container]}}}}
+        await cluster.api.patch(DaemonSet, "agent", changed, "default")
+        await cluster.wait(20)
+        pods = [*(await cluster.pods()).values()]
+        found = [main for each in pods for main in each.spec.containers or ()]
+        assert [each.resources.requests for each in found] == [{"cpu": "70m"}] * 2
+
+    on_two_nodes(story)

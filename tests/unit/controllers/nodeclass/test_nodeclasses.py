@@ -112,6 +112,18 @@ def test_anc_4_a_deleted_class_waits_for_its_claims_and_leaves_nothing_behind() 
     run_cluster(story)
 
 
+def test_anc_4_a_deleted_class_that_nobody_uses_is_gone_at_once() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up()
+        cluster.start()
+        await cluster.wait(30)
+        await cluster.api.delete(EC2NodeClass, "default")
+        await cluster.wait(2)
+        assert await _is_gone(cluster)
+
+    run_cluster(story)
+
+
 async def _is_gone(cluster: ControlledCluster) -> bool:
     try:
         await _class(cluster)
