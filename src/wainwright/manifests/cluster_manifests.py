@@ -302,7 +302,10 @@ def _several_of(kind: str, documents: Sequence[ManifestDocument]) -> Iterator[Pr
     places = [locate_error(each, FieldError(path=(), message="")) for each in documents]
     for place in places:
         other = next(each for each in places if each is not place)
-        message = f"the input has {len(places)} {kind}s, but only one can be used; another is at {other.where}"
+        message = (
+            f"the input has {len(places)} {kind}s, but only one can be used; "
+            f"another is at {other.where}"
+        )
         yield msgspec.structs.replace(place, message=message, hint="keep one of them")
 
 

@@ -1,4 +1,4 @@
-"""Sentences in a terminal of 80 columns: they wrap between words, and what continues is indented."""
+"""Sentences in a terminal of 80 columns: they wrap between words; what continues is indented."""
 
 import sys
 
