@@ -254,7 +254,7 @@ INTERRUPTION_MESSAGES_RECEIVED: Final = Metric(
 
 INTERRUPTION_MESSAGES_DELETED: Final = Metric(
     name="karpenter_interruption_deleted_messages_total",
-    help="Messages that were dealt with and removed from the queue.",
+    help="Messages that were handled and removed from the queue.",
     kind=MetricKind.COUNTER,
 )
 

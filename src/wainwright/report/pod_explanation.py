@@ -174,10 +174,10 @@ def _equal_pool_lines(decision: PlacementDecision, pool: Pool) -> Iterator[str]:
         for each in decision.equal_pools
     ]
     price = format_hourly(decision.price, modelled=decision.modelled_price)
-    dearer = all(each.price > decision.price for each in decision.equal_pools)
+    cost_more = all(each.price > decision.price for each in decision.equal_pools)
     compared = "of its weight" if pool.weight else "that could"
     yield (
-        f"  of the NodePools {compared} its node costs {'least' if dearer else 'no more'}: "
+        f"  of the NodePools {compared} its node costs {'least' if cost_more else 'no more'}: "
         f"{price}, "
         f"before {join_with_and(others)}"
     )

@@ -361,7 +361,7 @@ def test_explain_price_shows_the_layers_one_under_the_other(cloud: str) -> None:
     ]
     reserved = next(block for block in blocks if block[0].startswith("reserved"))
     assert reserved[0].endswith("5 free")
-    assert "÷ (dearest" in reserved[1]
+    assert "÷ (highest price" in reserved[1]
 
 
 def test_explain_price_as_json_has_before_and_after(cloud: str) -> None:

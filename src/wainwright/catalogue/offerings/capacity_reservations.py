@@ -425,7 +425,7 @@ def _reserved_offering(
     counted = prices.highest if on_demand is None else on_demand
     price = prices.reserved_price(counted)
     how = (
-        f"{counted} on demand ÷ (dearest {prices.highest} ÷ cheapest spot "
+        f"{counted} on demand ÷ (highest price {prices.highest} ÷ cheapest spot "
         f"{prices.lowest_spot}) ÷ 1,000,000"
     )
     step = PriceStep(
@@ -457,7 +457,7 @@ def _unpriced_warning(
 ) -> ObjectDiagnostic:
     message = (
         f"{reservation.instanceType} has no on-demand price; the reservation {reservation.id} "
-        f"counts as the dearest, {prices.highest}"
+        f"counts as the most expensive, {prices.highest}"
     )
     hint = "give the type a price in the Cloud"
     return capacity.reservation_warning(reservation, (), message, hint)

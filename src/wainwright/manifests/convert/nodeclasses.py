@@ -39,7 +39,7 @@ def convert_identity(spec: JsonObject, path: FieldPath, draft: ConversionDraft) 
             return {field: spec[field]}
     draft.missing(
         path,
-        f"a class needs a role or an instanceProfile; role {NO_ROLE} stands in its place",
+        f"a class needs a role or an instanceProfile; role {NO_ROLE} is used as a placeholder",
     )
     return {"role": NO_ROLE}
 

@@ -1,4 +1,4 @@
-"""Traces: pods that come and go at the moments of a CSV file.
+"""Traces: pods that are created and deleted at the times of a CSV file.
 
     name,cpu,memory,gpu,created,deleted,namespace,labels,nodeSelector
     train-0,4,16Gi,1,60,3600,ml,team=ml;tier=batch,
