@@ -108,6 +108,31 @@ def test_pods_that_wait_for_their_turn_to_be_bound_are_not_planned_again() -> No
     run_cluster(story)
 
 
+def test_a_node_whose_claim_does_not_say_yet_that_it_is_initialized_keeps_its_pods() -> None:
+    """The label of the node and the condition of the claim are two requests."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        async def take_time(verb: str, kind: str, _: object) -> None:
+            if (verb, kind) == ("patch_status", "NodeClaim"):
+                await cluster.clock.sleep(4)
+
+        cluster.port = ObservedCluster(cluster.api, take_time)
+        await cluster.set_up(node_pool(**_only("m5.large")))
+        cluster.start()
+        await cluster.create(pending_pod("web-0", cpu="1500m"))
+        await cluster.wait(20)
+        await cluster.join(await cluster.claim())
+        await cluster.wait(1)
+        await cluster.create(pending_pod("web-1", cpu="1500m"))
+        await cluster.wait(2)
+        assert len(await cluster.claims()) == 2
+        nominated = {event.message.split()[-1] for event in await cluster.events("Nominated")}
+        names = {f"nodeclaim/{claim.metadata.name}" for claim in await cluster.claims()}
+        assert nominated == names, "each pod has been planned once"
+
+    run_cluster(story)
+
+
 def _plans(cluster: ControlledCluster) -> int:
     return cluster.metrics.distribution(SCHEDULING_SECONDS).count
 
