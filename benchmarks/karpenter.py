@@ -209,7 +209,8 @@ def _costs(theirs: OracleAnswer, ours: Plan) -> str:
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["cluster"]:
-        sys.exit(karpenter_cluster.run())
+        karpenter_cluster.run()
+        sys.exit()
     numbers = {int(argument) for argument in sys.argv[1:] if argument.isdecimal()}
     named = {argument for argument in sys.argv[1:] if not argument.isdecimal()}
     if numbers or not named:

@@ -247,7 +247,8 @@ async def write_over_another(plane: ControlPlane, kubeconfig: Path) -> None:
 async def read_an_older_server(kubeconfig: Path) -> None:
     """What is listed where the server refuses a watch that begins with all objects."""
     async with KubeClient.connect(load_address(kubeconfig=str(kubeconfig))) as client:
-        for kind in (*WATCHED_KINDS, *BUFFER_KINDS):
+        kinds: tuple[type[WireStruct], ...] = (*WATCHED_KINDS, *BUFFER_KINDS)
+        for kind in kinds:
             await client.list(kind)
         await client.list(ConfigMap, NAMESPACE, name=SETTINGS_NAME)
 
