@@ -91,7 +91,7 @@ format: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks $(ARGS)
 
-## bench-karpenter: the same pods through Karpenter's own scheduler and through ours (needs Go)
+## bench-karpenter: the same pods through Karpenter's own scheduler and through ours (needs Go); ARGS=cluster: its controllers and wain run, each on a real control plane
 bench-karpenter: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.karpenter $(ARGS)
 

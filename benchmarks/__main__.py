@@ -10,6 +10,7 @@ from benchmarks import (
     components,
     constrained_pods,
     disruption,
+    disruption_delay,
     emulator,
     growth,
     loop_lag,
@@ -38,6 +39,7 @@ ALL = {
     "loop_lag": loop_lag.run,
     "cluster": cluster.run,
     "cluster_size": cluster_size.run,
+    "disruption_delay": disruption_delay.run,
 }
 
 

@@ -5,7 +5,7 @@ Where the real server's answer surprised, the case says so.
 """
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import aclosing
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -38,7 +38,7 @@ from wainwright.api.kubernetes.operations import (
 )
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.api.wire import ObjectMeta, WireStruct
-from wainwright.cluster import EventType, Preconditions
+from wainwright.cluster import EventType, ObjectList, Preconditions, WatchEvent
 from wainwright.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -1047,6 +1047,43 @@ async def a_watch_has_every_change_after_a_list_in_order(tested: TestedCluster) 
     assert versions == sorted(set(versions))
     assert events[2].object.spec.weight == 5
     assert all(e.object.metadata.resourceVersion == e.resource_version for e in events)
+
+
+@on_each_cluster
+async def a_kind_is_followed_from_all_of_its_objects_on(tested: TestedCluster) -> None:
+    cluster, names = tested.cluster, (tested.name("first"), tested.name("second"))
+    await cluster.create(node_pool(tested, "first"))
+    async with asyncio.timeout(20), aclosing(cluster.list_and_watch(NodePool)) as changes:
+        listed = await anext(changes)
+        assert isinstance(listed, ObjectList)
+        assert names[0] in {each.metadata.name for each in listed.items}
+        assert int(listed.resource_version) > 0
+        await cluster.create(node_pool(tested, "second"))
+        assert seen([await _next_change(changes)]) == [("ADDED", "second")]
+
+
+@on_each_cluster
+async def one_object_is_followed_by_its_name(tested: TestedCluster) -> None:
+    cluster, name = tested.cluster, tested.name("meant")
+    await cluster.create(node_pool(tested, "meant"))
+    await cluster.create(node_pool(tested, "other"))
+    followed = cluster.list_and_watch(NodePool, name=name)
+    async with asyncio.timeout(20), aclosing(followed) as changes:
+        listed = await anext(changes)
+        assert isinstance(listed, ObjectList)
+        assert [each.metadata.name for each in listed.items] == [name]
+        await cluster.patch(NodePool, tested.name("other"), {"spec": {"weight": 5}})
+        await cluster.delete(NodePool, name)
+        assert seen([await _next_change(changes)]) == [("DELETED", "meant")]
+
+
+async def _next_change(
+    changes: AsyncGenerator[ObjectList[NodePool] | WatchEvent[NodePool], None],
+) -> Change:
+    async for change in changes:
+        if isinstance(change, WatchEvent) and change.object is not None:
+            return Change(change.type, change.resource_version, change.object)
+    raise AssertionError("the watch has ended")
 
 
 @on_each_cluster

@@ -31,13 +31,17 @@ from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.cluster import Node
+from wainwright.api.kubernetes.operations import ConfigMap
 from wainwright.api.wire import WireStruct
 from wainwright.cli.cluster_input import cluster_text
 from wainwright.cli.main import wain
 from wainwright.clock import SystemClock
 from wainwright.controllers.informer_cache import InformerCache
+from wainwright.controllers.manager import WATCHED_KINDS
+from wainwright.controllers.provisioning.capacity_buffers import BUFFER_KINDS
 from wainwright.kube.client import KubeClient
 from wainwright.kube.kubeconfig import load_address
+from wainwright.operator.process import SETTINGS_NAME
 
 VALUES = (
     "provider=emulator",
@@ -157,6 +161,7 @@ def test_the_controllers_need_exactly_the_rights_of_the_chart(
         live_a_life(cluster, operator)
         assert operator.terminate()[0] == 0
     asyncio.run(write_over_another(plane, kubeconfig))
+    asyncio.run(read_an_older_server(kubeconfig))
     requests = list(chart_requests(plane))
     check_rights(rights_of(render(*VALUES)), requests)
     check_refusals(cluster, requests)
@@ -237,6 +242,15 @@ async def write_over_another(plane: ControlPlane, kubeconfig: Path) -> None:
             name = found.metadata.name
             TestedCluster(plane).patch(kind.__name__, name, annotation("theirs"))
             await cache.update(found, lambda _: annotation("ours"))
+
+
+async def read_an_older_server(kubeconfig: Path) -> None:
+    """What is listed where the server refuses a watch that begins with all objects."""
+    async with KubeClient.connect(load_address(kubeconfig=str(kubeconfig))) as client:
+        kinds: tuple[type[WireStruct], ...] = (*WATCHED_KINDS, *BUFFER_KINDS)
+        for kind in kinds:
+            await client.list(kind)
+        await client.list(ConfigMap, NAMESPACE, name=SETTINGS_NAME)
 
 
 def annotation(writer: str) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from tests.support.control_plane import ControlPlane
 from wainwright.api.kubernetes.operations import ConfigMap
 from wainwright.api.wire import ObjectMeta
 from wainwright.clock import SystemClock
-from wainwright.cluster import EventType, ObjectList, WatchEvent
 from wainwright.controllers.informer_cache import Change, InformerCache
 from wainwright.errors import ResourceVersionGoneError, ServerUnavailableError
 from wainwright.kube import client as kube_client
@@ -99,28 +98,6 @@ def test_a_kind_is_read_by_one_request_and_by_two_where_the_server_is_too_old(
         plane.kill_api_server()
         plane.start_api_server()
         await asyncio.to_thread(plane.wait_for_api_server)
-
-    with_client(plane, case)
-
-
-def test_one_object_is_followed_by_its_name(plane: ControlPlane) -> None:
-    async def case(client: KubeClient) -> None:
-        await client.create(config("other"))
-        await client.create(config("settings", "1"))
-        followed = client.list_and_watch(ConfigMap, namespace="default", name="settings")
-        async with aclosing(followed) as changes:
-            first = await anext(changes)
-            assert isinstance(first, ObjectList)
-            assert [each.metadata.name for each in first.items] == ["settings"]
-            await client.create(config("another"))
-            await client.delete(ConfigMap, "settings", "default")
-            change = await anext(changes)
-            while not isinstance(change, ObjectList) and change.type is EventType.BOOKMARK:
-                change = await anext(changes)
-            assert isinstance(change, WatchEvent)
-            assert change.type is EventType.DELETED
-            assert change.object is not None
-            assert change.object.metadata.name == "settings"
 
     with_client(plane, case)
 

@@ -14,7 +14,7 @@ from tests.support.control_plane import ControlPlane
 from wainwright.api.api_resources import resource_of
 from wainwright.api.kinds import known_kinds
 from wainwright.clock import VirtualClock
-from wainwright.cluster import Cluster
+from wainwright.cluster import Cluster, ListAndWatch
 from wainwright.kube.api_server_access import ApiServerAddress
 from wainwright.kube.client import KubeClient
 from wainwright.sim.api_server import InMemoryApiServer
@@ -29,7 +29,7 @@ Manifest = dict[str, Any]
 _numbers = count(1)
 
 
-class ClusterWithBinding(Cluster, Protocol):
+class ClusterWithBinding(Cluster, ListAndWatch, Protocol):
     """The port, and the verb of a scheduler."""
 
     async def bind(self, name: str, namespace: str, node: str) -> None: ...

@@ -121,7 +121,7 @@ def setting_flags(command: Callable[..., Any]) -> Callable[..., Any]:
     type=bool,
     default=True,
     show_default=True,
-    help="Keep emulated nodes Ready and run their pods; false where something else does.",
+    help="Make emulated nodes Ready and run their pods; false where something else does.",
 )
 @click.option(
     "--emulator-state",

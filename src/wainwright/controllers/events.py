@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterable
 from hashlib import blake2b
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -33,6 +33,9 @@ NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
 
 
+Entry = TypeVar("Entry")
+
+
 class EventRecorder:
     """Writes events, each once in a while; an event that cannot be written is only logged."""
 
@@ -49,18 +52,22 @@ class EventRecorder:
 
     async def warn_many(self, objects: Iterable[WireStruct], reason: str, message: str) -> None:
         """The same about each of them, as far as the limit of events allows."""
-        for about in objects:
-            if self._take(reason):
-                await self.warn(about, reason, message)
+        for about in self._allowed(objects, reason):
+            await self.warn(about, reason, message)
 
     async def inform_each(self, entries: Iterable[tuple[WireStruct, str]], reason: str) -> None:
         """A message about each of them, as far as the limit of events allows."""
-        for about, message in entries:
-            if self._take(reason):
-                await self.inform(about, reason, message)
+        for about, message in self._allowed(entries, reason):
+            await self.inform(about, reason, message)
 
-    def _take(self, reason: str) -> bool:
+    def _allowed(self, entries: Iterable[Entry], reason: str) -> list[Entry]:
+        """Those that the limit allows at this moment. Were it asked before each event, a slow API
+        server would allow for all of them, one after the other, and the next plan waits for them.
+        """
         now = self._clock.now()
+        return [each for each in entries if self._take(reason, now)]
+
+    def _take(self, reason: str, now: float) -> bool:
         left, since = self._buckets.get(reason, (BURST, now))
         left = min(BURST, left + (now - since) * PER_SECOND)
         self._buckets[reason] = max(left - 1, 0.0) if left >= 1 else left, now

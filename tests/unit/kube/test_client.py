@@ -22,7 +22,7 @@ from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.workloads import Pod
-from wainwright.cluster import EventType, WatchEvent
+from wainwright.cluster import EventType, ObjectList, WatchEvent
 from wainwright.errors import (
     EvictionBlockedError,
     KubernetesError,
@@ -226,6 +226,44 @@ def test_a_list_without_an_object_that_cannot_be_read_says_so() -> None:
         assert found.unreadable == {"uid-b"}
 
     talk(answering(lambda: page(7, good, bad)), case)
+
+
+INITIAL_END = {
+    "kind": "NodePool",
+    "metadata": {"resourceVersion": "7", "annotations": {"k8s.io/initial-events-end": "true"}},
+}
+
+
+def test_a_watch_that_begins_with_all_objects_is_a_list_and_then_a_watch() -> None:
+    pools = [nodepool(name, 1, {"template": TEMPLATE}) for name in ("b", "a")]
+    bad, later = nodepool("c", 2, {"weight": "much"}), nodepool("d", 8, {"template": TEMPLATE})
+
+    async def case(client: KubeClient) -> None:
+        async with aclosing(client.list_and_watch(NodePool)) as events:
+            first, second = [each async for each in events]
+        assert isinstance(first, ObjectList)
+        assert [each.metadata.name for each in first.items] == ["a", "b"]
+        assert first.resource_version == "7"
+        assert first.unreadable == {bad["metadata"]["uid"]}, "and nobody takes it for deleted"
+        assert isinstance(second, WatchEvent)
+        assert (second.type, second.resource_version) == (EventType.ADDED, "8")
+
+    sent = [event("ADDED", each) for each in (*pools, bad)]
+    talk(streaming(*sent, event("BOOKMARK", INITIAL_END), event("ADDED", later)), case)
+
+
+def test_a_connection_that_ends_before_all_objects_were_sent_lists_nothing() -> None:
+    """What was not sent yet would be taken for deleted."""
+    pool, bookmark = (
+        nodepool("a", 1, {"template": TEMPLATE}),
+        {"metadata": {"resourceVersion": "3"}},
+    )
+
+    async def case(client: KubeClient) -> None:
+        async with aclosing(client.list_and_watch(NodePool)) as events:
+            assert [each async for each in events] == []
+
+    talk(streaming(event("ADDED", pool), event("BOOKMARK", bookmark)), case)
 
 
 def test_one_object_that_cannot_be_read_does_not_end_a_watch() -> None:

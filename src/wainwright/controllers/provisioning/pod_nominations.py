@@ -88,8 +88,8 @@ class PodNominations:
             return None
         initialized = node.claim.conditions.get(INITIALIZED)
         since = None if initialized is None else initialized.since
-        if since is None:
-            return 0.0
+        if since is None:  # its label is written first, the condition of its claim a moment later
+            since = self._clock.now()
         end = max(since, self._last_bound) + BINDING_SECONDS
         return min(end, since + MAX_BINDING_SECONDS)
 

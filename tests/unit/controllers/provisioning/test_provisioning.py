@@ -26,7 +26,7 @@ from wainwright.controllers.provisioning.provisioner import (
     ReportedPods,
 )
 from wainwright.core.explain.pod_verdicts import EMPTY_FUNNEL
-from wainwright.metrics import LAUNCH_BACKOFF_PODS
+from wainwright.metrics import LAUNCH_BACKOFF_PODS, SCHEDULING_SECONDS
 from wainwright.model.plan import ClusterLimits, PlanOptions, UnschedulableGroup
 from wainwright.model.reasons import (
     LimitExceeded,
@@ -83,6 +83,58 @@ def test_pods_that_come_together_share_a_node() -> None:
         assert len(await cluster.claims()) == 1
 
     run_cluster(story)
+
+
+def test_pods_that_wait_for_their_turn_to_be_bound_are_not_planned_again() -> None:
+    """The kube-scheduler binds hundreds of pods one after the other; while it does, the rest is
+    counted on the node that came up for it, and afterwards not for longer than usual.
+    """
+
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(node_pool(**_only("m5.large")))
+        cluster.start()
+        names = [f"web-{number}" for number in range(5)]
+        await cluster.create(*(pending_pod(name, cpu="300m") for name in names))
+        await cluster.wait(5)
+        node = await cluster.join(await cluster.claim())
+        for name in names[:-1]:
+            await cluster.wait(8)
+            await cluster.bind(name, node.metadata.name)
+        await cluster.wait(8)
+        assert _plans(cluster) == 1
+        await cluster.wait(8)
+        assert _plans(cluster) == 2, "the last one was due"
+
+    run_cluster(story)
+
+
+def test_a_node_whose_claim_does_not_say_yet_that_it_is_initialized_keeps_its_pods() -> None:
+    """The label of the node and the condition of the claim are two requests."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        async def take_time(verb: str, kind: str, _: object) -> None:
+            if (verb, kind) == ("patch_status", "NodeClaim"):
+                await cluster.clock.sleep(4)
+
+        cluster.port = ObservedCluster(cluster.api, take_time)
+        await cluster.set_up(node_pool(**_only("m5.large")))
+        cluster.start()
+        await cluster.create(pending_pod("web-0", cpu="1500m"))
+        await cluster.wait(20)
+        await cluster.join(await cluster.claim())
+        await cluster.wait(1)
+        await cluster.create(pending_pod("web-1", cpu="1500m"))
+        await cluster.wait(2)
+        assert len(await cluster.claims()) == 2
+        nominated = {event.message.split()[-1] for event in await cluster.events("Nominated")}
+        names = {f"nodeclaim/{claim.metadata.name}" for claim in await cluster.claims()}
+        assert nominated == names, "each pod has been planned once"
+
+    run_cluster(story)
+
+
+def _plans(cluster: ControlledCluster) -> int:
+    return cluster.metrics.distribution(SCHEDULING_SECONDS).count
 
 
 def test_a_pod_that_comes_later_uses_the_room_of_a_node_on_its_way() -> None:
