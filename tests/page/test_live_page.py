@@ -130,7 +130,7 @@ def test_play_pause_and_step_up_to_the_end(address: str, live_pages: LivePages) 
     page.locator("#speed").select_option("3600")
     for _ in range(4):
         page.locator("#step").click()
-    expect(state).to_have_text("· the end", timeout=SLOW)
+    expect(state).to_have_text("· finished", timeout=SLOW)
     command = [WAIN, "simulate", str(SCENARIO), "-o", "json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     expected = json.loads(done.stdout)
@@ -169,7 +169,7 @@ def test_the_five_events_happen_and_the_loop_answers(address: str, live_pages: L
 
     sent = inject(page, "interrupt", what="", amount="100")
     assert sent == "{interrupt: {capacityType: spot, share: 1}}"
-    expect(details).to_contain_text("interrupted: EC2 takes the instance back", timeout=SLOW)
+    expect(details).to_contain_text("spot interruption: EC2 reclaims the instance", timeout=SLOW)
 
     sent = inject(page, "reservation", what="cr-1", amount="1")
     assert re.fullmatch(
@@ -178,7 +178,7 @@ def test_the_five_events_happen_and_the_loop_answers(address: str, live_pages: L
     expect(details).to_contain_text("none idle")
     step(page, 60, "21m")
     expect(details).to_contain_text("expired: ", timeout=SLOW)
-    expect(details).to_contain_text("not active")
+    expect(details).to_contain_text("ended at ")
 
     assert inject(page, "outage", what="us-west-2a") == "{outage: {zone: us-west-2a}, for: 30m}"
     expect(details).to_contain_text("outage zone us-west-2a", timeout=SLOW)
@@ -269,7 +269,7 @@ def test_a_page_that_lost_its_connection_misses_nothing(
     page = live_pages.serve(wire.address)
     step(page, 300, "5m")
     wire.cut()
-    expect(page.locator("#live-state")).to_have_text("· no connection, trying again", timeout=SLOW)
+    expect(page.locator("#live-state")).to_have_text("· disconnected, reconnecting", timeout=SLOW)
     other = live_pages.serve(address)
     step(other, 900, "20m")
     step(other, 900, "35m")
@@ -323,7 +323,7 @@ def test_files_of_a_cluster_are_shown_read_only_and_followed(
         (tmp_path / each.name).write_text(each.read_text(encoding="utf-8"), encoding="utf-8")
     with serving(str(tmp_path), "--interval", "1") as address:
         page = live_pages.serve(address)
-        expect(page.locator("#live-state")).to_have_text("· a live view, read only")
+        expect(page.locator("#live-state")).to_have_text("· live, read-only")
         expect(page.locator("h1")).to_contain_text("7 nodes could be 3")
         assert page.locator("#inject").is_hidden()
         assert page.locator("#play").is_hidden()
@@ -336,7 +336,7 @@ def test_files_of_a_cluster_are_shown_read_only_and_followed(
         expect(page.locator("#live-state")).to_contain_text("not refreshed: ", timeout=SLOW)
         assert figure(page, "nodes") == "7"
         pools.write_text(text, encoding="utf-8")
-        expect(page.locator("#live-state")).to_have_text("· a live view, read only", timeout=SLOW)
+        expect(page.locator("#live-state")).to_have_text("· live, read-only", timeout=SLOW)
         (tmp_path / "pods.yaml").unlink()
         expect(page.locator("[data-figure=pods]")).to_contain_text("0 running", timeout=SLOW)
         page.context.close()

@@ -321,6 +321,11 @@ def test_it_prints_in_light_colours_without_controls(demo: Demo, pages: OpenedPa
     assert page.locator("#play").is_hidden()
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert background == "rgb(255, 255, 255)"
+    # The colours of text on it too: those for a dark background are too pale for paper.
+    assert page.evaluate(
+        "getComputedStyle(document.documentElement).getPropertyValue('--good')"
+    ) == ("#1c8048")
+    assert page.locator("#table-holder").is_hidden()
 
 
 # Plans and consolidations
