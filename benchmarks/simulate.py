@@ -203,8 +203,10 @@ MEMORY_DAYS: Final = (1, 4)
 
 
 def memory_of_days(folder: Path) -> None:
-    """What is kept after each number of days of one run; with what watches may still ask for, which
-    is bounded, and on the first day not full."""
+    """What is kept after each number of days of one run. It has the last changes of each kind, for
+    watches, 20,000 at most, which takes days to fill; `tests/unit/sim/test_memory.py` counts the
+    rest, which does not grow.
+    """
     pods, changes, policy = CASES["small"][2:]
     documents = scenario_documents(pods, changes, policy, max(MEMORY_DAYS))
     path = write_scenario(documents, folder)
@@ -242,7 +244,9 @@ def main(name: str) -> None:
             simulate(trace_documents(trace), Path(folder))
             return
         if name == "days":
-            print("memory of days of 300 pods with 3,000 changes each (target: no growth)")
+            print(
+                "memory of days of 300 pods with 3,000 changes each; only what watches may ask for grows"
+            )
             memory_of_days(Path(folder))
             return
         title, target, pods, changes, policy = CASES[name]
