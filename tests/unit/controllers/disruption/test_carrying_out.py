@@ -25,7 +25,7 @@ from wainwright.aws.provider import AwsCloudProvider
 from wainwright.clock import format_timestamp
 from wainwright.controllers.settings import ControllerSettings
 from wainwright.core.disruption.commands import DisruptionOptions
-from wainwright.errors import KubernetesError
+from wainwright.errors import KubernetesError, ObjectNotFoundError
 from wainwright.metrics import (
     DISRUPTION_DECISIONS,
     DISRUPTION_DECISIONS_BY_POOL,
@@ -38,6 +38,7 @@ from wainwright.model.disruption import RepairPolicy
 from wainwright.model.labels import CAPACITY_TYPE, RESERVATION_ID, RESERVED
 from wainwright.translate.object_metadata import parse_timestamp
 
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 DISRUPTED = "karpenter.sh/disrupted"
 TYPES = ["m5.large", "m5.xlarge"]
 ON_DEMAND = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
@@ -243,9 +244,8 @@ def test_p2_pods_of_nodes_that_may_go_get_a_low_deletion_cost() -> None:
         await cluster.api.patch(Pod, "web-0", owned, "default")
         await cluster.add_node("lone", cpu="1500m")
         await cluster.wait(130)
-        key = "controller.kubernetes.io/pod-deletion-cost"
         stated = {
-            pod.metadata.name: (pod.metadata.annotations or {}).get(key)
+            pod.metadata.name: (pod.metadata.annotations or {}).get(DELETION_COST)
             for pod in await cluster.pods()
         }
         assert stated["lone"] is None, "only pods of ReplicaSets"
@@ -254,7 +254,7 @@ def test_p2_pods_of_nodes_that_may_go_get_a_low_deletion_cost() -> None:
         await cluster.api.patch(NodePool, "web", paused)
         await cluster.wait(130)
         pod = await cluster.api.get(Pod, "web-0", "default")
-        assert key not in (pod.metadata.annotations or {}), "it cannot be disrupted any more"
+        assert DELETION_COST not in (pod.metadata.annotations or {}), "it cannot go any more"
 
     settings = ControllerSettings(managed_deletion_cost=True)
     run_cluster(story, instanceTypes=["m5.large"], settings=settings)
@@ -294,6 +294,50 @@ def test_con_24_nodes_say_why_they_are_kept_once_and_metrics_count_decisions() -
         labels = {"decision": "delete", "reason": "empty", "consolidation_type": "emptiness"}
         assert cluster.metrics.value(DISRUPTION_DECISIONS, **labels) == 1
         assert cluster.metrics.value(DISRUPTION_DECISIONS_BY_POOL, nodepool="web", **labels) == 1
+
+    run_cluster(story, instanceTypes=["m5.large"])
+
+
+def test_p2_a_pod_that_has_just_ended_keeps_no_other_from_its_cost() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        ended = ""
+
+        def before(verb: str, kind: str, details: Mapping[str, Any]) -> None:
+            if (verb, kind) == ("patch", "Pod") and details["name"] == ended:
+                raise ObjectNotFoundError("the watch has not shown it yet")
+
+        cluster.port = ObservedCluster(cluster.api, before)
+        await cluster.set_up(pool())
+        cluster.start()
+        await cluster.wait(5)
+        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1"}
+        owned = {"metadata": {"ownerReferences": [{**owner, "controller": True}]}}
+        nodes = {}
+        for name in ("web-0", "web-1"):
+            nodes[(await cluster.add_node(name, cpu="1500m")).metadata.name] = name
+        ended, other = (nodes[each] for each in sorted(nodes))
+        for name in (ended, other):
+            await cluster.api.patch(Pod, name, owned, "default")
+        await cluster.wait(130)
+        pod = await cluster.api.get(Pod, other, "default")
+        assert DELETION_COST in (pod.metadata.annotations or {})
+
+    settings = ControllerSettings(managed_deletion_cost=True)
+    run_cluster(story, instanceTypes=["m5.large"], settings=settings)
+
+
+@pytest.mark.parametrize("allowed", ["0", "1"])
+def test_con_24_a_pool_hears_that_its_budgets_block(allowed: str) -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(pool(consolidateAfter="0s", budgets=[{"nodes": allowed}]))
+        cluster.start()
+        await cluster.wait(5)
+        await cluster.add_node("web-0", cpu="1500m")
+        await cluster.wait(120)
+        events = await cluster.events("DisruptionBlocked")
+        subjects = [(each.involvedObject.kind, each.involvedObject.name) for each in events]
+        assert subjects == ([("NodePool", "web")] if allowed == "0" else [])
+        assert all("budget" in each.message for each in events)
 
     run_cluster(story, instanceTypes=["m5.large"])
 
@@ -361,13 +405,20 @@ def test_con_15_a_pod_that_came_is_counted_as_a_failed_validation() -> None:
 
 def test_drf_7_several_drifted_nodes_the_earliest_first_also_where_consolidation_is_off() -> None:
     async def story(cluster: ControlledCluster) -> None:
-        nodes = await started(cluster, "web-0", "web-1", budgets=[{"nodes": "1"}])
-        first = nodes[1].metadata.name.removeprefix("node-")
-        await cluster.set_condition(first, "Drifted")
-        await cluster.wait(5)
+        nodes = await started(cluster, "web-0", "web-1", budgets=[{"nodes": "0"}])
+        last = max(nodes, key=lambda each: each.metadata.name)
+        other_hash = {"metadata": {"annotations": {"karpenter.sh/nodepool-hash": "1"}}}
+        claim = last.metadata.name.removeprefix("node-")
+        await cluster.api.patch(NodeClaim, claim, other_hash)
+        await cluster.wait(30)
         await drift(cluster)
         await cluster.wait(30)
-        assert len(await tainted(cluster)) == 1
+        drifted = [conditions(each)["Drifted"][0] for each in await cluster.claims()]
+        assert (drifted, await tainted(cluster)) == (["True", "True"], [])
+        one = {"spec": {"disruption": {"budgets": [{"nodes": "1"}]}}}
+        await cluster.api.patch(NodePool, "web", one)
+        await cluster.wait(30)
+        assert await tainted(cluster) == [last.metadata.name]
 
     run_cluster(story, instanceTypes=["m5.large"])
 
@@ -574,6 +625,10 @@ def test_q1_taint_and_reason_then_replacements_then_deletion() -> None:
         await cluster.join(claim)
         await cluster.wait(5)
         assert list(dict.fromkeys(filter(None, steps))) == ["taint", "reason", "create", "delete"]
+        (old,) = (each for each in await cluster.claims() if each.metadata.deletionTimestamp)
+        assert old.status is not None
+        stated = {each.type: each for each in old.status.conditions or ()}
+        assert stated["DisruptionReason"].observedGeneration == old.metadata.generation
 
     run_cluster(story, instanceTypes=["m5.large"])
 

@@ -155,6 +155,20 @@ def test_h6_a_policy_for_a_reason_silences_the_fallback_also_while_it_waits() ->
     assert repaired(sick("a", reason="Other"), *others, policies=[NOT_READY, slow]) == ["a"]
 
 
+def test_h6_an_expression_is_found_anywhere_in_the_reason() -> None:
+    slow = RepairPolicy(condition="Ready", status="False", toleration=7200.0, reason="Disk")
+    broken = sick("a", reason="KubeletHasDiskPressure")
+    assert repaired(broken, *well(9), policies=[NOT_READY, slow]) == []
+
+
+def test_h5_claims_whose_node_has_not_joined_do_not_count() -> None:
+    """Two of five are too many, and would not be among ten."""
+    starting = [node(f"s{number}", "medium", joined=False) for number in range(5)]
+    sick_nodes = [sick("a"), sick("b")]
+    assert blocks(*sick_nodes, *well(3), *starting) == dict.fromkeys("ab", RepairBlock.TOO_MANY)
+    assert blocks(*sick_nodes, *well(8)) == dict.fromkeys("ab")
+
+
 @pytest.mark.parametrize(
     ("policies", "said"),
     [
