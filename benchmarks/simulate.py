@@ -245,7 +245,8 @@ def main(name: str) -> None:
             return
         if name == "days":
             print(
-                "memory of days of 300 pods with 3,000 changes each; only what watches may ask for grows"
+                "memory of days of 300 pods with 3,000 changes each; "
+                "only what watches may ask for grows"
             )
             memory_of_days(Path(folder))
             return

@@ -3,12 +3,15 @@
  * so that nothing jumps when time moves: a place is used again once its node is gone.
  */
 
+import { shorten } from "./format.js";
+
 /** @typedef {import("./model.js").StoryModel} StoryModel */
 
 /**
  * @typedef {object} Group
  * @property {string} key
  * @property {string} title
+ * @property {string} [brief] the title where there is less room
  * @property {number} reservation its number, or -1
  * @property {number} x
  * @property {number} y
@@ -59,7 +62,8 @@ function groupOf(model, node, grouping) {
 /** @param {StoryModel} model @param {number} place */
 function reservationGroup(model, place) {
   const { id, instanceType, zone } = model.reservations[place];
-  return { key: `0${id}`, title: [id, instanceType, zone].filter(Boolean).join(" · "), reservation: place };
+  const [title, brief] = [id, shorten(id, 12)].map((name) => [name, instanceType, zone].filter(Boolean).join(" · "));
+  return { key: `0${id}`, title, brief, reservation: place };
 }
 
 /** The side of a node's box: its area is what it has of cpu.
@@ -90,7 +94,7 @@ function cpuByName(type) {
 function collectGroups(model, grouping) {
   /** @type {Map<string, Group>} */
   const groups = new Map();
-  const ensure = (/** @type {{key: string, title: string, reservation: number}} */ wanted) => {
+  const ensure = (/** @type {{key: string, title: string, brief?: string, reservation: number}} */ wanted) => {
     const known = groups.get(wanted.key);
     if (known) return known;
     const made = { ...wanted, x: 0, y: 0, width: 0, height: 0, slots: /** @type {Slot[]} */ ([]) };

@@ -232,6 +232,7 @@ class App {
       patch.style.background = colour;
       return element("li", {}, patch, foreign(shorten(name, 40)));
     }), this.models.some((model) => model.reservations.length) ? element("li", {}, element("span", { class: "patch idle-patch" }), "idle reserved instance") : null,
+    element("li", {}, element("span", { class: "patch removed-patch" }), "being removed, or not ready"),
     entries.size > shown.length ? element("li", {}, `and ${entries.size - shown.length} more`) : null);
   }
 

@@ -147,7 +147,7 @@ export class Picture {
     const rest = width - 28 - ctx.measureText(count).width;
     const middle = y + TITLE_HEIGHT / 2 + 2;
     this.#drawLabel(count, x + width - 8, middle, width - 16, colours.muted, "right", "12px");
-    this.#drawLabel(group.title, x + 8, middle, rest, colours.text, "left", "600 12px");
+    this.#drawLabel(group.title, x + 8, middle, rest, colours.text, "left", "600 12px", group.brief);
   }
 
   /** @param {Group} group @param {State} state */

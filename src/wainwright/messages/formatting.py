@@ -62,10 +62,12 @@ HOURS_PER_MONTH: Final = 730  # as AWS's price calculators count: 365 days / 12
 
 MODELLED_PRICES: Final = (
     "~ estimated price: the built-in catalogue has AWS list prices only for on-demand in "
-    "us-east-1; a Cloud can state yours"
+    "us-east-1; a Cloud object can state yours"
 )
 """The line below a table that has such prices."""
-MODELLED_PRICES_SHORT: Final = "~ estimated price, not one that AWS lists; a Cloud can state yours"
+MODELLED_PRICES_SHORT: Final = (
+    "~ estimated price, not one that AWS lists; a Cloud object can state yours"
+)
 """The same where a line must fit into 80 columns."""
 RESERVED_PRICES: Final = (
     "≈$0/h: reserved instances count as paid for; EC2 bills a capacity reservation, used or not"

@@ -102,7 +102,7 @@ def test_estimated_prices_are_marked_in_rows_and_sums() -> None:
     assert ["$0.100" in text(row).split() for row in screen.rows] == [True, False]
     assert "~$0.100" in text(screen.rows[1]).split()
     assert [text(each) for each in screen.notes] == [
-        "~ estimated price, not one that AWS lists; a Cloud can state yours"
+        "~ estimated price, not one that AWS lists; a Cloud object can state yours"
     ]
     assert shown(view_of(node("a"))).notes == ()
 
