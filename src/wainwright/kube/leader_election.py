@@ -247,6 +247,7 @@ class LeaderCluster:
     def __init__(self, cluster: Cluster, election: LeaderElection) -> None:
         self._cluster, self._election = cluster, election
         self.list, self.watch, self.get = cluster.list, cluster.watch, cluster.get
+        self.list_pods_on_node = cluster.list_pods_on_node
 
     async def create(self, obj: ObjectT) -> ObjectT:
         return await self._as_leader(lambda: self._cluster.create(obj))
