@@ -206,6 +206,32 @@ def test_a_short_outage_changes_nothing() -> None:
     run(story)
 
 
+def test_who_does_not_lead_may_read() -> None:
+    """A list of the pods of a node too, without which no drain ends."""
+
+    async def story(api: InMemoryApiServer, clock: VirtualClock) -> None:
+        first = Candidate("first", api, clock)
+        await clock.sleep(5)
+        second = Candidate("second", api, clock)
+        await first.cluster.create(Node(metadata=ObjectMeta(name="a")))
+        assert not second.election.is_leader
+        assert (await second.cluster.get(Node, "a")).metadata.name == "a"
+        assert len((await second.cluster.list(Node)).items) == 1
+        assert (await second.cluster.list_pods_on_node("a")).items == []
+
+    run(story)
+
+
+def test_the_port_of_a_leader_has_every_verb() -> None:
+    verbs = {name for name in vars(Cluster) if not name.startswith("_")}
+
+    async def story(api: InMemoryApiServer, clock: VirtualClock) -> None:
+        port = Candidate("first", api, clock).cluster
+        assert {name for name in verbs if not hasattr(port, name)} == set()
+
+    run(story)
+
+
 def test_who_was_stopped_in_the_middle_cannot_write_afterwards() -> None:
     """SIGSTOP for a minute: time has passed, and no task of the process has run."""
 

@@ -298,6 +298,21 @@ def test_con_24_nodes_say_why_they_are_kept_once_and_metrics_count_decisions() -
     run_cluster(story, instanceTypes=["m5.large"])
 
 
+def test_a_claim_that_is_being_deleted_does_not_become_consolidatable() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(pool(consolidateAfter="1m"))
+        cluster.start()
+        await cluster.wait(5)
+        protected = {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}
+        node = await cluster.add_node("web-0", cpu="1500m", metadata=protected)
+        await cluster.wait(5)
+        await cluster.api.delete(NodeClaim, node.metadata.name.removeprefix("node-"))
+        await cluster.wait(300)
+        assert "Consolidatable" not in conditions(await cluster.claim())
+
+    run_cluster(story, instanceTypes=["m5.large"])
+
+
 def test_p2_a_pod_that_has_just_ended_keeps_no_other_from_its_cost() -> None:
     async def story(cluster: ControlledCluster) -> None:
         ended = ""
@@ -622,13 +637,13 @@ def test_q1_taint_and_reason_then_replacements_then_deletion() -> None:
         await drift(cluster)
         await cluster.wait(30)
         (claim,) = await replacements(cluster)
-        await cluster.join(claim)
-        await cluster.wait(5)
-        assert list(dict.fromkeys(filter(None, steps))) == ["taint", "reason", "create", "delete"]
-        (old,) = (each for each in await cluster.claims() if each.metadata.deletionTimestamp)
+        (old,) = (each for each in await cluster.claims() if each != claim)
         assert old.status is not None
         stated = {each.type: each for each in old.status.conditions or ()}
         assert stated["DisruptionReason"].observedGeneration == old.metadata.generation
+        await cluster.join(claim)
+        await cluster.wait(5)
+        assert list(dict.fromkeys(filter(None, steps))) == ["taint", "reason", "create", "delete"]
 
     run_cluster(story, instanceTypes=["m5.large"])
 

@@ -23,7 +23,7 @@ from wainwright.model.snapshot import STATIC_POOL, Node, Pool, Snapshot
 
 NOW = 100_000.0
 NOT_READY = RepairPolicy(condition="Ready", status="False", toleration=600.0)
-BOTH_GATES = {"terminate_first_drift": True, "terminate_first_repair": True}
+BOTH_GATES: dict[str, Any] = {"terminate_first_drift": True, "terminate_first_repair": True}
 LABELS = {
     INSTANCE_TYPE: "large",
     ZONE: "zone-a",
@@ -80,9 +80,10 @@ def test_h12_a_node_of_a_full_reservation_goes_first_with_the_gate_of_its_method
     own = "terminate_first_drift" if method is Method.DRIFT else "terminate_first_repair"
     broken = in_reservation(method)
     assert look(method, broken, offerings=(reserved(),)) is None
-    other_gate = {key: key != own for key in BOTH_GATES}
+    other_gate: dict[str, Any] = {key: key != own for key in BOTH_GATES}
     assert look(method, broken, offerings=(reserved(),), **other_gate) is None
-    command = look(method, broken, offerings=(reserved(),), **{own: True})
+    gate: dict[str, Any] = {own: True}
+    command = look(method, broken, offerings=(reserved(),), **gate)
     assert command is not None
     assert command.terminate_first
     assert [each.launch.reservation_id for each in command.replacements] == ["cr-1"]
