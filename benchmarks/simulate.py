@@ -244,10 +244,7 @@ def main(name: str) -> None:
             simulate(trace_documents(trace), Path(folder))
             return
         if name == "days":
-            print(
-                "memory of days of 300 pods with 3,000 changes each; "
-                "only what watches may ask for grows"
-            )
+            print("memory of days of 300 pods with 3,000 changes each (what watches keep may grow)")
             memory_of_days(Path(folder))
             return
         title, target, pods, changes, policy = CASES[name]
