@@ -5,12 +5,14 @@ just full enough that nothing can be consolidated: every one of them is simulate
 `make bench ARGS=disruption_delay`; DELAY_NODES=5000 for a larger one.
 """
 
+import asyncio
 import json
 import os
 import statistics
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -22,6 +24,10 @@ from tests.support.running_operator import RunningOperator, TestedCluster
 
 from benchmarks.cluster import RUN, instance_types, measure_on_control_plane, metrics_of
 from benchmarks.measure import print_row
+from wainwright.api.karpenter.nodeclaim import NodeClaim
+from wainwright.cluster import EventType
+from wainwright.kube.client import KubeClient
+from wainwright.kube.kubeconfig import load_address
 from wainwright.model.instance_type import InstanceType
 from wainwright.model.resources import format_quantity
 
@@ -29,7 +35,6 @@ NODES: Final = 1_000
 PODS: Final = 10
 WRITERS: Final = 10
 WITHIN: Final = 300.0
-POLL: Final = 0.05
 TYPE: Final = "m5.large"
 ZONE: Final = "us-east-1a"
 SINCE: Final = "2026-01-01T00:00:00Z"
@@ -52,22 +57,30 @@ async def _measure(nodes: int, plane: ControlPlane, folder: Path) -> None:
     cluster.apply("EC2NodeClass", NODE_CLASS)
     cluster.apply("NodePool", _pool(PAUSE))
     _on_each(plane, range(nodes), _create_node)
-    with RunningOperator(plane, folder, *RUN) as operator:
-        cluster.wait_for("readiness", lambda: operator.is_ready, WITHIN)
-        _seconds_to_claim(cluster, "first")  # the class has been resolved by then
-        paused = [_seconds_to_claim(cluster, f"paused-{number}") for number in range(PODS)]
-        before = metrics_of(operator).total(f"{PASS_SECONDS}_count")
-        cluster.patch("NodePool", "default", {"metadata": {"annotations": _none(PAUSE)}})
-        busy = [_seconds_to_claim(cluster, f"busy-{number}") for number in range(PODS)]
-        metrics = metrics_of(operator)
-        looks = metrics.total(f"{PASS_SECONDS}_count") - before
-        operator.terminate()
+    address = load_address(kubeconfig=str(plane.kubeconfig), environment={})
+    async with KubeClient.connect(address) as client:
+        with RunningOperator(plane, folder, *RUN) as operator:
+            await asyncio.to_thread(cluster.wait_for, "readiness", lambda: operator.is_ready)
+            await _compare(cluster, client, operator)
+
+
+async def _compare(cluster: TestedCluster, client: KubeClient, operator: RunningOperator) -> None:
+    await _seconds_to_claim(cluster, client, "first")  # the class has been resolved by then
+    paused = [await _seconds_to_claim(cluster, client, f"paused-{each}") for each in range(PODS)]
+    before = metrics_of(operator)
+    cluster.patch("NodePool", "default", {"metadata": {"annotations": _none(PAUSE)}})
+    busy = [await _seconds_to_claim(cluster, client, f"busy-{each}") for each in range(PODS)]
+    after = metrics_of(operator)
+    looks, seconds = (
+        after.total(f"{PASS_SECONDS}_{each}") - before.total(f"{PASS_SECONDS}_{each}")
+        for each in ("count", "sum")
+    )
     print_row("disruption paused: claim created after", f"{statistics.median(paused):.2f} s")
     print_row("  at most", f"{max(paused):.2f} s")
     print_row("every node looked at: claim created after", f"{statistics.median(busy):.2f} s")
     print_row("  at most", f"{max(busy):.2f} s", "as without")
     print_row("  looks finished meanwhile", f"{looks:.0f}")
-    print_row("  seconds of looks", f"{metrics.total(f'{PASS_SECONDS}_sum'):.1f} s")
+    print_row("  seconds of looks", f"{seconds:.1f} s")
     print_row("  load average of the machine", f"{os.getloadavg()[0]:.1f}")
 
 
@@ -81,15 +94,17 @@ def _none(keys: Iterable[str]) -> Document:
     return dict.fromkeys(keys)
 
 
-def _seconds_to_claim(cluster: TestedCluster, pod: str) -> float:
+async def _seconds_to_claim(cluster: TestedCluster, client: KubeClient, pod: str) -> float:
     """From the creation of a pod that no node has room for to its NodeClaim."""
-    known, client, began = cluster.names("NodeClaim"), cluster.plane.client, time.monotonic()
-    _send(client, "POST", PODS_PATH, _pod(pod, None))
-    while not cluster.names("NodeClaim") - known:
-        if time.monotonic() - began > WITHIN:
-            raise TimeoutError(f"no NodeClaim for {pod} within {WITHIN:.0f} s")
-        time.sleep(POLL)
-    return time.monotonic() - began
+    one = {"limit": "1"}
+    listed = cluster.plane.request("GET", "/apis/karpenter.sh/v1/nodeclaims", query=one).json()
+    version, began = listed["metadata"]["resourceVersion"], time.monotonic()
+    _send(cluster.plane.client, "POST", PODS_PATH, _pod(pod, None))
+    async with asyncio.timeout(WITHIN), aclosing(client.watch(NodeClaim, version)) as events:
+        async for event in events:
+            if event.type is EventType.ADDED:
+                return time.monotonic() - began
+    raise RuntimeError("the watch has ended")
 
 
 def _on_each(plane: ControlPlane, numbers: range, write: Callable[[ApiClient, int], None]) -> None:
