@@ -56,6 +56,7 @@ async def _measure(nodes: int, plane: ControlPlane, folder: Path) -> None:
     cluster = TestedCluster(plane)
     cluster.apply("EC2NodeClass", NODE_CLASS)
     cluster.apply("NodePool", _pool(PAUSE))
+    instance_types()  # remembered from here on, before several threads ask for it
     _on_each(plane, range(nodes), _create_node)
     address = load_address(kubeconfig=str(plane.kubeconfig), environment={})
     async with KubeClient.connect(address) as client:
