@@ -11,6 +11,7 @@ from functools import lru_cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
+from threading import Lock
 from types import ModuleType
 from typing import Any, Final
 
@@ -25,8 +26,17 @@ CEL_FUNCTIONS: Final = {"split": _split, "lowerAscii": str.lower}
 """Functions that Kubernetes adds to CEL, as far as our rules use them."""
 
 
-@lru_cache(maxsize=1)
+LOADING: Final = Lock()
+
+
 def _load_engine() -> ModuleType:
+    """Once: two threads that loaded it at the same time would make it panic."""
+    with LOADING:
+        return _loaded_engine()
+
+
+@lru_cache(maxsize=1)
+def _loaded_engine() -> ModuleType:
     package = find_spec("cel")
     folders = (package.submodule_search_locations or []) if package is not None else []
     for file in (Path(folder, f"cel{end}") for folder in folders for end in EXTENSION_SUFFIXES):
