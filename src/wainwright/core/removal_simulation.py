@@ -370,18 +370,20 @@ class ClusterSimulator:
         *,
         closed: BitSet = 0,
         returns_limits: bool = False,
+        counts_leaving_nodes: bool = False,
         with_suggestions: bool = False,
     ) -> tuple[UnschedulableGroup, ...]:
         """Why pods would be unschedulable if these nodes were removed: all such pods, or these.
 
         The reasons are those of a plan of the cluster without the nodes, and without the room of
-        closed ones, or else those for which pods would have to wait until the nodes are gone. They
-        are worked out on the fork, and only when asked for. Limits are returned where what the
-        nodes use does not count against them.
+        closed ones; if there are none and the nodes count in spreads until they are gone, those for
+        which pods would have to wait for that. They are worked out on the fork, and only when asked
+        for. Limits are returned where what the nodes use does not count against them.
         """
         moved_and_pending = self._pods_of(names)
         removal = _Removal(names, closed, returns_limits=returns_limits)
-        for each in (removal, removal._replace(counts_leaving_nodes=True)):
+        counts = (False, True) if counts_leaving_nodes else (False,)
+        for each in (removal._replace(counts_leaving_nodes=count) for count in counts):
             solution = self._solve(each, moved_and_pending)
             simulated = self._simulation(solution, moved_and_pending)
             if not simulated.is_possible:

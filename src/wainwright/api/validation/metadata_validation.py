@@ -30,6 +30,7 @@ METADATA_FIELDS: Final = {
     "finalizers": list,
     "managedFields": list,
 }
+OWNER_FIELDS: Final = ("apiVersion", "kind", "name", "uid")
 METADATA_TYPE_NAMES: Final = {str: "text", int: "a whole number", dict: "a mapping", list: "a list"}
 
 # Unambiguous patterns: with thousands of names, backtracking would be measurable.
@@ -66,6 +67,26 @@ def _type_errors(value: dict[str, Any]) -> Iterator[FieldError]:
         elif item is not None and (not isinstance(item, wanted) or isinstance(item, bool)):
             yield invalid_value((key,), item, METADATA_TYPE_NAMES[wanted])
     yield from _text_map_errors(value)
+    yield from _owner_errors(value.get("ownerReferences"))
+
+
+def _owner_errors(owners: Any) -> Iterator[FieldError]:
+    for index, owner in enumerate(owners if isinstance(owners, list) else ()):
+        path: FieldPath = ("ownerReferences", index)
+        if not isinstance(owner, dict):
+            yield invalid_value(path, owner, "a mapping")
+            continue
+        for field in OWNER_FIELDS:
+            if owner.get(field) is None:
+                message = "required field is missing"
+                yield FieldError(
+                    path=(*path, field), message=message, found="nothing", expected="text"
+                )
+            elif not isinstance(owner[field], str):
+                yield invalid_value((*path, field), owner[field], "text")
+        for field in ("controller", "blockOwnerDeletion"):
+            if not isinstance(owner.get(field), bool | None):
+                yield invalid_value((*path, field), owner[field], "true or false")
 
 
 def _text_map_errors(value: dict[str, Any]) -> Iterator[FieldError]:

@@ -4,6 +4,7 @@ pod, that it no longer does, and that its value means nothing.
 With the value `true` there is nothing to say: disruption that it blocks is reported on the node.
 """
 
+from datetime import UTC, datetime
 from typing import Final
 
 from wainwright.api.kubernetes.cluster import Node
@@ -18,6 +19,8 @@ from wainwright.translate.object_metadata import parse_timestamp
 from wainwright.translate.pods import is_terminal
 
 ELAPSED: Final = f"The {DO_NOT_DISRUPT_ANNOTATION} grace period has elapsed, pod is now disruptable"
+LAST_MOMENT: Final = datetime.max.replace(tzinfo=UTC).timestamp()
+"""Of a longer time no end can be written, as of 5,000 digits of hours."""
 
 
 class DoNotDisruptEvents:
@@ -48,7 +51,9 @@ class DoNotDisruptEvents:
             await self._report_invalid(pod, value)
             return DONE
         started = parse_timestamp(pod.status.startTime)
-        return DONE if started is None else await self._report_end(pod, started + seconds)
+        if started is None or started + seconds > LAST_MOMENT:
+            return DONE
+        return await self._report_end(pod, started + seconds)
 
     def _is_on_our_node(self, pod: Pod) -> bool:
         node = self._cache.get(Node, pod.spec.nodeName)

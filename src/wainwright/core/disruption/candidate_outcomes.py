@@ -248,7 +248,11 @@ class RemovalEvaluator:
         return ExplainedRemoval(
             simulator.simulation_of(simulator.solve_without(names, closed)),
             simulator.explain_removal(
-                names, closed=closed, returns_limits=True, with_suggestions=True
+                names,
+                closed=closed,
+                returns_limits=True,
+                counts_leaving_nodes=True,
+                with_suggestions=True,
             ),
         )
 

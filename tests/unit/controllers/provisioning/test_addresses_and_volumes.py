@@ -236,7 +236,7 @@ def test_vol_1_a_pod_with_more_volumes_than_any_type_attaches_gets_the_reason_an
         assert await cluster.claims() == []
         (event,) = await cluster.events("FailedScheduling")
         assert "the pod has 26 volumes of ebs.csi.aws.com" in event.message
-        assert "attaches is 25 (m5.large)" in event.message
+        assert "attach at most 25 (m5.large)" in event.message
 
     run_cluster(story, instanceTypes=TYPES)
 
