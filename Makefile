@@ -15,6 +15,9 @@ ifndef PYTHONHASHSEED
 export PYTHONHASHSEED := $(shell od -An -N2 -tu2 /dev/urandom | tr -d ' ')
 endif
 
+# One process more than there are cores: half of the time of an integration test it waits for a control plane.
+WORKERS ?= $(shell cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores < 7 ? cores + 1 : 8)))
+
 .PHONY: demo demo-plan messages cluster-demo test test-all check page page-types screenshots format bench bench-karpenter oracle oracle-disruption disruption-clusters karpenter-crds mutants faults fuzz law-worlds two-processes stability simulated-worlds chaos chaos-proof crds wheel image-steps awscli lock clean
 
 ## demo: a sale day simulated: reservations fill up, spot takes over, EC2 takes it back, and the night after; with a page to look at
@@ -29,11 +32,11 @@ demo-plan: $(VENV)/.run
 cluster-demo: $(VENV)/.dev
 	@PYTHONPATH=. $(BIN)/python scripts/cluster_demo.py
 
-## test: every test that this machine can run, on all its cores: ARGS="-n 0" for one process, ARGS=--durations=20
+## test: every test that this machine can run, on all its cores: ARGS="-n 0" or WORKERS=0 for one process, ARGS=--durations=20
 test: $(VENV)/.dev
 	@command -v npm >/dev/null && $(MAKE) --no-print-directory web/node_modules/.installed || true
 	@PIP_RETRIES=1 PIP_DEFAULT_TIMEOUT=10 $(MAKE) --no-print-directory awscli || echo "without the AWS CLI: its tests are skipped"
-	PYTHONHASHSEED=$(PYTHONHASHSEED) $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadgroup $(ARGS)
+	PYTHONHASHSEED=$(PYTHONHASHSEED) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 ## test-all: the same with every interpreter of 3.11 to 3.13 that is found
 test-all:
