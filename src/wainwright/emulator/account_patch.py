@@ -43,6 +43,7 @@ from wainwright.emulator.faults import (
     parse_fault_rules,
     parse_rate_limits,
 )
+from wainwright.emulator.patch_fields import convert_field
 from wainwright.errors import InvalidInputError
 
 
@@ -177,12 +178,7 @@ def _apply_if_given(value: Value | None, setter: Callable[[Value], None]) -> Non
 
 
 def _convert_field(patch: Mapping[str, Any], name: str, kind: type[Value]) -> Value | None:
-    if name not in patch:
-        return None
-    try:
-        return msgspec.convert(patch[name], kind)
-    except msgspec.ValidationError as error:
-        raise InvalidInputError(f"{name}: {error}") from None
+    return convert_field(patch[name], kind, name) if name in patch else None
 
 
 def _parse_cloud(fields: Mapping[str, Any], region: str) -> Cloud:

@@ -22,6 +22,7 @@ from msgspec import Meta
 
 from wainwright.api.field_error import did_you_mean
 from wainwright.emulator.context import AccountContext, OperationHandler, Params, Response
+from wainwright.emulator.patch_fields import convert_field
 from wainwright.errors import AwsError, InvalidInputError
 
 Probability = Annotated[float, Meta(ge=0, le=1)]
@@ -183,10 +184,7 @@ def _without_field(value: Any, name: str) -> Any:
 
 def parse_fault_rules(value: Any) -> list[FaultRule]:
     """Rules from a list of plain objects; InvalidInputError names the invalid one."""
-    try:
-        return msgspec.convert(value, list[FaultRule])
-    except msgspec.ValidationError as error:
-        raise InvalidInputError(f"faults: {error}") from None
+    return convert_field(value, list[FaultRule], "faults")
 
 
 def check_rule_operations(
@@ -326,7 +324,4 @@ def parse_rate_limits(value: Any) -> list[RateLimit] | None:
         return None
     if value is True:
         return list(DEFAULT_RATE_LIMITS)
-    try:
-        return msgspec.convert(value, list[RateLimit])
-    except msgspec.ValidationError as error:
-        raise InvalidInputError(f"throttling: {error}") from None
+    return convert_field(value, list[RateLimit], "throttling")

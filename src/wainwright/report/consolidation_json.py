@@ -163,6 +163,7 @@ def _summary(preview: DisruptionPreview, lower_bound: float | None) -> Document:
         "settled": preview.settled,
         "lookedAhead": preview.looked_ahead,
         "lowerBoundPerHour": bound,
+        "modelledPrices": preview.has_modelled_prices,
     }
 
 

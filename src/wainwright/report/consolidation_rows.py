@@ -44,8 +44,7 @@ def _is_taken(node: Document) -> bool:
 
 def has_modelled_prices(document: Document) -> bool:
     """Whether a price of a node, now or afterwards, is an estimate: so are the sums."""
-    replacements = (each for command in document["commands"] for each in command["replacements"])
-    return any(node["modelledPrice"] for node in (*document["nodes"], *replacements))
+    return bool(document["summary"]["modelledPrices"])
 
 
 def answer_notes(document: Document) -> list[str]:

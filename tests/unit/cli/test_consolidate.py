@@ -75,6 +75,13 @@ def test_the_exit_code_is_zero_where_there_is_nothing_to_do(write: Any) -> None:
     assert "1 node stays: no cheaper node can run its pods" in result.stdout
 
 
+def test_estimated_prices_of_nodes_that_pending_pods_need_are_marked(write: Any) -> None:
+    pending = write(pod("a", None, "1800m"))
+    first, *_ = run(pending).stdout.splitlines()
+    assert first == "nothing to do: 1 node for ~$0.096/h"
+    assert consolidated(pending)["summary"]["modelledPrices"]
+
+
 def test_bad_input_is_exit_code_two(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -51,6 +51,7 @@ def document(commands: int = 1, nodes: int = 1, *, settled: bool = True) -> dict
             "settled": settled,
             "lookedAhead": True,
             "lowerBoundPerHour": 30.0,
+            "modelledPrices": False,
         },
     }
 

@@ -31,6 +31,18 @@ def test_a_bad_file_gives_two_and_names_line_field_and_remedy() -> None:
     )
 
 
+def test_a_typo_in_a_value_of_a_well_known_label_gets_the_value_that_was_meant() -> None:
+    requirement = "{key: karpenter.sh/capacity-type, operator: In, values: [spto]}"
+    reference = "{group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}"
+    pool = (
+        "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: web}\nspec:\n"
+        "  disruption: {consolidateAfter: 0s}\n  template:\n    spec:\n"
+        f"      nodeClassRef: {reference}\n      requirements: [{requirement}]\n"
+    )
+    result = run("validate", "-", text=pool)
+    assert "expected one of on-demand, reserved, spot\n    did you mean spot?" in result.stdout
+
+
 def test_the_report_as_json_has_its_eight_fields() -> None:
     result = run("validate", "-o", "json", str(ROOT / "examples" / "mistakes"))
     report = json.loads(result.stdout)

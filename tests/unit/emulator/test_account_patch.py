@@ -160,3 +160,43 @@ def test_an_invalid_patch_changes_nothing(
     with pytest.raises(InvalidInputError, match=says):
         account.cloud.change({"unavailable": [{"zone": "us-west-2b"}], **patch})
     assert account.cloud.save() == before
+
+
+@pytest.mark.parametrize(
+    ("patch", "says", "hint"),
+    [
+        (
+            {"interruptions": [{"instance": "i-1", "kind": "sopt"}]},
+            'interruptions[0].kind: found "sopt", expected one of',
+            "did you mean spot?",
+        ),
+        (
+            {"stock": [{"free": 3}, {"instanceTyp": "c5.*", "free": 3}]},
+            "stock[1]: unknown field instanceTyp, expected one of",
+            "did you mean instanceType?",
+        ),
+        (
+            {"faults": [{"when": "befroe"}]},
+            'faults[0].when: found "befroe", expected one of',
+            "did you mean before?",
+        ),
+        (
+            {"throttling": [{"operation": "CreateFleet", "raet": 1}]},
+            "throttling[0]: unknown field raet, expected one of",
+            "did you mean rate?",
+        ),
+        (
+            {"quota": {"onDemnad": {}}},
+            "quota: unknown field onDemnad, expected one of",
+            "did you mean onDemand?",
+        ),
+        ({"stock": [{"free": -1}]}, "stock[0].free: Expected `int` >= 0", ""),
+    ],
+)
+def test_a_typo_in_a_patch_gets_the_field_and_the_word_that_was_meant(
+    account: CheckedAccount, patch: dict[str, Any], says: str, hint: str
+) -> None:
+    with pytest.raises(InvalidInputError) as refused:
+        account.cloud.change(patch)
+    assert refused.value.message.startswith(says)
+    assert refused.value.hint == hint

@@ -12,7 +12,13 @@ from typing import Any, Final
 import msgspec
 
 from wainwright.api.catalog_documents import EXPECTED_PRICE, PRICE_PATTERN
-from wainwright.api.field_error import FieldError, FieldPath, format_value, invalid_value
+from wainwright.api.field_error import (
+    FieldError,
+    FieldPath,
+    did_you_mean,
+    format_value,
+    invalid_value,
+)
 from wainwright.api.karpenter.kubelet import EXPRESSION_VARIABLES
 from wainwright.api.karpenter.shared_fields import (
     CAPACITY_TYPE,
@@ -115,7 +121,8 @@ def _check_requirement(item: JsonObject, path: FieldPath) -> Iterator[FieldError
     for number, one in enumerate(values):
         place = (*path, "values", number)
         if allowed is not None and one not in allowed:
-            yield _semantic_warning(place, one, f"one of {', '.join(allowed)}")
+            hint = did_you_mean(str(one), list(allowed))
+            yield _semantic_warning(place, one, f"one of {', '.join(allowed)}", hint)
         elif item["operator"] in ("In", "NotIn") and not is_label_value(one):
             yield _semantic_warning(place, one, EXPECTED_LABEL_VALUE, "no node has it")
 

@@ -85,6 +85,10 @@ class DisruptionPreview(msgspec.Struct, frozen=True, kw_only=True):
     """What can be launched then, by NodePool, reserved instances of removed nodes included."""
     price_before: float
     price_after: float
+    has_modelled_prices: bool
+    """Whether a price of a node before or after is an estimate, also of nodes that pending pods
+    need first.
+    """
     warnings: tuple[CommandWarning, ...] = ()
 
     @property
@@ -165,6 +169,10 @@ def _preview(
         catalogs=current.given.catalogs,
         price_before=sum(each.price for each in first.candidates),
         price_after=sum(each.price for each in current.candidates if not each.node.deleting),
+        has_modelled_prices=any(
+            each.offering is not None and each.offering.modelled
+            for each in (*first.candidates, *current.candidates)
+        ),
         warnings=tuple(command_warnings(first.snapshot, commands)),
     )
 

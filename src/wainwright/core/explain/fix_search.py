@@ -205,6 +205,7 @@ def _label_changes(partial_fix: PartialFix, context: FunnelContext) -> Iterator[
         case LabelConflict(key=key, meant=meant):
             if meant is not None:
                 yield from _drop_label(key, pod, name, meant)
+            yield from _correct_label(reason, name)
             yield from _widenings(partial_fix, context)
             yield from _drop_label(key, pod, name)
         case NoMatchingInstanceType() | NoMatchingOffering():
@@ -247,6 +248,15 @@ def _on_demand_instead(pod: Pod, pool: str) -> Iterator[ChangePodRequirement]:
     only = {wanted.allowed(CAPACITY_TYPE) for wanted in pod.alternatives if CAPACITY_TYPE in wanted}
     if any(not each.open and each.values == {RESERVED} for each in only):
         yield ChangePodRequirement(key=CAPACITY_TYPE, now=RESERVED, to=ON_DEMAND, pool=pool)
+
+
+def _correct_label(reason: LabelConflict, pool: str) -> Iterator[ChangePodRequirement]:
+    """The value that the NodePool sets, where the pod selects a misspelling of it."""
+    if reason.offered is None or reason.offered.open:
+        return
+    correction = suggest_correction(reason.wanted, sorted(reason.offered.values))
+    if correction is not None:
+        yield ChangePodRequirement(key=reason.key, now=correction[0], to=correction[1], pool=pool)
 
 
 def _drop_label(

@@ -16,6 +16,7 @@ from wainwright.core.explain.existing_node_reasons import (
 )
 from wainwright.core.explain.instance_type_funnel import FunnelContext, run_funnel
 from wainwright.core.scheduling.constraints.limits import ClusterLimits
+from wainwright.core.scheduling.constraints.node_affinity import admits_pool
 from wainwright.core.scheduling.nodeclaim_template import (
     NodeClaimTemplate,
     compile_templates,
@@ -161,7 +162,20 @@ class VerdictBuilder:
         return JudgedPool(
             verdict=msgspec.structs.replace(verdict, reason=reason, is_only_taint=is_only_taint),
             has_devices=self._has_devices(pool, pod),
+            label_conflicts=self._label_conflicts(pool, narrowed_pod),
         )
+
+    def _label_conflicts(self, pool: Pool, pod: Pod) -> int:
+        """How many labels that the pod requires nodes of the pool cannot have."""
+        template = self.templates.get(pool.name)
+        if template is None:
+            return 0
+        offered, well_known = template.base.requirements, template.well_known
+        conflicts = (
+            sum(not admits_pool(wanted.only(key), offered, well_known) for key in wanted)
+            for wanted in pod.alternatives
+        )
+        return min(conflicts, default=0)
 
     def _has_devices(self, pool: Pool, pod: Pod) -> bool:
         """Whether instance types of the pool have the extended resources that the pod requests."""
@@ -230,6 +244,8 @@ class JudgedPool(msgspec.Struct, frozen=True, kw_only=True):
     verdict: PoolVerdict
     has_devices: bool = False
     """Whether it has the GPUs or other devices that the pod requests: it is meant for such pods."""
+    label_conflicts: int = 0
+    """Labels that the pod requires and nodes of the pool cannot have."""
 
 
 NEARNESS: Final[Mapping[type[PoolReason], int]] = {
@@ -253,18 +269,21 @@ ONLY_TAINT: Final = 4
 LACKS_RESOURCE: Final = 1
 
 
-def _nearness(judged: JudgedPool) -> tuple[int, bool, bool, tuple[int, ...]]:
+def _nearness(judged: JudgedPool) -> tuple[int, bool, bool, int, bool, tuple[int, ...]]:
     """A sort key, the nearest last; of equal ones `max` and a stable sort take the first by weight.
 
-    A NodePool that lacks a resource altogether, as GPUs, is not one that the pod was meant for.
+    A NodePool that lacks a resource altogether, as GPUs, is not one that the pod was meant for; nor
+    is one without the labels that the pod selects, where another has them with other values.
     """
     reason, funnel = judged.verdict.reason, judged.verdict.funnel
     rank = ONLY_TAINT if judged.verdict.is_only_taint else NEARNESS.get(type(reason), 0)
     if isinstance(reason, InstanceTypesTooSmall) and not reason.best:
         rank = LACKS_RESOURCE
     is_misspelt = getattr(reason, "meant", None) is not None
-    passed = msgspec.structs.astuple(funnel)[1:]
-    return rank, is_misspelt, judged.has_devices, tuple(min(each, 1) for each in passed)
+    sets_label = not isinstance(reason, LabelConflict) or reason.offered is not None
+    passed = tuple(min(each, 1) for each in msgspec.structs.astuple(funnel)[1:])
+    conflicts = -judged.label_conflicts
+    return rank, is_misspelt, judged.has_devices, conflicts, sets_label, passed
 
 
 def _with_source(reason: PoolReason, pod: Pod, topology_keys: Set[str]) -> PoolReason:

@@ -28,6 +28,7 @@ from wainwright.model.pod import Pod
 from wainwright.model.resources import Resources, add_resources, round_up, sort_resources
 from wainwright.model.snapshot import NODES_LIMIT, Pool, Snapshot
 from wainwright.model.suggestions import (
+    AnyFix,
     EnlargeReservation,
     PodFix,
     RaiseLimit,
@@ -186,6 +187,18 @@ class TrialRunner:
         if for_all_pods is not None:
             yield _with_raised_limits(changes, _pool_by_name(self._snapshot, pool), for_all_pods)
 
+    def lower_limits(self, changes: ChangeSet, trial: TrialResult) -> ChangeSet:
+        """The changes, with limits raised only to what the pool uses in the trial."""
+        return tuple(self._lower_limit(change, trial) for change in changes)
+
+    def _lower_limit(self, change: AnyFix, trial: TrialResult) -> AnyFix:
+        if not isinstance(change, RaiseLimit):
+            return change
+        in_use = _pool_by_name(self._snapshot, change.pool).in_use
+        used = add_resources(in_use, trial.launched_capacity(change.pool))
+        to = round_up(change.resource, used.get(change.resource, 0))
+        return msgspec.structs.replace(change, to=to) if change.now < to < change.to else change
+
     def _sized_for_pods(
         self, changes: ChangeSet, pods: Sequence[Pod], pool: str
     ) -> ChangeSet | None:
@@ -315,9 +328,26 @@ def choose_suggestion(
             tried = True
             suggestion = _suggestion_from_trial(changes, pods, trial, trials.before)
             best = max(best, suggestion, key=_served_pods)
-            if _served_pods(best) == len(pods):
-                return best
+            if best is not None and best.serves == len(pods):
+                return _with_lowest_limits(best, pods, trial, trials)
     return best
+
+
+def _with_lowest_limits(
+    suggestion: VerifiedSuggestion, pods: Sequence[Pod], trial: TrialResult, trials: TrialRunner
+) -> VerifiedSuggestion:
+    """The suggestion with limits raised no further than its plan uses, if a trial allows that.
+
+    Nodes of the plan without the change may be replaced, and so count no longer.
+    """
+    changes = trials.lower_limits(suggestion.changes, trial)
+    if changes == suggestion.changes:
+        return suggestion
+    lower = trials.run_trial(changes, pods)
+    if lower is None:
+        return suggestion
+    found = _suggestion_from_trial(changes, pods, lower, trials.before)
+    return found if found is not None and found.serves == len(pods) else suggestion
 
 
 def enlarge_reservation(

@@ -29,7 +29,10 @@ from wainwright.model.requirements import Requirements
 from wainwright.model.snapshot import Pool, Snapshot
 from wainwright.model.suggestions import (
     AddToleration,
+    AllowPoolValue,
     AnyFix,
+    ChangePodRequirement,
+    DropPodRequirement,
     HonorTaints,
     LowerMinValues,
     LowerRequest,
@@ -45,6 +48,7 @@ LARGE = instance_type(
     offerings=(offering(price=2.0),),
 )
 POOL = Pool(name="web")
+GPU = "nvidia.com/gpu"
 
 
 def failed(pod: Pod, *pools: Pool, options: PlanOptions | None = None) -> UnschedulableGroup:
@@ -293,3 +297,57 @@ def test_whether_it_is_the_pod_or_its_affinity_that_requires_a_zone(is_own: bool
     reason = group.pools[0].reason
     assert isinstance(reason, NoMatchingOffering | LabelConflict)
     assert (reason.key, reason.by_topology) == (ZONE, not is_own)
+
+
+ZONAL = Pool(
+    name="zonal",
+    labels={"team": "payments"},
+    requirements=label_requirement(ZONE, "In", "zone-a"),
+)
+
+
+@pytest.mark.parametrize("other", ["a-pool", "z-pool"])
+def test_the_nearest_pool_is_the_one_with_most_of_the_labels_that_the_pod_selects(
+    other: str,
+) -> None:
+    """Not one without them, onto which the pod would have to be moved; whatever their order."""
+    selector = Requirements.from_labels({"team": "payments", ZONE: "zone-b"})
+    pools = (ZONAL, Pool(name=other))
+    [group] = explain_pods(labelled_pods(1, alternatives=(selector,)), pools=pools)
+    assert group.nearest_pool == "zonal"
+    assert fix(group) == AllowPoolValue(key=ZONE, value="zone-b", pool="zonal")
+
+
+@pytest.mark.parametrize("other", ["a-pool", "z-pool"])
+def test_a_misspelt_value_of_a_label_of_a_pool_is_corrected(other: str) -> None:
+    selector = Requirements.from_labels({"team": "paymetns"})
+    pools = (ZONAL, Pool(name=other))
+    [group] = explain_pods(labelled_pods(1, alternatives=(selector,)), pools=pools)
+    assert group.nearest_pool == "zonal"
+    assert fix(group) == ChangePodRequirement(
+        key="team", now="paymetns", to="payments", pool="zonal"
+    )
+
+
+def test_another_value_of_a_label_of_a_pool_is_no_misspelling() -> None:
+    selector = Requirements.from_labels({"team": "search"})
+    [group] = explain_pods(labelled_pods(1, alternatives=(selector,)), pools=(ZONAL,))
+    assert fix(group) == DropPodRequirement(key="team", pool="zonal")
+
+
+def test_a_limit_is_raised_no_further_than_the_plan_then_uses() -> None:
+    """The two pods alone need a node with four GPUs; it replaces those that the plan has."""
+    memory = {"cpu": 8000, "memory": 64 * GIB, "pods": 29}
+    types = [
+        instance_type(
+            name=name, capacity={**memory, GPU: count}, offerings=(offering(price=price),)
+        )
+        for name, count, price in (("g6.2xlarge", 1, 1.0), ("g6.12xlarge", 4, 4.5))
+    ]
+    requests = {"cpu": 1000, "memory": GIB, GPU: 1}
+    waiting = [Pod(namespace="d", name=f"train-{n}", requests=requests) for n in range(4)]
+    [group] = explain_pods(waiting, *types, pools=(Pool(name="gpu", limits={GPU: 2}),))
+    assert len(group.pods) == 2
+    assert fix(group) == RaiseLimit(resource=GPU, now=2, to=4, pool="gpu")
+    assert group.suggestion is not None
+    assert group.suggestion.serves == 2

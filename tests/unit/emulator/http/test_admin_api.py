@@ -73,7 +73,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "no JSON": (b"{", "the change is no JSON"),
     "no object": ([], "the change is no object"),
     "no such field": ({"price": []}, "price cannot be changed"),
-    "a field of a rule": ({"faults": [{"oper": "x"}]}, "faults: "),
+    "a field of a rule": ({"faults": [{"oper": "x"}]}, "faults[0]: unknown field oper"),
     "a machine that is not there": (
         {"interruptions": [{"instance": "i-0", "kind": "spot"}]},
         "interruptions: there is no machine i-0",
@@ -254,7 +254,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
         ["--stock", "instanceType=c5.large,free=few"],
         "--stock: free is no number: 'few'",
     ),
-    "an unknown field": (["--stock", "type=c5.large,free=1"], "stock: "),
+    "an unknown field": (["--stock", "type=c5.large,free=1"], "stock[0]: unknown field type"),
     "an unknown machine": (
         ["--interrupt", "instance=i-0,kind=spot"],
         "interruptions: there is no machine i-0",
