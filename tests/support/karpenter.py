@@ -18,7 +18,7 @@ from typing import Any, Final, Self
 
 import yaml
 from tests.support.control_plane import ControlPlane
-from tests.support.processes import GoModule, MissingTool, build_commands, free_ports
+from tests.support.processes import GoModule, MissingTool, build_commands, free_ports, note_log
 
 KWOK: Final = "karpenter-kwok"
 AWS: Final = "karpenter-aws"
@@ -33,7 +33,6 @@ MODULES: Final = {
 KWOK_CRDS: Final = ("pkg/apis/crds", "kwok/apis/crds")
 """Where the module has CustomResourceDefinitions of its own kinds and of the KWOK provider's."""
 LEASE_NAMESPACE: Final = "kube-system"
-LOG_TAIL: Final = 40
 
 
 def kwok_crds() -> list[dict[str, Any]]:
@@ -96,8 +95,7 @@ class RunningKarpenter:
             self._process.kill()
             self._process.wait()
         if error is not None:
-            tail = self.log.read_text(encoding="utf-8").splitlines()[-LOG_TAIL:]
-            error.add_note("\n".join((f"{self.log.name} ends with:", *tail)))
+            note_log(error, self.log)
 
     @property
     def pid(self) -> int:

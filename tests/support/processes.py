@@ -155,6 +155,15 @@ def _print_progress(line: str) -> None:
     sys.stderr.flush()
 
 
+LOG_TAIL = 40
+
+
+def note_log(error: BaseException, log: Path) -> None:
+    """Adds the end of the log to an error that ends a test: it says why."""
+    tail = log.read_text(encoding="utf-8").splitlines()[-LOG_TAIL:]
+    error.add_note("\n".join((f"{log.name} ends with:", *tail)))
+
+
 @dataclass(frozen=True)
 class Process:
     """A child process and its log."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests.support.control_plane import ControlPlane
+from tests.support.processes import note_log
 
 WITHIN_SECONDS = 240.0
 POLL_SECONDS = 0.1
@@ -36,7 +37,6 @@ CLEARED = (
     "Pod",
 )
 DESCRIBED = ("NodePool", "NodeClaim", "Node", "Pod")
-LOG_TAIL = 40
 """Lines of its log that a failed test shows."""
 OUR_LEASE = "wainwright-leader-election"
 
@@ -179,8 +179,7 @@ class RunningOperator:
         if self._process.poll() is None:
             self.kill()
         if error is not None:
-            tail = self.log.read_text(encoding="utf-8").splitlines()[-LOG_TAIL:]
-            error.add_note("\n".join((f"{self.log.name} ends with:", *tail)))
+            note_log(error, self.log)
 
     @property
     def pid(self) -> int:
