@@ -5,7 +5,7 @@ from random import Random
 
 import msgspec
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 from tests.support.kube_scheduler.binding import (
     BoundCluster,
@@ -43,6 +43,7 @@ thorough = settings(max_examples=INPUTS, phases=UNSHRUNK)
 
 
 @thorough
+@example(seed=330347589)  # an instance that may become spot does not count for on-demand pods
 @given(seed=SEEDS)
 def test_law_23_kube_scheduler_accepts_constrained_pods(seed: int) -> None:
     assert_accepted(random_constrained_input(seed))
@@ -63,13 +64,12 @@ def test_law_23_kube_scheduler_accepts_plans_packed_by_cost(seed: int) -> None:
 
 
 @settings(max_examples=INPUTS // 2, phases=UNSHRUNK)
-@given(seed=SEEDS, packing=st.sampled_from(PackingPolicy))
-def test_law_23_new_nodes_attach_the_volumes_of_their_pods(
-    seed: int, packing: PackingPolicy
-) -> None:
+@given(seed=SEEDS)
+def test_law_23_new_nodes_attach_the_volumes_of_their_pods(seed: int) -> None:
     """Whatever of the remaining types is launched."""
     planner_input = with_attach_limits(random_constrained_input(seed), seed)
     planner_input = without_min_values(planner_input)
+    packing = Random(f"packing {seed}").choice([*PackingPolicy])
     options = msgspec.structs.replace(planner_input.options, packing=packing)
     assert_accepted(msgspec.structs.replace(planner_input, options=options))
     made = plan(planner_input.snapshot, planner_input.catalogs, options)

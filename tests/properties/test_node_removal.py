@@ -1,6 +1,7 @@
 """Law 25: the simulation of a node removal equals the plan of the cluster without the nodes."""
 
 from random import Random
+from typing import Any
 
 import msgspec
 import pytest
@@ -22,11 +23,18 @@ from wainwright.core.removal_simulation import ClusterSimulator, RemovalSimulati
 from wainwright.model.instance_type import InstanceType
 from wainwright.model.labels import HOSTNAME
 from wainwright.model.plan import Plan, UnschedulableGroup
+from wainwright.model.pod import Pod
 from wainwright.model.snapshot import Snapshot
+from wainwright.model.taints import Taint
 
 SEEDS = st.integers(min_value=0, max_value=10**9)
 UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller input
 QUESTIONS = 4
+LEAVING: dict[str, Any] = {
+    "taints": (Taint(key="karpenter.sh/disrupted"),),
+    "allocatable": {},
+    "pods": (),
+}
 
 
 @settings(max_examples=settings().max_examples * 4, phases=UNSHRUNK)
@@ -146,9 +154,11 @@ def test_the_clusters_are_not_all_alike() -> None:
 @settings(phases=UNSHRUNK)
 @given(seed=SEEDS)
 def test_law_25_it_holds_in_any_order_of_nodes_and_with_nodes_that_take_nothing(seed: int) -> None:
-    """As disruption asks: nodes in an order of its own, some closed, limits given back."""
+    """As disruption asks: nodes in an order of its own, some closed, limits given back; spreads
+    count the domains of removed nodes, or do not.
+    """
     rng = Random(seed)
-    planner_input = without_deleting_nodes(random_running_cluster(seed))
+    planner_input = as_disrupted(random_running_cluster(seed))
     snapshot = planner_input.snapshot
     ranks = {node.name: f"{rng.randrange(10)}-{node.name}" for node in snapshot.nodes}
     simulator = ClusterSimulator(
@@ -157,14 +167,14 @@ def test_law_25_it_holds_in_any_order_of_nodes_and_with_nodes_that_take_nothing(
     for names in questions(planner_input, seed):
         closed = {name for name in ranks if name not in names and rng.random() < 0.3}
         closed_nodes = simulator.nodes_where(lambda node: node.name in closed)  # noqa: B023
-        solution = simulator.solve_without(names, closed_nodes)
-        found = simulator.simulation_of(solution)
-        made = plan(
-            changed_snapshot(snapshot, names, closed, ranks),
-            planner_input.catalogs,
-            planner_input.options,
-        )
-        assert_same(found, made, ranks)
+        for leaving in (False, True):
+            solution = simulator.solve_without(names, closed_nodes, counts_leaving_nodes=leaving)
+            made = plan(
+                changed_snapshot(snapshot, names, closed, ranks, leaving=leaving),
+                planner_input.catalogs,
+                planner_input.options,
+            )
+            assert_same(simulator.simulation_of(solution), made, ranks)
 
 
 @settings(max_examples=settings().max_examples * 2, phases=UNSHRUNK)
@@ -177,7 +187,7 @@ def test_law_25_one_new_node_at_most_is_what_a_plan_of_the_changed_cluster_launc
     none, both say the same; where it does not, neither finds anything to do.
     """
     rng = Random(seed)
-    planner_input = without_deleting_nodes(random_running_cluster(seed))
+    planner_input = as_disrupted(random_running_cluster(seed))
     snapshot, catalogs, options = (
         planner_input.snapshot,
         planner_input.catalogs,
@@ -188,7 +198,7 @@ def test_law_25_one_new_node_at_most_is_what_a_plan_of_the_changed_cluster_launc
     for names in questions(planner_input, seed):
         closed = {name for name in ranks if name not in names and rng.random() < 0.3}
         closed_nodes = simulator.nodes_where(lambda node: node.name in closed)  # noqa: B023
-        changed = changed_snapshot(snapshot, names, closed, ranks)
+        changed = changed_snapshot(snapshot, names, closed, ranks, leaving=True)
         for unreserved in (False, True):
             sold = without_reservations(planner_input).catalogs if unreserved else catalogs
             made = plan(changed, sold, options)
@@ -225,22 +235,44 @@ def _without_reserved(kind: InstanceType) -> InstanceType:
     return msgspec.structs.replace(kind, offerings=offerings)
 
 
-def without_deleting_nodes(planner_input: PlannerInput) -> PlannerInput:
+def as_disrupted(planner_input: PlannerInput) -> PlannerInput:
+    """Without nodes that are being deleted, and without spreads that only prefer, which do not
+    count the domains of nodes that leave.
+    """
     old = planner_input.snapshot
     nodes = tuple(
-        msgspec.structs.replace(node, pool="p", capacity={"cpu": 1000}, initialized=True)
+        msgspec.structs.replace(
+            node,
+            pool="p",
+            capacity={"cpu": 1000},
+            initialized=True,
+            pods=tuple(map(_with_required_spreads, node.pods)),
+        )
         for node in old.nodes
         if not node.deleting
     )
-    return msgspec.structs.replace(
-        planner_input, snapshot=msgspec.structs.replace(old, nodes=nodes)
-    )
+    pods = tuple(map(_with_required_spreads, old.pods))
+    snapshot = msgspec.structs.replace(old, nodes=nodes, pods=pods)
+    return msgspec.structs.replace(planner_input, snapshot=snapshot)
+
+
+def _with_required_spreads(pod: Pod) -> Pod:
+    spreads = tuple(each for each in pod.constraints.spreads if each.required)
+    constraints = msgspec.structs.replace(pod.constraints, spreads=spreads)
+    return msgspec.structs.replace(pod, constraints=constraints)
 
 
 def changed_snapshot(
-    snapshot: Snapshot, names: list[str], closed: set[str], ranks: dict[str, str]
+    snapshot: Snapshot,
+    names: list[str],
+    closed: set[str],
+    ranks: dict[str, str],
+    *,
+    leaving: bool,
 ) -> Snapshot:
-    """The nodes are gone, those closed have no room, and the names are in the order of ranks."""
+    """The nodes are gone, those closed have no room, and the names are in the order of ranks. Nodes
+    that are still leaving stand there, tainted and without pods.
+    """
     gone = [node for node in snapshot.nodes if node.name in names]
     moved = [pod for node in gone for pod in node.pods if pod.is_rescheduled]
     nodes = tuple(
@@ -253,6 +285,8 @@ def changed_snapshot(
         for node in snapshot.nodes
         if node.name not in names
     )
+    if leaving:
+        nodes += tuple(msgspec.structs.replace(node, **LEAVING) for node in gone)
     freed = {"cpu": 1000 * len(gone), "nodes": len(gone)}
     pools = tuple(
         msgspec.structs.replace(

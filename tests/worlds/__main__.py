@@ -28,7 +28,7 @@ def main() -> int:
     parser.add_argument("--batch", nargs=2, type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.batch is not None:
-        return _run_batch(*options.batch)
+        return run_batch(*options.batch)
     first = SystemRandom().randrange(10**9) if options.first is None else options.first
     _say(f"{options.worlds:,} worlds, seeds from {first}")
     starts = range(first, first + options.worlds, BATCH)
@@ -53,9 +53,9 @@ def _in_a_process(start: int) -> tuple[int, str]:
     return number, f"{ended}\n{done.stdout}{done.stderr}"
 
 
-def _run_batch(start: int, count: int) -> int:
+def run_batch(start: int, count: int) -> int:
     """Each seed is a world of the next property, so that all of them have equally many."""
-    properties = list(_properties())
+    properties = list(properties_of_laws())
     findings = 0
     for seed in range(start, start + count):
         name, check = properties[seed % len(properties)]
@@ -67,7 +67,7 @@ def _run_batch(start: int, count: int) -> int:
     return min(findings, 1)
 
 
-def _properties() -> Iterator[tuple[str, Callable[[int], None]]]:
+def properties_of_laws() -> Iterator[tuple[str, Callable[[int], None]]]:
     """The tests of the two laws, without hypothesis around them."""
     for law, module in MODULES.items():
         for name, test in vars(importlib.import_module(module)).items():

@@ -124,6 +124,18 @@ class PodPlacements:
         leaving = isinstance(place, Node) and pod.terminating
         return alike and not leaving and self.is_looked_at(place, want, spread)
 
+    def is_surely_spread(
+        self, place: NodeOrDraft, pod: Pod, want: RelaxedPod, spread: TopologySpread
+    ) -> bool:
+        """The same, of nodes that count whatever is launched."""
+        sure = (
+            not isinstance(place, ReferenceDraft)
+            or place.launch is not None
+            or not spread.honor_affinity
+            or any(_will_become(place, each) for each in want.asked)
+        )
+        return sure and self.is_spread(place, pod, want, spread)
+
     def is_looked_at(self, place: NodeOrDraft, want: RelaxedPod, spread: TopologySpread) -> bool:
         """Whether the spread counts the node."""
         lacking = [
@@ -176,6 +188,27 @@ def _may_become(draft: ReferenceDraft, wanted: Requirements) -> bool:
         )
     kind, offering = draft.launch
     return draft.catalog.admits(kind, asked) and is_offering_compatible(kind, offering, asked)
+
+
+def _will_become(draft: ReferenceDraft, wanted: Requirements) -> bool:
+    """Whether the draft will meet the requirements, whatever is launched of it."""
+    asked = draft.catalog.joined(draft.asked, TOLERANT_POD, wanted)
+    if asked is None:
+        return False
+    offered = {
+        key
+        for kind in draft.catalog.types
+        for requirements in (kind.requirements, *(each.requirements for each in kind.offerings))
+        for key in requirements
+    }
+    return all(
+        draft.catalog.admits(kind, asked)
+        and available_offerings(kind, asked, draft.held)
+        == available_offerings(kind, draft.asked, draft.held)
+        for kind in draft.types
+    ) and all(
+        asked.allowed(key) == draft.asked.allowed(key) for key in wanted if key not in offered
+    )
 
 
 def _node_matches(node: Node, wanted: Requirements) -> bool:
@@ -318,7 +351,12 @@ class AllowedDomains:
             draft for draft in undecided_drafts if draft not in self.undecided_drafts
         ]
         few = bool(undecided_drafts and not steered) or len(domains) < (spread.min_domains or 0)
-        values = _domains_within_skew(spread, domains, found, itself=itself, few=few)
+        sure = self._pod_placements.by_value(
+            spread.key,
+            partial(self._pod_placements.is_surely_spread, want=self._want, spread=spread),
+        )
+        lowest = 0 if few else min((sure.known[value] for value in domains), default=0)
+        values = _domains_within_skew(spread, domains, found, itself=itself, lowest=lowest)
         self._narrow(spread.key, one_of(values), optional=False)
         before = self._ranked.get(spread.key, {value: found.known[value] for value in values})
         self._ranked[spread.key] = {v: count for v, count in before.items() if v in values}
@@ -341,13 +379,12 @@ class AllowedDomains:
 
 
 def _domains_within_skew(
-    spread: TopologySpread, domains: set[str], found: DomainCounts, *, itself: bool, few: bool
+    spread: TopologySpread, domains: set[str], found: DomainCounts, *, itself: bool, lowest: int
 ) -> list[str]:
     """The domains where one more pod keeps maxSkew, those with the fewest pods first.
     Pods on undecided drafts might be in any of them. Open choice: by name among equals.
     """
     taken = {value: found.known[value] for value in domains}
-    lowest = 0 if few else min(taken.values(), default=0)
     most = lowest + spread.max_skew - itself - found.open
     fine = [value for value in domains if taken[value] <= most]
     return sorted(fine, key=lambda value: (taken[value], value))

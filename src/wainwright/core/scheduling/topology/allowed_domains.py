@@ -99,6 +99,9 @@ def domains_within_skew(group: LabelGroup, *, itself: bool) -> list[str]:
         min_domains is not None and len(counts_in_order) < min_domains
     )
     lowest = 0 if has_too_few_domains else min(counts_in_order, default=0)
+    if lowest and group.uncertain_counts:
+        uncertain = group.uncertain_counts
+        lowest = min(counts.get(value, 0) - uncertain.get(value, 0) for value in group.domains)
     # Pods on drafts that cannot decide yet might be in any domain.
     undecided_pods = sum(group.undecided_counts.values()) if group.deferred_drafts else 0
     highest = lowest + group.spread.max_skew - itself - undecided_pods

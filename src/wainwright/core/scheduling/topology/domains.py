@@ -185,6 +185,34 @@ def _may_become(draft: Draft, node_term: Requirements) -> bool:
     return bool(compiled.types & draft.pinned_type and groups)
 
 
+def surely_counts_draft(node_filter: NodeFilter, draft: Draft) -> bool:
+    """Whether every node that the draft could become counts; of one that counts now."""
+    return bool(draft.pinned_type) or any(
+        not _is_narrowed_by(draft, each) for each in node_filter.alternatives or ANY_NODE_TERMS
+    )
+
+
+def _is_narrowed_by(draft: Draft, node_term: Requirements) -> bool:
+    """Whether the term leaves the draft fewer types, offerings or labels than it has now."""
+    template, before = draft.template, draft.compiled
+    if not template.base.requirements.is_compatible(node_term, template.well_known):
+        return True
+    after = before.combine(template.known_requirements(node_term))
+    if after is None or draft.types & ~after.types:
+        return True
+    lost = before.offering_groups & ~after.offering_groups
+    lost_reserved = draft.held & before.reserved & ~after.reserved
+    if template.index.available_in(lost) & draft.types or template.pool_reservations.available_in(
+        lost_reserved, draft.reserved_types
+    ):
+        return True
+    return any(
+        before.requirements.allowed(key) != after.requirements.allowed(key)
+        for key in node_term
+        if key not in template.index.keys
+    )
+
+
 def _tolerates_pool(template: NodeClaimTemplate, node_filter: NodeFilter) -> bool:
     if node_filter.tolerations is None:
         return True

@@ -41,6 +41,7 @@ class NodeFilter:
         "is_trivial",
         "launchable",
         "reachable",
+        "surely_counts_cache",
         "tolerations",
     )
 
@@ -60,6 +61,8 @@ class NodeFilter:
         """Cache: what pools could launch of the nodes that count."""
         self.counts_cache: dict[Any, bool] = {}
         """Cache: whether drafts count, by what they are narrowed to."""
+        self.surely_counts_cache: dict[Any, bool] = {}
+        """Cache: whether drafts count whatever they become, by what they are narrowed to."""
 
 
 AffinityTerms: TypeAlias = tuple[AffinityTerm, ...]
@@ -118,6 +121,7 @@ class LabelGroup(TopologyGroup):
         "launchable",
         "outside_drafts",
         "provisional_counts",
+        "uncertain_counts",
         "undecided_counts",
         "undecided_drafts",
     )
@@ -131,6 +135,10 @@ class LabelGroup(TopologyGroup):
         """The drafts of `undecided_counts`."""
         self.provisional_counts: dict[int, int] = {}
         """Pods on drafts that count now but could become nodes that do not, by draft number."""
+        self.uncertain_counts: dict[str, int] = {}
+        """Those of them in `counts`, by value, where the draft really has a choice: they take room
+        in their domain, but do not raise the lowest count. If the draft became a node that does not
+        count, pods elsewhere would be beyond the skew for the kube-scheduler."""
         self.deferred_drafts: BitSet = 0
         """Undecided drafts that cannot decide before their round is over."""
         self.domains: tuple[str, ...] = ()

@@ -21,6 +21,7 @@ from wainwright.core.scheduling.topology.domains import (
     launchable_values,
     launched_value,
     possible_values,
+    surely_counts_draft,
 )
 from wainwright.core.scheduling.topology.groups import (
     AnyGroup,
@@ -143,6 +144,8 @@ class Topology:
             ):
                 self._decide_drafts(group)
             if group.spread is not None:
+                if group.provisional_counts or group.uncertain_counts:
+                    group.uncertain_counts = self._uncertain_counts(group)
                 self.refresh(group)
                 group.outside_drafts = (
                     self._outside_drafts(group) if group.counts_unreachable else 0
@@ -415,12 +418,33 @@ class Topology:
             elif isinstance(value, str):
                 group.add(value, -count)
 
+    def _uncertain_counts(self, group: LabelGroup) -> dict[str, int]:
+        """By value the pods on drafts that could still become nodes that do not count."""
+        found: dict[str, int] = {}
+        if not group.counts:
+            return found
+        for number, count in group.provisional_counts.items():
+            draft = self._table.drafts[number]
+            if number not in group.undecided_counts and not self._surely_counts(group, draft):
+                value = self.domains.value(draft, group.key)
+                if isinstance(value, str):
+                    found[value] = found.get(value, 0) + count
+        return found
+
+    def _surely_counts(self, group: LabelGroup, draft: Draft) -> bool:
+        assert group.filter is not None
+        cache, state = group.filter.surely_counts_cache, _narrowed_state(draft)
+        counts = cache.get(state)
+        if counts is None:
+            counts = cache[state] = surely_counts_draft(group.filter, draft)
+        return counts
+
     def _counts_draft(self, group: AnyGroup, draft: Draft) -> bool:
         """Whether nodes like the draft count for the group."""
         node_filter = group.filter
         if node_filter is None or node_filter.is_trivial:
             return True
-        state = (draft.compiled, draft.pinned_type or draft.types, draft.pinned_group or draft.held)
+        state = _narrowed_state(draft)
         counts = node_filter.counts_cache.get(state)
         if counts is None:
             counts = node_filter.counts_cache[state] = counts_draft(node_filter, draft)
@@ -514,6 +538,11 @@ class Topology:
         if node_filter.tolerations is not None:
             matching &= self._nodes.taints.admits_without_preferences(node_filter.tolerations)
         return matching
+
+
+def _narrowed_state(draft: Draft) -> tuple[object, ...]:
+    """What whether a draft counts depends on."""
+    return draft.compiled, draft.pinned_type or draft.types, draft.pinned_group or draft.held
 
 
 def _stays_undecided(_draft: Draft, _group: LabelGroup) -> NoValue:
