@@ -548,3 +548,18 @@ def test_limits_are_the_reason_where_they_keep_the_last_node_of_a_zone() -> None
     limits = PlanOptions(cluster_limits=ClusterLimits(nodes=3))
     looked = DisruptionPass(given, DisruptionOptions(plan=limits))
     assert looked.outcome(looked.candidates[2]) is Outcome.LIMITS
+
+
+def test_of_two_sets_that_are_equal_the_one_with_the_first_candidates_goes() -> None:
+    """Pods of a and c need the same host port, so that either goes with b, for the same saving."""
+    port = PodConstraints(ports=(HostPort(port=80, protocol="TCP", address=""),))
+    a, b, c = (node(name, "small", 500) for name in "abc")
+    nodes = [
+        msgspec.structs.replace(
+            each, pods=tuple(msgspec.structs.replace(pod, constraints=port) for pod in each.pods)
+        )
+        for each in (a, c)
+    ]
+    keeper = node("keeper", "huge", 10, annotations={DO_NOT_DISRUPT: "true"})
+    command = found(keeper, b, *nodes, methods=(Method.MULTI_NODE,))
+    assert (names(command), command.replacements) == (["a", "b"], ())

@@ -2,10 +2,14 @@
 
 from typing import Any
 
+import msgspec
 import pytest
+from tests.properties.test_disruption_commands import disruption_input, options_for
+from tests.support.random_inputs.disruptable import random_disruptable_cluster
 from tests.unit.core.disruption.test_commands import WEB, node, types, with_budget
 
 from wainwright.core.disruption.commands import (
+    LOOK_AHEAD_NODES,
     ONE_LOOK,
     Command,
     DisruptionInput,
@@ -179,3 +183,24 @@ def test_in_order_the_first_nodes_go_that_can_go_together() -> None:
     )
     assert taken(ONE_LOOK, *nodes) == ["a", "c"]
     assert taken(SearchStrategy(search=Search.IN_ORDER), *nodes) == ["a"]
+
+
+@pytest.mark.parametrize("seed", [279, 1, 2, 3])
+def test_no_search_that_goes_on_with_one_look_saves_more(seed: int) -> None:
+    """In the first cluster a search finds nothing more where one look still does."""
+    made = random_disruptable_cluster(seed)
+    options = msgspec.structs.replace(options_for(seed, made.cluster), look_ahead=LOOK_AHEAD_NODES)
+    first = DisruptionPass(disruption_input(made, made.cluster), options)
+    best = max(_saving_of(first, SearchStrategy(search=search)) for search in Search)
+    assert find_sequence(first).saving >= 0.99 * best
+
+
+def _saving_of(first: DisruptionPass, strategy: SearchStrategy) -> float:
+    state, saving = first.given, 0.0
+    while True:
+        looks = (DisruptionPass(state, first.options, strategy=s) for s in (strategy, ONE_LOOK))
+        found = ((look, command) for look in looks if (command := look.find_command()) is not None)
+        looked, command = next(found, (first, None))
+        if command is None:
+            return saving
+        state, saving = after_command(looked, command), saving + command.saving
