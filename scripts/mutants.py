@@ -61,6 +61,9 @@ EXAMPLES: Final = 30
 """Of each property: fewer than `make test` tries, so that more tests fit into the budget."""
 UNDER_COVERAGE: Final = 2.5
 """How many times as long a test takes that is being recorded, roughly."""
+LONGEST: Final = 20.0
+"""CPU seconds of a test, without coverage, after which its recording is given up: it would take the
+whole budget of a mutant by itself. Without this, such tests are two thirds of a recording."""
 INPUTS: Final = ("src", "tests", "examples", "pyproject.toml", "requirements")
 """A recording is out of date as soon as any file in these has changed."""
 
@@ -499,6 +502,14 @@ def cpu_time() -> float:
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
+class TooLongError(BaseException):
+    """Not an Exception: hypothesis would run the example again to see whether it fails again."""
+
+
+def _give_up(*_: object) -> None:
+    raise TooLongError
+
+
 class Recorder:
     """The plugin of the run under coverage.
 
@@ -600,10 +611,13 @@ class Recorder:
         for fixtures in _fixtures(item):
             self._uses.update((item.nodeid, _fixture(fixture)) for fixture in fixtures)
         began = cpu_time()
+        signal.signal(signal.SIGPROF, _give_up)
+        signal.setitimer(signal.ITIMER_PROF, LONGEST * UNDER_COVERAGE)
         try:
             with self._context(item.nodeid):
                 return (yield)
         finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
             self._seconds[item.nodeid] = (cpu_time() - began) / UNDER_COVERAGE
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
