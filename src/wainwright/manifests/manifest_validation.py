@@ -30,6 +30,7 @@ from wainwright.manifests.documents import (
 )
 from wainwright.manifests.duplicates import replace_duplicates
 from wainwright.manifests.folder_scan import describe_skipped
+from wainwright.manifests.misspellings import find_misspellings
 from wainwright.manifests.other_kinds import OtherKinds
 from wainwright.manifests.placeholders import name_placeholder
 from wainwright.manifests.problems import Problem, ProblemReport, sort_problems
@@ -186,6 +187,10 @@ def validate_manifests(
     with gc_paused():
         for document in loaded.documents:
             _validate_document(document, validated, kubernetes_reader)
+    validated.warnings.extend(
+        locate_error(document, warning)
+        for document, warning in find_misspellings(loaded.documents, options.known_values)
+    )
     expansion = validated.other_kinds.expand(_stated_paths(validated), verbose=options.verbose)
     validated.notes.extend(expansion.notes)
     if not options.quiet:

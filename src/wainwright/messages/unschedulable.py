@@ -14,7 +14,13 @@ from wainwright.messages.formatting import (
     join_with_and,
     join_with_or,
 )
-from wainwright.model.labels import ZONE, region_of_zone
+from wainwright.model.labels import (
+    HOSTNAME,
+    WELL_KNOWN_LABELS,
+    ZONE,
+    region_of_zone,
+    suggest_label,
+)
 from wainwright.model.plan import PRICE_LIMIT, PRICE_UNITS
 from wainwright.model.pod import PodVolume
 from wainwright.model.reasons import (
@@ -143,7 +149,7 @@ def _describe_spread(reason: TopologySpreadUnsatisfied) -> str:
     if not reason.counts:
         return (
             f"the pod's topology spread over {reason.key}{default} has no domain: no NodePool, "
-            "instance type or node has that label"
+            f"instance type or node has that label{_meant_label(reason.key)}"
         )
     counts = ", ".join(f"{each.domain} has {each.pods:,}" for each in reason.counts)
     least = f", minDomains {reason.min_domains}" if reason.min_domains else ""
@@ -151,6 +157,11 @@ def _describe_spread(reason: TopologySpreadUnsatisfied) -> str:
     allowed = reason.allowed_domains
     only = f"only {join_with_and(allowed)} is allowed" if allowed else "no domain is allowed"
     return f"the pod's topology spread over {reason.key}{default} ({skew}): {counts}; {only}"
+
+
+def _meant_label(key: str) -> str:
+    meant = suggest_label(key, WELL_KNOWN_LABELS | {HOSTNAME})
+    return f"; did you mean {meant}?" if meant else ""
 
 
 def _default_note(by_default: bool) -> str:
