@@ -21,10 +21,12 @@ from wainwright.model.labels import (
     EXCLUDE_FROM_LOAD_BALANCERS,
     HOSTNAME,
     INSTANCE_TENANCY,
+    INSTANCE_TYPE,
     LABEL_ALIASES,
     NODE_STATE_LABELS,
     NODEPOOL,
     WELL_KNOWN_LABELS,
+    ZONE,
     normalize_label,
     suggest_label,
 )
@@ -59,7 +61,7 @@ REQUIREMENTS: Final[dict[str, tuple[FieldPath, ...]]] = {
 }
 CHECKED_BY_VALIDATION: Final = frozenset({CAPACITY_TYPE, INSTANCE_TENANCY})
 """Of requirements: any other value than the listed ones is reported there."""
-CATALOG_KINDS: Final = frozenset({"Catalog", "Cloud", "InstanceType", "Node"})
+CATALOG_KINDS: Final = frozenset({"Catalog", "InstanceType", "Node"})
 """Kinds that state which labels and values there are."""
 SYSTEM_PRIORITIES: Final = frozenset({"system-cluster-critical", "system-node-critical"})
 CLASS_KINDS: Final = {"EC2NodeClass": "karpenter.k8s.aws", "NodeClass": "eks.amazonaws.com"}
@@ -71,6 +73,15 @@ class _Mention(msgspec.Struct, frozen=True):
     path: FieldPath
     key: str
     values: tuple[tuple[FieldPath, str], ...] = ()
+
+
+class _Word(msgspec.Struct, frozen=True):
+    """A word at one place that is usually one of a few, although others are legal."""
+
+    path: FieldPath
+    text: str
+    known: tuple[str, ...]
+    what: str
 
 
 class _Reference(msgspec.Struct, frozen=True):
@@ -115,6 +126,10 @@ class _MisspellingFinder:
             yield from self._label_warnings(mention)
         for reference in _references(value):
             yield from self._reference_warnings(reference)
+        for word in _words_of_few(value):
+            meant = closest_spelling("", word.text, word.known)
+            if meant and not self._is_stated(word.text):
+                yield _misspelt(word.path, word.text, f"is not a known {word.what}", meant)
         yield from _class_kind_warnings(value)
 
     def _label_warnings(self, mention: _Mention) -> Iterator[FieldError]:
@@ -183,8 +198,26 @@ def _label_mentions(value: dict[str, Any]) -> Iterator[_Mention]:
         for index, _ in enumerate(_list(value.get("allowedTopologies"))):
             path = ("allowedTopologies", index, "matchLabelExpressions")
             yield from _requirement_mentions(value, path)
+    if kind == "Cloud":
+        yield from _cloud_mentions(value)
     if kind in POD_SPECS:
         yield from _pod_mentions(value, POD_SPECS[kind])
+
+
+def _cloud_mentions(value: dict[str, Any]) -> Iterator[_Mention]:
+    """Instance types and zones of a Cloud, which need not be in its region; patterns are not."""
+    for name in ("unavailable", "capacityReservations"):
+        for index, item in enumerate(_list(_at(value, ("spec", name)))):
+            for field, label in CLOUD_FIELDS.items():
+                text, path = _mapping(item).get(field), ("spec", name, index, field)
+                if isinstance(text, str) and "*" not in text:
+                    yield _Mention(path, label, ((path, text),))
+    for index, zone in enumerate(_list(_at(value, ("spec", "zones")))):
+        path = ("spec", "zones", index)
+        yield _Mention(path, ZONE, ((path, str(zone)),))
+
+
+CLOUD_FIELDS: Final = {"instanceType": INSTANCE_TYPE, "zone": ZONE, "availabilityZone": ZONE}
 
 
 def _pod_mentions(value: dict[str, Any], spec: FieldPath) -> Iterator[_Mention]:
@@ -243,6 +276,50 @@ def _requirement_mentions(
             places = (((*path, index, "values", number), one) for number, one in enumerate(values))
             texts = tuple((place, one) for place, one in places if isinstance(one, str))
             yield _Mention((*path, index, "key"), key, texts)
+
+
+def _words_of_few(value: dict[str, Any]) -> Iterator[_Word]:
+    kind = value.get("kind")
+    if kind == "NodePool":
+        yield from _keys(value, ("spec", "limits"), RESOURCES, "resource")
+        yield from _keys(value, ("spec", "template", *ANNOTATED), ANNOTATIONS, "annotation")
+    if kind == "EC2NodeClass":
+        for index, term in enumerate(_list(_at(value, ("spec", "amiSelectorTerms")))):
+            alias = str(_mapping(term).get("alias") or "")
+            path = ("spec", "amiSelectorTerms", index, "alias")
+            yield _Word(path, alias.partition("@")[2], ("latest",), "version of an alias")
+    if kind == "StorageClass":
+        yield _Word(("provisioner",), str(value.get("provisioner")), CSI_DRIVERS, "provisioner")
+    if kind in POD_SPECS:
+        yield from _pod_words(value, POD_SPECS[kind])
+
+
+ANNOTATED: Final = ("metadata", "annotations")
+ANNOTATIONS: Final = ("karpenter.sh/do-not-disrupt",)
+CSI_DRIVERS: Final = ("ebs.csi.aws.com", "ebs.csi.eks.amazonaws.com", "efs.csi.aws.com")
+RESOURCES: Final = (
+    *("cpu", "ephemeral-storage", "memory", "nodes", "pods"),
+    *("amd.com/gpu", "aws.amazon.com/neuron", "habana.ai/gaudi", "nvidia.com/gpu"),
+    *("vpc.amazonaws.com/efa", "vpc.amazonaws.com/pod-eni"),
+)
+
+
+def _pod_words(value: dict[str, Any], spec: FieldPath) -> Iterator[_Word]:
+    yield from _keys(value, (*spec[:-1], *ANNOTATED), ANNOTATIONS, "annotation")
+    scheduler = _at(value, (*spec, "schedulerName"))
+    path = (*spec, "schedulerName")
+    yield _Word(path, str(scheduler), ("default-scheduler",), "scheduler")
+    for index, _ in enumerate(_list(_at(value, (*spec, "containers")))):
+        for field in ("requests", "limits"):
+            path = (*spec, "containers", index, "resources", field)
+            words = _keys(value, path, RESOURCES, "resource")
+            yield from (each for each in words if "/" in each.text)  # others are errors
+
+
+def _keys(
+    value: dict[str, Any], path: FieldPath, known: tuple[str, ...], what: str
+) -> Iterator[_Word]:
+    return (_Word((*path, key), key, known, what) for key in _mapping(_at(value, path)))
 
 
 def _references(value: dict[str, Any]) -> Iterator[_Reference]:

@@ -93,7 +93,16 @@ def _may_be_misspelt_name(value: str, other: str) -> bool:
     """Other digits, or another first or last letter, make another zone or type."""
     one, two = _alphanumerics(value), _alphanumerics(other)
     same_start = bool(one) and one[:1] == two[:1]
-    return same_start and _same_end(one, two) and _digits(one) == _digits(two)
+    same_end = _same_end(one, two) or _is_swapped(one, two)
+    return same_start and same_end and _digits(one) == _digits(two)
+
+
+def _is_swapped(one: str, two: str) -> bool:
+    """Whether two neighbours changed places, which the last letters may be."""
+    differing = [
+        place for place in range(len(one)) if one[place : place + 1] != two[place : place + 1]
+    ]
+    return sorted(one) == sorted(two) and len(differing) == 2 and differing[1] - differing[0] == 1
 
 
 def _same_end(one: str, two: str) -> bool:
