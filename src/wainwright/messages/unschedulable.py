@@ -15,9 +15,12 @@ from wainwright.messages.formatting import (
     join_with_or,
 )
 from wainwright.model.labels import (
+    CAPACITY_TYPE,
     HOSTNAME,
+    REGION,
     WELL_KNOWN_LABELS,
     ZONE,
+    ZONE_ID,
     region_of_zone,
     suggest_label,
 )
@@ -283,6 +286,9 @@ REQUESTER_PHRASES = {
 }
 
 
+ONLY_OFFERED = {ZONE: "in", REGION: "in", ZONE_ID: "in", CAPACITY_TYPE: "as"}
+
+
 def _describe_unmatched_value(reason: NoMatchingInstanceType | NoMatchingOffering) -> str:
     if isinstance(reason, NoMatchingOffering):
         needs = _describe_need(reason, REQUESTER_PHRASES[reason.required_by])
@@ -293,7 +299,8 @@ def _describe_unmatched_value(reason: NoMatchingInstanceType | NoMatchingOfferin
         if reason.offered.is_empty:
             return f"{needs}; no offering has it, for example none of {name}"
         values = format_values(reason.offered)
-        return f"{needs}; {name} is offered only with {values}{other_region}"
+        how = ONLY_OFFERED.get(reason.key, "with")
+        return f"{needs}; {name} is available only {how} {values}{other_region}"
     wanted = f"{reason.key} {format_values(reason.wanted)}"
     excluded, is_of_pool = reason.excluded, reason.required_by is RequiredBy.POOL
     if excluded is not None and not (is_of_pool and excluded.key == reason.key):

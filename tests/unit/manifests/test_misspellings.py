@@ -265,8 +265,12 @@ def test_a_label_that_a_node_of_the_input_has_is_right(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "fix"),
     [
-        ("kubernetes.io/arch", "x86_64", "select kubernetes.io/arch amd64 instead of x86_64"),
-        ("kubernetes.io/os", "linus", "select kubernetes.io/os linux instead of linus"),
+        (
+            "kubernetes.io/arch",
+            "x86_64",
+            "change the pod's kubernetes.io/arch from x86_64 to amd64",
+        ),
+        ("kubernetes.io/os", "linus", "change the pod's kubernetes.io/os from linus to linux"),
         (
             "karpenter.k8s.aws/instance-familly",
             "m5",
