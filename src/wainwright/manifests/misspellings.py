@@ -182,8 +182,9 @@ def _class_kind_warnings(value: dict[str, Any]) -> Iterator[FieldError]:
     reference = _mapping(_at(value, path)) if value.get("kind") == "NodePool" else {}
     for field, known in (("kind", [*CLASS_KINDS]), ("group", [*CLASS_KINDS.values()])):
         text = reference.get(field)
-        hint = did_you_mean(text, known) if isinstance(text, str) and text not in known else ""
-        if hint:
+        is_known = not isinstance(text, str) or text in known
+        hint = "" if is_known or "/" in text else did_you_mean(text, known)
+        if hint:  # a group with a version is an error already
             message = f"probably misspelt: {text} is not the {field} of a known node class"
             yield field_warning((*path, field), text, message, hint)
 
@@ -213,8 +214,8 @@ def _cloud_mentions(value: dict[str, Any]) -> Iterator[_Mention]:
                 if isinstance(text, str) and "*" not in text:
                     yield _Mention(path, label, ((path, text),))
     for index, zone in enumerate(_list(_at(value, ("spec", "zones")))):
-        path = ("spec", "zones", index)
-        yield _Mention(path, ZONE, ((path, str(zone)),))
+        place = ("spec", "zones", index)
+        yield _Mention(place, ZONE, ((place, str(zone)),))
 
 
 CLOUD_FIELDS: Final = {"instanceType": INSTANCE_TYPE, "zone": ZONE, "availabilityZone": ZONE}
