@@ -182,8 +182,8 @@ def _class_kind_warnings(value: dict[str, Any]) -> Iterator[FieldError]:
     reference = _mapping(_at(value, path)) if value.get("kind") == "NodePool" else {}
     for field, known in (("kind", [*CLASS_KINDS]), ("group", [*CLASS_KINDS.values()])):
         text = reference.get(field)
-        is_known = not isinstance(text, str) or text in known
-        hint = "" if is_known or "/" in text else did_you_mean(text, known)
+        is_unknown = isinstance(text, str) and text not in known and "/" not in text
+        hint = did_you_mean(str(text), known) if is_unknown else ""
         if hint:  # a group with a version is an error already
             message = f"probably misspelt: {text} is not the {field} of a known node class"
             yield field_warning((*path, field), text, message, hint)
