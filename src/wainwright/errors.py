@@ -86,9 +86,7 @@ class CloudProviderError(WainError):
 class InsufficientCapacityError(CloudProviderError):
     """No offering that the claim allows has capacity now."""
 
-    consequence = (
-        "the NodeClaim is deleted, and its pods are planned again with the remaining offerings"
-    )
+    consequence = "the NodeClaim is deleted, and its pods are scheduled again without this offering"
 
 
 class RequestRejectedError(CloudProviderError):

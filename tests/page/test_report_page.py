@@ -135,7 +135,7 @@ def test_the_first_screen_says_what_it_costs_what_is_idle_what_was_removed_and_w
         f"Empty: no pods were left on it except those of DaemonSets, saves ~"
         f"${command['savingsPerHour']:.3f}/h",
         "NodePool shop: the pod needs 12 cpu",
-        "fix: allow karpenter.k8s.aws/instance-size 4xlarge in NodePool shop: +~$",
+        "fix: allow karpenter.k8s.aws/instance-size=4xlarge in NodePool shop: +~$",
     ):
         expect(page.locator("#details p", has_text=shown).first).to_be_in_viewport(ratio=1)
     expect(page.locator("#details")).to_contain_text("Removed at 16:10:20, and why")

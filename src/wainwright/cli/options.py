@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from wainwright.api.field_error import closest_match
+from wainwright.catalogue.label_values import known_label_values
 from wainwright.errors import UsageError
 from wainwright.manifests.documents import ProgressCallback, ReadOptions
 from wainwright.translate.workload_expansion import POD_LIMIT
@@ -253,7 +254,12 @@ class ReadingArguments(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def read_options(self) -> ReadOptions:
-        return ReadOptions(render=self.render, verbose=self.verbose, quiet=self.quiet)
+        return ReadOptions(
+            render=self.render,
+            verbose=self.verbose,
+            quiet=self.quiet,
+            known_values=known_label_values,
+        )
 
 
 def collect_files(arguments: ReadingArguments) -> list[str]:

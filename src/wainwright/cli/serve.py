@@ -11,6 +11,7 @@ from typing import Any, Final
 import click
 import msgspec
 
+from wainwright.catalogue.label_values import known_label_values
 from wainwright.cli import printing
 from wainwright.cli.consolidate import DisruptionArguments, disruption_options
 from wainwright.cli.options import cluster_options, file_arguments, show_progress
@@ -132,7 +133,9 @@ def _scenario(arguments: DisruptionArguments, serving: PageArguments) -> Scenari
             raise UsageError("--set and --seed are for scenarios", "leave them out")
         return None
     file = str(DEMO) if serving.demo else files[0]
-    options = ReadOptions(render=arguments.render, quiet=arguments.quiet)
+    options = ReadOptions(
+        render=arguments.render, quiet=arguments.quiet, known_values=known_label_values
+    )
     with show_progress() as progress:
         scenario = read_scenario(
             file, changes=serving.changes, seed=serving.seed, progress=progress, options=options

@@ -13,6 +13,7 @@ import click
 import msgspec
 
 from wainwright import __version__
+from wainwright.catalogue.label_values import known_label_values
 from wainwright.cli import printing
 from wainwright.cli.options import Choice, add_options, show_progress
 from wainwright.cli.printing import print_notes, print_problems
@@ -191,7 +192,9 @@ def _check_options(arguments: SimulateArguments) -> None:
 def _read(
     arguments: SimulateArguments, file: str, changes: Sequence[str], seed: int | None
 ) -> Scenario:
-    options = ReadOptions(render=arguments.render, quiet=arguments.quiet)
+    options = ReadOptions(
+        render=arguments.render, quiet=arguments.quiet, known_values=known_label_values
+    )
     with show_progress() as progress:
         scenario = read_scenario(
             file,

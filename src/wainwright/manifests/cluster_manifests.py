@@ -51,6 +51,7 @@ from wainwright.manifests.documents import (
 from wainwright.manifests.duplicates import replace_duplicates
 from wainwright.manifests.folder_scan import SkippedFile, describe_skipped
 from wainwright.manifests.manifest_validation import identify_kind
+from wainwright.manifests.misspellings import find_misspellings
 from wainwright.manifests.other_kinds import OtherKinds
 from wainwright.manifests.placeholders import name_placeholder
 from wainwright.manifests.problems import InvalidInput, Problem, ProblemReport
@@ -374,6 +375,7 @@ class _ManifestReader:
             if findings.kind is not None:
                 known.append((document, findings.kind))
         known, duplicates = replace_duplicates(known)
+        self._note_misspellings([document for document, _ in known])
         self.manifests.notes.extend([*loaded.duplicate_keys, *duplicates])
         return known
 
@@ -474,6 +476,10 @@ class _ManifestReader:
         if self.options.refuse_unknown_fields and field_error.is_unknown_field:
             return msgspec.structs.replace(field_error, warning=False)
         return _as_dropped(field_error) if field_error.pruned else field_error
+
+    def _note_misspellings(self, documents: Sequence[ManifestDocument]) -> None:
+        for document, warning in find_misspellings(documents, self.options.known_values):
+            self.manifests.notes.append(locate_error(document, warning))
 
     def _note_short_form(self, document: ManifestDocument, note: FieldError) -> None:
         """It is read as it was meant, so that the answer is not another one."""

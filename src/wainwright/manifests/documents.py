@@ -6,6 +6,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Self
@@ -239,6 +240,11 @@ def no_progress(_file: str, _count: int) -> None:
     """Ignores progress."""
 
 
+def no_known_values(_key: str) -> AbstractSet[str]:
+    """For callers without a catalogue: only the few closed sets of words are checked."""
+    return frozenset()
+
+
 class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How folders are read, what is said of it, and what is not in the files."""
 
@@ -254,6 +260,8 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Whether unknown fields are errors where they would be dropped with a note."""
     built_in_pools: tuple[str, ...] = ()
     """NodePools of EKS Auto Mode that the cluster has, by name."""
+    known_values: Callable[[str], AbstractSet[str]] = no_known_values
+    """The values that nodes can have of a label, by which misspelt ones are found."""
 
 
 DEFAULT_READ_OPTIONS: Final = ReadOptions()

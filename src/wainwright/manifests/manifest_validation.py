@@ -30,6 +30,7 @@ from wainwright.manifests.documents import (
 )
 from wainwright.manifests.duplicates import replace_duplicates
 from wainwright.manifests.folder_scan import describe_skipped
+from wainwright.manifests.misspellings import find_misspellings
 from wainwright.manifests.other_kinds import OtherKinds
 from wainwright.manifests.placeholders import name_placeholder
 from wainwright.manifests.problems import Problem, ProblemReport, sort_problems
@@ -118,11 +119,11 @@ def _kind_errors(api_version: str, kind: str) -> list[FieldError]:
     """What is wrong with a kind that is not read; nothing where it belongs to somebody else."""
     message = ""
     if (api_version, kind) in OUTPUT_KINDS:
-        message = f"a {kind} is what wain prints, not what it reads; it was left alone"
+        message = f"a {kind} is what wain prints, not what it reads; it was ignored"
     elif (api_version, kind) == SCENARIO_KIND:
         message = "a Scenario is what wain simulate runs; the other documents were read without it"
     elif (api_version, kind) == SCHEDULER_CONFIG_KIND:
-        message = f"a {kind} counts only where --scheduler-config names it; it was not looked at"
+        message = f"a {kind} counts only where --scheduler-config names it; it was ignored"
     if message:
         return [FieldError(path=("kind",), message=message, found=kind, warning=True)]
     if is_own_group(api_version) or is_misplaced_kind(api_version, kind):
@@ -186,6 +187,10 @@ def validate_manifests(
     with gc_paused():
         for document in loaded.documents:
             _validate_document(document, validated, kubernetes_reader)
+    validated.warnings.extend(
+        locate_error(document, warning)
+        for document, warning in find_misspellings(loaded.documents, options.known_values)
+    )
     expansion = validated.other_kinds.expand(_stated_paths(validated), verbose=options.verbose)
     validated.notes.extend(expansion.notes)
     if not options.quiet:

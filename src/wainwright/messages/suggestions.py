@@ -133,7 +133,7 @@ def _describe_selector_change(
         case DropPodRequirement(key=key, meant=meant):
             return "select", f"{meant} instead of {key}", ""
         case ChangePodRequirement(key=key, now=before, to=after):
-            return "select", f"{key} {after} instead of {before}", ""
+            return "change the pod's", f"{key} from {before} to {after}", ""
 
 
 def _describe_constraint_change(change: HonorTaints | PreferConstraint) -> tuple[str, str, str]:
@@ -162,9 +162,9 @@ def _describe_pool_change(
         case DropPoolRequirement(key=key):
             return "remove the requirement on", key, of_pool
         case ChangePoolRequirement(key=key, now=before, to=after):
-            return "require", f"{key} {after} instead of {before}", of_pool
+            return "change", f"{key} from {before} to {after}", of_pool
         case AllowPoolValue(key=key, value=value):
-            return "allow", f"{key} {value}", of_pool
+            return "allow", f"{key}={value}", of_pool
         case LowerMinValues(key=key, now=now, to=to):
             return "lower minValues of", f"{key} from {now} to {to}", of_pool
         case RaiseLimit(resource=name, now=now, to=to):

@@ -14,7 +14,16 @@ from wainwright.messages.formatting import (
     join_with_and,
     join_with_or,
 )
-from wainwright.model.labels import ZONE, region_of_zone
+from wainwright.model.labels import (
+    CAPACITY_TYPE,
+    HOSTNAME,
+    REGION,
+    WELL_KNOWN_LABELS,
+    ZONE,
+    ZONE_ID,
+    region_of_zone,
+    suggest_label,
+)
 from wainwright.model.plan import PRICE_LIMIT, PRICE_UNITS
 from wainwright.model.pod import PodVolume
 from wainwright.model.reasons import (
@@ -143,7 +152,7 @@ def _describe_spread(reason: TopologySpreadUnsatisfied) -> str:
     if not reason.counts:
         return (
             f"the pod's topology spread over {reason.key}{default} has no domain: no NodePool, "
-            "instance type or node has that label"
+            f"instance type or node has that label{_meant_label(reason.key)}"
         )
     counts = ", ".join(f"{each.domain} has {each.pods:,}" for each in reason.counts)
     least = f", minDomains {reason.min_domains}" if reason.min_domains else ""
@@ -151,6 +160,11 @@ def _describe_spread(reason: TopologySpreadUnsatisfied) -> str:
     allowed = reason.allowed_domains
     only = f"only {join_with_and(allowed)} is allowed" if allowed else "no domain is allowed"
     return f"the pod's topology spread over {reason.key}{default} ({skew}): {counts}; {only}"
+
+
+def _meant_label(key: str) -> str:
+    meant = suggest_label(key, WELL_KNOWN_LABELS | {HOSTNAME})
+    return f"; did you mean {meant}?" if meant else ""
 
 
 def _default_note(by_default: bool) -> str:
@@ -272,6 +286,9 @@ REQUESTER_PHRASES = {
 }
 
 
+ONLY_OFFERED = {ZONE: "in", REGION: "in", ZONE_ID: "in", CAPACITY_TYPE: "as"}
+
+
 def _describe_unmatched_value(reason: NoMatchingInstanceType | NoMatchingOffering) -> str:
     if isinstance(reason, NoMatchingOffering):
         needs = _describe_need(reason, REQUESTER_PHRASES[reason.required_by])
@@ -282,7 +299,8 @@ def _describe_unmatched_value(reason: NoMatchingInstanceType | NoMatchingOfferin
         if reason.offered.is_empty:
             return f"{needs}; no offering has it, for example none of {name}"
         values = format_values(reason.offered)
-        return f"{needs}; {name} is offered only with {values}{other_region}"
+        how = ONLY_OFFERED.get(reason.key, "with")
+        return f"{needs}; {name} is available only {how} {values}{other_region}"
     wanted = f"{reason.key} {format_values(reason.wanted)}"
     excluded, is_of_pool = reason.excluded, reason.required_by is RequiredBy.POOL
     if excluded is not None and not (is_of_pool and excluded.key == reason.key):

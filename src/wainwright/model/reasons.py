@@ -163,6 +163,8 @@ class RestrictedLabel(Reason, frozen=True, kw_only=True, tag="RestrictedLabel"):
     """The pod selects a label that no NodePool may set."""
 
     key: str
+    meant: str | None = None
+    """The label that was probably intended."""
 
 
 class LabelConflict(Reason, frozen=True, kw_only=True, tag="LabelConflict"):

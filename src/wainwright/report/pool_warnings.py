@@ -17,6 +17,7 @@ from wainwright.model.labels import (
 )
 from wainwright.model.requirements import Operator
 from wainwright.model.snapshot import Pool
+from wainwright.model.spelling import closest_spelling
 from wainwright.offline import PreparedInput
 
 
@@ -60,13 +61,22 @@ def _warnings_of(pool: Pool, prepared: PreparedInput) -> Iterator[str]:
             )
         if requirement.allowed.operator is Operator.IN and known:
             for value in sorted(requirement.allowed.values - known):
-                why = _other_region(key, value, prepared) or _other_label(index, key, value)
+                why = (
+                    _misspelt(key, value, known)
+                    or _other_region(key, value, prepared)
+                    or _other_label(index, key, value)
+                )
                 missing = f"no type has {key} {value}{why}"
                 if (key, value) == (CAPACITY_TYPE, RESERVED):
                     missing = (
                         f"there is no reserved capacity: {_no_reserved_capacity(pool, prepared)}"
                     )
                 yield f"NodePool {pool.name}: {missing}"
+
+
+def _misspelt(key: str, value: str, known: set[str]) -> str:
+    meant = closest_spelling(key, value, tuple(sorted(known)))
+    return f"; did you mean {meant}?" if meant else ""
 
 
 def _other_region(key: str, value: str, prepared: PreparedInput) -> str:

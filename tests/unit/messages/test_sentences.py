@@ -303,7 +303,7 @@ def test_a_suggestion_says_its_price_and_what_is_launched(
 
 
 CHANGES: list[tuple[AnyFix, str]] = [
-    (AllowPoolValue(key="zone", value="c", pool="web"), "allow zone c in NodePool web"),
+    (AllowPoolValue(key="zone", value="c", pool="web"), "allow zone=c in NodePool web"),
     (
         HonorTaints(key="zone"),
         "set nodeTaintsPolicy: Honor in the pod's topology spread over zone",

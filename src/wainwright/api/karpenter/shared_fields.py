@@ -91,6 +91,10 @@ def _outside_domain(domain: str) -> str:
     return f"!key.matches('^[^/]*{domain.replace('.', '[.]')}(/|$)')"
 
 
+KARPENTER_LABEL_RULE: Final = "labels of the domain karpenter.sh are set by the controller"
+AWS_LABEL_RULE: Final = "this label of the domain karpenter.k8s.aws is not one that"
+
+
 def label_rules(
     key: str, *, pool_is_free: bool, aws_labels: tuple[str, ...] = AWS_LABELS
 ) -> list[tuple[str, str]]:
@@ -99,12 +103,11 @@ def label_rules(
     made = [
         (
             f"key in {_cel_list(free)} || {_outside_domain('karpenter.sh')}",
-            "labels of the domain karpenter.sh are set by the controller; only "
-            f"{' and '.join(free)} may be named",
+            f"{KARPENTER_LABEL_RULE}; only {' and '.join(free)} may be named",
         ),
         (
             f"key in {_cel_list(aws_labels)} || {_outside_domain('karpenter.k8s.aws')}",
-            "this label of the domain karpenter.k8s.aws is not one that "
+            f"{AWS_LABEL_RULE} "
             + ("nodes get" if aws_labels is AWS_LABELS else "describes an instance type"),
         ),
         (

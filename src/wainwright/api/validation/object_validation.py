@@ -21,8 +21,12 @@ from wainwright.api.field_error import (
 )
 from wainwright.api.karpenter.kubelet import EXPRESSION_VARIABLES
 from wainwright.api.karpenter.shared_fields import (
+    AWS_LABEL_RULE,
+    AWS_LABELS,
     CAPACITY_TYPE,
     CAPACITY_TYPES,
+    EXPECTED_DURATION_OR_NEVER,
+    KARPENTER_LABEL_RULE,
     PRICE_LABEL,
     RESERVATION_ID,
     TENANCIES,
@@ -336,7 +340,7 @@ def validate_object(
         found.extend(_schema_errors(defaulted, root, old))
     if all(field_error.is_accepted for field_error in found):
         found.extend(check_semantics(kind.name, defaulted))
-    return [_with_long_form_hint(kind, field_error) for field_error in found]
+    return [_with_spelling_hint(_with_long_form_hint(kind, field_error)) for field_error in found]
 
 
 def _metadata_errors(kind: KnownKind, value: dict[str, Any]) -> Iterator[FieldError]:
@@ -369,6 +373,30 @@ def _with_long_form_hint(kind: KnownKind, field_error: FieldError) -> FieldError
     return (
         field_error if hint is None or is_rule else msgspec.structs.replace(field_error, hint=hint)
     )
+
+
+def _with_spelling_hint(field_error: FieldError) -> FieldError:
+    """The known word that is most similar to the one that a rule refuses."""
+    known = _known_words(field_error)
+    if field_error.hint or not known:
+        return field_error
+    written = (str(field_error.path[-1]), field_error.found.strip('"').partition("@")[0])
+    words = [word.rpartition("/")[2] for word in written if word not in known]
+    hints = (did_you_mean(word, known) for word in words)
+    return msgspec.structs.replace(field_error, hint=next(filter(None, hints), ""))
+
+
+def _known_words(field_error: FieldError) -> list[str]:
+    """Taken from the message that lists them, so that the two cannot differ."""
+    _, listed, words = field_error.message.partition(" is one of ")
+    if listed:
+        return words.split(", ")
+    if field_error.expected == EXPECTED_DURATION_OR_NEVER:
+        return ["Never"]
+    if field_error.message.startswith(AWS_LABEL_RULE):
+        return [label.rpartition("/")[2] for label in AWS_LABELS]
+    is_controllers = field_error.message.startswith(KARPENTER_LABEL_RULE)
+    return [CAPACITY_TYPE.rpartition("/")[2]] if is_controllers else []
 
 
 def with_defaults(kind: KnownKind, value: dict[str, Any]) -> dict[str, Any]:

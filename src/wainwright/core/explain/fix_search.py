@@ -200,11 +200,11 @@ def _label_changes(partial_fix: PartialFix, context: FunnelContext) -> Iterator[
     template, pod, reason = partial_fix.template, partial_fix.pod, partial_fix.reason
     name = template.pool.name
     match reason:
-        case RestrictedLabel(key=key):
+        case RestrictedLabel(key=key, meant=meant):
+            yield from _rename_label(key, pod, name, meant)
             yield from _drop_label(key, pod, name)
         case LabelConflict(key=key, meant=meant):
-            if meant is not None:
-                yield from _drop_label(key, pod, name, meant)
+            yield from _rename_label(key, pod, name, meant)
             yield from _correct_label(reason, name)
             yield from _widenings(partial_fix, context)
             yield from _drop_label(key, pod, name)
@@ -227,7 +227,8 @@ def _value_changes(
 ) -> Iterator[AnyFix]:
     """The correct value, one more value, or no requirement at all, for whom it is required by."""
     pod, pool = partial_fix.pod, partial_fix.template.pool
-    correction = suggest_correction(reason.wanted, [reason.meant] if reason.meant else [])
+    known = [reason.meant] if reason.meant else []
+    correction = suggest_correction(reason.key, reason.wanted, known)
     if reason.required_by is not RequiredBy.POD and correction is not None:
         now, to = correction
         yield ChangePoolRequirement(key=reason.key, now=now, to=to, pool=pool.name)
@@ -254,9 +255,14 @@ def _correct_label(reason: LabelConflict, pool: str) -> Iterator[ChangePodRequir
     """The value that the NodePool sets, where the pod selects a misspelling of it."""
     if reason.offered is None or reason.offered.open:
         return
-    correction = suggest_correction(reason.wanted, sorted(reason.offered.values))
+    correction = suggest_correction(reason.key, reason.wanted, sorted(reason.offered.values))
     if correction is not None:
         yield ChangePodRequirement(key=reason.key, now=correction[0], to=correction[1], pool=pool)
+
+
+def _rename_label(key: str, pod: Pod, pool: str, meant: str | None) -> Iterator[DropPodRequirement]:
+    if meant is not None:
+        yield from _drop_label(key, pod, pool, meant)
 
 
 def _drop_label(

@@ -213,7 +213,7 @@ def test_a_pod_without_a_place_has_an_event_and_is_planned_again_when_that_chang
         messages = [event.message for event in await cluster.events("FailedScheduling")]
         assert 1 <= len(messages) <= 3  # one in five minutes
         assert messages[0].startswith("Failed to schedule pod: NodePool web: the pod needs 8 cpu; ")
-        assert "; fix: allow node.kubernetes.io/instance-type m5." in messages[0]
+        assert "; fix: allow node.kubernetes.io/instance-type=m5." in messages[0]
         await cluster.api.patch(
             NodePool, "web", {"spec": msgspec.to_builtins(node_pool(**_only("m5.4xlarge")).spec)}
         )

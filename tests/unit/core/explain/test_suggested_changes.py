@@ -225,7 +225,7 @@ def test_a_misspelt_value_of_a_pod_is_corrected() -> None:
     waiting = pods(1500, wanted=label_requirement(CAPACITY_TYPE, "In", "ondemand"))
     text, advice, keys = only(planned(WEB, waiting))
     assert text == (
-        "select karpenter.sh/capacity-type on-demand instead of ondemand: "
+        "change the pod's karpenter.sh/capacity-type from ondemand to on-demand: "
         "+$1.000/h for 1 m5.large (on-demand)"
     )
     assert plan_with_changes(advice, WEB, waiting, keys).unplaced == ()
@@ -237,14 +237,14 @@ def test_a_misspelt_value_of_a_pod_is_corrected() -> None:
         (
             "zone-c",
             (
-                "allow topology.kubernetes.io/zone zone-a in NodePool web: +$1.000/h for "
+                "allow topology.kubernetes.io/zone=zone-a in NodePool web: +$1.000/h for "
                 "1 m5.large (on-demand)"
             ),
         ),
         (
             "zonea",
             (
-                "require topology.kubernetes.io/zone zone-a instead of zonea in NodePool "
+                "change topology.kubernetes.io/zone from zonea to zone-a in NodePool "
                 "web: +$1.000/h for 1 m5.large (on-demand)"
             ),
         ),

@@ -144,5 +144,5 @@ def test_a_value_is_allowed_before_a_selector_of_the_pod_is_dropped() -> None:
     assert group.suggestion is not None
     assert group.suggestion.alone
     assert describe_suggestion(group.suggestion).startswith(
-        "allow topology.kubernetes.io/zone zone-b in NodePool p0"
+        "allow topology.kubernetes.io/zone=zone-b in NodePool p0"
     )

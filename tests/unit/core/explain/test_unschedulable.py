@@ -134,7 +134,7 @@ def test_an_unknown_instance_type_is_named_by_its_label() -> None:
 def test_a_capacity_type_without_offerings_is_named_by_its_label() -> None:
     found = failed(pod(label_requirement(CAPACITY_TYPE, "In", "spot")), POOL)
     assert unschedulable.describe_pool_reason(found.pools[0].reason) == (
-        "the pod needs karpenter.sh/capacity-type spot; m5.large is offered only with on-demand"
+        "the pod needs karpenter.sh/capacity-type spot; m5.large is available only as on-demand"
     )
     assert found.pools[0].funnel.resources == 2
     assert suggestion_text(found) == (

@@ -134,7 +134,7 @@ def test_a_pending_pod_has_the_reason_of_our_controllers() -> None:
     assert story.opensAt is not None
     (pending,) = cluster_at(story, story.opensAt).pending
     assert pending.reason.startswith("NodePool shop: the pod needs 12 cpu; ")
-    assert "; fix: allow karpenter.k8s.aws/instance-size 4xlarge in NodePool shop: +~$" in (
+    assert "; fix: allow karpenter.k8s.aws/instance-size=4xlarge in NodePool shop: +~$" in (
         pending.reason
     )
     at = next(each.at for each in result_launches(demo()[0]) if each.at > 7 * 3600)

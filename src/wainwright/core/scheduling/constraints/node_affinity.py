@@ -78,7 +78,7 @@ def why_not_pool(
         if is_restricted_for_pods(key) and not requirement.allowed.admits_absence
     ]
     if restricted:
-        return RestrictedLabel(key=restricted[0])
+        return RestrictedLabel(key=restricted[0], meant=suggest_label(restricted[0], well_known))
     conflict = pool.find_conflict(wanted, well_known)
     if conflict is None:
         return None
@@ -99,7 +99,7 @@ def why_no_type(diagnosis: LabelDiagnosis) -> NoMatchingInstanceType:
         types = kept
     required_by = diagnosis.required_by(key, index.compatible_types)
     wanted = diagnosis.allowed_values(key, required_by)
-    correction = suggest_correction(wanted, index.all_values(key))
+    correction = suggest_correction(key, wanted, index.all_values(key))
     return NoMatchingInstanceType(
         key=key,
         wanted=wanted,

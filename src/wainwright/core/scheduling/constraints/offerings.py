@@ -104,7 +104,7 @@ def why_no_offering(
     )
     wanted = diagnosis.allowed_values(key, required_by)
     offered = _offered_values(index, key, before, types)
-    correction = suggest_correction(wanted, offered)
+    correction = suggest_correction(key, wanted, offered)
     return NoMatchingOffering(
         key=key,
         wanted=wanted,

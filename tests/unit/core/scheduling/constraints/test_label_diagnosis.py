@@ -36,7 +36,7 @@ KNOWN = ["us-west-2a", "us-west-2b", "on-demand", "spot", "m5.large", "m5.2xlarg
     ],
 )
 def test_a_misspelt_value_is_corrected(written: str, meant: str) -> None:
-    assert suggest_correction(one_of([written]), KNOWN) == (written, meant)
+    assert suggest_correction(INSTANCE_FAMILY, one_of([written]), KNOWN) == (written, meant)
 
 
 @pytest.mark.parametrize(
@@ -55,11 +55,14 @@ def test_a_misspelt_value_is_corrected(written: str, meant: str) -> None:
     ids=str,
 )
 def test_another_value_is_not_corrected(wanted: ValueSet) -> None:
-    assert suggest_correction(wanted, KNOWN) is None
+    assert suggest_correction(INSTANCE_FAMILY, wanted, KNOWN) is None
 
 
 def test_of_several_values_the_misspelt_one_is_corrected() -> None:
-    assert suggest_correction(one_of(["spot", "ondemand"]), KNOWN) == ("ondemand", "on-demand")
+    assert suggest_correction(INSTANCE_FAMILY, one_of(["spot", "ondemand"]), KNOWN) == (
+        "ondemand",
+        "on-demand",
+    )
 
 
 @pytest.mark.parametrize(
