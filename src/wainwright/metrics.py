@@ -6,10 +6,10 @@ error.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from enum import Enum
-from itertools import accumulate
-from typing import Final
+from itertools import accumulate, islice
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -48,6 +48,9 @@ LIFETIME_BUCKETS: Final = tuple(
 )
 LAG_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 TERMINATION_BUCKETS: Final = (*DURATION_BUCKETS, 120.0, 300.0, 600.0, 1800.0, 3600.0, 86400.0)
+POD_BUCKETS: Final = (0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0, 90.0, 120.0, 180.0, 300.0)
+PART_SIZE: Final = 2000
+"""Series that are collected or written at once: some 10 ms."""
 
 
 class MetricKind(Enum):
@@ -79,6 +82,11 @@ class Distribution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 MetricLabelValues = tuple[str, ...]
+"""In the order of the labels of the declaration."""
+Sample: TypeAlias = tuple[Metric, MetricLabelValues, float]
+Collector: TypeAlias = Callable[[], Iterable[Sample]]
+"""Computes gauges when they are asked for. Others have their turn between two samples: it must not
+iterate over what may change meanwhile."""
 
 
 class MetricsRegistry:
@@ -87,6 +95,7 @@ class MetricsRegistry:
     def __init__(self) -> None:
         self._values: dict[Metric, dict[MetricLabelValues, float]] = {}
         self._distributions: dict[Metric, dict[MetricLabelValues, Distribution]] = {}
+        self._collectors: list[Collector] = []
 
     def add(self, metric: Metric, amount: float = 1.0, /, **labels: str) -> None:
         """Increases a counter."""
@@ -104,10 +113,20 @@ class MetricsRegistry:
         """Removes a gauge whose object is gone."""
         self._values.get(metric, {}).pop(_key(metric, labels, MetricKind.GAUGE), None)
 
-    def remove_gauges(self) -> None:
-        """Removes all gauges: nobody keeps them up to date any more."""
-        for metric in [each for each in self._values if each.kind is MetricKind.GAUGE]:
-            del self._values[metric]
+    def remove_gauges(self, *, keep: Collection[Metric] = ()) -> None:
+        """Removes all gauges but these: nobody keeps them up to date any more."""
+        gauges = [each for each in self._values if each.kind is MetricKind.GAUGE]
+        for metric in gauges:
+            if metric not in keep:
+                del self._values[metric]
+
+    def add_collector(self, collector: Collector) -> None:
+        """For gauges with a series for each object: they cost nothing until they are asked for."""
+        self._collectors.append(collector)
+
+    def remove_collectors(self) -> None:
+        """What they know is no longer kept up to date."""
+        self._collectors.clear()
 
     def observe(self, metric: Metric, value: float, /, **labels: str) -> None:
         """Adds one observation to a histogram."""
@@ -130,13 +149,32 @@ class MetricsRegistry:
 
     def exposition(self) -> str:
         """All values in the Prometheus text format, sorted by name and labels."""
-        metrics = sorted({*self._values, *self._distributions}, key=lambda metric: metric.name)
-        return "".join(f"{line}\n" for metric in metrics for line in self._lines(metric))
+        return "".join(self.exposition_parts())
 
-    def _lines(self, metric: Metric) -> Iterator[str]:
+    def exposition_parts(self) -> Iterator[str]:
+        """The same in parts, so that an event loop is not held up by a large cluster; parts are
+        empty while gauges are collected.
+        """
+        collected: dict[Metric, dict[MetricLabelValues, float]] = {}
+        for number, (metric, labels, value) in enumerate(self._samples(), start=1):
+            collected.setdefault(metric, {})[labels] = value
+            if number % PART_SIZE == 0:
+                yield ""
+        metrics = {*self._values, *self._distributions, *collected}
+        for metric in sorted(metrics, key=lambda metric: metric.name):
+            lines = self._lines(metric, collected.get(metric, {}))
+            while part := [*islice(lines, PART_SIZE)]:
+                yield "".join(f"{line}\n" for line in part)
+
+    def _samples(self) -> Iterator[Sample]:
+        for collector in [*self._collectors]:
+            yield from collector()
+
+    def _lines(self, metric: Metric, collected: dict[MetricLabelValues, float]) -> Iterator[str]:
         yield f"# HELP {metric.name} {_escape(metric.help)}"
         yield f"# TYPE {metric.name} {metric.kind.value}"
-        for labels, value in sorted(self._values.get(metric, {}).items()):
+        values = {**self._values.get(metric, {}), **collected}
+        for labels, value in sorted(values.items()):
             yield f"{metric.name}{_format_labels(metric, labels)} {_format_number(value)}"
         for labels, distribution in sorted(
             self._distributions.get(metric, {}).items(), key=lambda item: item[0]
@@ -577,4 +615,64 @@ PODS_DISRUPTION_INITIATED: Final = Metric(
     help="Pods that need another node because theirs is disrupted, by why.",
     kind=MetricKind.COUNTER,
     labels=("nodepool", "reason"),
+)
+POD_STARTUP_SECONDS: Final = Metric(
+    name="karpenter_pods_startup_duration_seconds",
+    help="From the creation of a pod until it is ready.",
+    kind=MetricKind.HISTOGRAM,
+    buckets=POD_BUCKETS,
+)
+POD_BOUND_SECONDS: Final = Metric(
+    name="karpenter_pods_bound_duration_seconds",
+    help="From the creation of a pod until it is bound to a node.",
+    kind=MetricKind.HISTOGRAM,
+    buckets=POD_BUCKETS,
+)
+POD_DECISION_SECONDS: Final = Metric(
+    name="karpenter_pods_scheduling_decision_duration_seconds",
+    help="From the moment at which a pending pod was seen until the first plan with it.",
+    kind=MetricKind.HISTOGRAM,
+    buckets=POD_BUCKETS,
+)
+POD_PROVISIONING_BOUND_SECONDS: Final = Metric(
+    name="karpenter_pods_provisioning_bound_duration_seconds",
+    help="From the first plan that has a place for a pod until the pod is bound.",
+    kind=MetricKind.HISTOGRAM,
+    buckets=POD_BUCKETS,
+)
+POD_PROVISIONING_STARTUP_SECONDS: Final = Metric(
+    name="karpenter_pods_provisioning_startup_duration_seconds",
+    help="From the first plan that has a place for a pod until the pod is ready.",
+    kind=MetricKind.HISTOGRAM,
+    buckets=POD_BUCKETS,
+)
+POD_UNBOUND_TIME: Final = Metric(
+    name="karpenter_pods_unbound_time_seconds",
+    help="Time since the creation of a pod that is not bound yet.",
+    kind=MetricKind.GAUGE,
+    labels=("name", "namespace"),
+)
+POD_UNSTARTED_TIME: Final = Metric(
+    name="karpenter_pods_unstarted_time_seconds",
+    help="Time since the creation of a pod that has not been ready yet.",
+    kind=MetricKind.GAUGE,
+    labels=("name", "namespace"),
+)
+POD_UNDECIDED_TIME: Final = Metric(
+    name="karpenter_pods_provisioning_scheduling_undecided_time_seconds",
+    help="Time since a pending pod was seen that no plan has been made with yet.",
+    kind=MetricKind.GAUGE,
+    labels=("name", "namespace"),
+)
+POD_PROVISIONING_UNBOUND_TIME: Final = Metric(
+    name="karpenter_pods_provisioning_unbound_time_seconds",
+    help="Time since the first plan that has a place for a pod that is not bound yet.",
+    kind=MetricKind.GAUGE,
+    labels=("name", "namespace"),
+)
+POD_PROVISIONING_UNSTARTED_TIME: Final = Metric(
+    name="karpenter_pods_provisioning_unstarted_time_seconds",
+    help="Time since the first plan that has a place for a pod that has not been ready yet.",
+    kind=MetricKind.GAUGE,
+    labels=("name", "namespace"),
 )

@@ -156,6 +156,7 @@ class ControllerManager:
             background.append(asyncio.create_task(reader.run(), name=reader.name))
             await self.runtime.run()
         finally:
+            self._context.metrics.remove_collectors()
             for task in background:
                 task.cancel()
             await asyncio.gather(*background, return_exceptions=True)

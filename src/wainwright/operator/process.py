@@ -179,7 +179,9 @@ class OperatorProcess:
         self.metrics = metrics or MetricsRegistry()
         self._pause = PauseSwitch()
         self._controller_settings = msgspec.structs.replace(
-            controller_settings(loop_settings(settings, options)), switch=self._pause
+            controller_settings(loop_settings(settings, options)),
+            switch=self._pause,
+            cluster_state_observability=not settings.disable_cluster_state_observability,
         )
         self._stop = asyncio.Event()
         self._manager: ControllerManager | None = None

@@ -32,6 +32,7 @@ from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTra
 from wainwright.controllers.nodepool.nodepool_status import READINESS_UNKNOWN
 from wainwright.controllers.nodepool.registration_health import find_condition
 from wainwright.controllers.provisioning.launch_backoff import LaunchBackoff
+from wainwright.controllers.provisioning.pod_metrics import PodMetrics
 from wainwright.controllers.provisioning.pod_nominations import PodNominations
 from wainwright.controllers.runtime import (
     DONE,
@@ -170,6 +171,7 @@ class Provisioner:
         self._window = PodBatchWindow(settings.batch_idle, settings.batch_max)
         self._backoff = LaunchBackoff(context.cache)
         self._nominations = PodNominations(context.cache, context.clock)
+        self._pod_metrics = PodMetrics(context)
         self._planned: ProvisioningInput | None = None
         self._started = context.clock.now()
         self._reported = ReportedPods()
@@ -211,6 +213,7 @@ class Provisioner:
             return self._wait_for_change()
         options = self._state.with_attach_limits(self._context.settings.plan_options)
         solved = await self._context.compute(lambda: self._solve(given, options))
+        self._pod_metrics.planned(given.snapshot.pods, solved.plan.unplaced)
         created = await self._create_claims(solved, given.catalogs)
         await self._nominate(solved, created)
         await self._report_pools(solved)
