@@ -215,6 +215,11 @@ def _escape(text: str, *, quotes: bool = False) -> str:
     return escaped.replace('"', '\\"') if quotes else escaped
 
 
+def resource_type(resource: str) -> str:
+    """A resource as the label of that name has it: ephemeral_storage."""
+    return resource.lower().replace("-", "_")
+
+
 def _format_number(value: float) -> str:
     return str(int(value)) if float(value).is_integer() else repr(value)
 
@@ -675,4 +680,87 @@ POD_PROVISIONING_UNSTARTED_TIME: Final = Metric(
     help="Time since the first plan that has a place for a pod that has not been ready yet.",
     kind=MetricKind.GAUGE,
     labels=("name", "namespace"),
+)
+NODE_LABELS: Final = (
+    "node_name",
+    "nodepool",
+    "managed",
+    "arch",
+    "os",
+    "capacity_type",
+    "instance_type",
+    "instance_category",
+    "instance_family",
+    "instance_size",
+    "region",
+    "zone",
+)
+"""Those of Karpenter that dashboards group by; the rest follow from the instance type."""
+NODE_CURRENT_LIFETIME: Final = Metric(
+    name="karpenter_nodes_current_lifetime_seconds",
+    help="Time since the creation of a node.",
+    kind=MetricKind.GAUGE,
+    labels=NODE_LABELS,
+)
+NODE_ALLOCATABLE: Final = Metric(
+    name="karpenter_nodes_allocatable",
+    help="What pods may request of a node: cores, bytes, or a count.",
+    kind=MetricKind.GAUGE,
+    labels=(*NODE_LABELS, "resource_type"),
+)
+NODE_SYSTEM_OVERHEAD: Final = Metric(
+    name="karpenter_nodes_system_overhead",
+    help="The part of the capacity of a node that pods may not request.",
+    kind=MetricKind.GAUGE,
+    labels=(*NODE_LABELS, "resource_type"),
+)
+NODE_POD_REQUESTS: Final = Metric(
+    name="karpenter_nodes_total_pod_requests",
+    help="What the pods on a node request, those of DaemonSets included.",
+    kind=MetricKind.GAUGE,
+    labels=(*NODE_LABELS, "resource_type"),
+)
+NODE_POD_LIMITS: Final = Metric(
+    name="karpenter_nodes_total_pod_limits",
+    help="What the limits of the pods on a node add up to, those of DaemonSets included.",
+    kind=MetricKind.GAUGE,
+    labels=(*NODE_LABELS, "resource_type"),
+)
+NODE_DAEMON_REQUESTS: Final = Metric(
+    name="karpenter_nodes_total_daemon_requests",
+    help="What the DaemonSet pods on a node request.",
+    kind=MetricKind.GAUGE,
+    labels=(*NODE_LABELS, "resource_type"),
+)
+NODE_DAEMON_LIMITS: Final = Metric(
+    name="karpenter_nodes_total_daemon_limits",
+    help="What the limits of the DaemonSet pods on a node add up to.",
+    kind=MetricKind.GAUGE,
+    labels=(*NODE_LABELS, "resource_type"),
+)
+CLUSTER_UTILIZATION: Final = Metric(
+    name="karpenter_cluster_utilization_percent",
+    help="The share of what pods may request of all nodes that they do request.",
+    kind=MetricKind.GAUGE,
+    labels=("resource_type",),
+)
+POD_STATE: Final = Metric(
+    name="karpenter_pods_state",
+    help="1 for each pod, with its node and what it is.",
+    kind=MetricKind.GAUGE,
+    labels=(
+        "name",
+        "namespace",
+        "owner",
+        "node",
+        "scheduled",
+        "nodepool",
+        "zone",
+        "arch",
+        "capacity_type",
+        "instance_type",
+        "phase",
+        "ready",
+        "managed",
+    ),
 )
