@@ -479,6 +479,8 @@ class ConditionMetricsOfKind(msgspec.Struct, frozen=True):
     transitions: Metric
     transition_seconds: Metric
     termination_seconds: Metric
+    current_seconds: Metric
+    current_termination_seconds: Metric
 
 
 def condition_metrics(kind: str) -> ConditionMetricsOfKind:
@@ -510,6 +512,18 @@ def condition_metrics(kind: str) -> ConditionMetricsOfKind:
             kind=MetricKind.HISTOGRAM,
             labels=(),
             buckets=TERMINATION_BUCKETS,
+        ),
+        current_seconds=Metric(
+            name=f"{prefix}_status_condition_current_status_seconds",
+            help=f"For how long each condition of each {kind} has had its status.",
+            kind=MetricKind.GAUGE,
+            labels=("namespace", "name", "type", "status", "reason"),
+        ),
+        current_termination_seconds=Metric(
+            name=f"{prefix}_termination_current_time_seconds",
+            help=f"Time since the deletion of each {kind} that is not gone yet.",
+            kind=MetricKind.GAUGE,
+            labels=("namespace", "name"),
         ),
     )
 
@@ -763,4 +777,68 @@ POD_STATE: Final = Metric(
         "ready",
         "managed",
     ),
+)
+BUILD_INFO: Final = Metric(
+    name="karpenter_build_info",
+    help="1, with the version of this process.",
+    kind=MetricKind.GAUGE,
+    labels=("version",),
+)
+LEADER_STATUS: Final = Metric(
+    name="leader_election_master_status",
+    help="1 where this process holds the lease, 0 where it stands by.",
+    kind=MetricKind.GAUGE,
+    labels=("name",),
+)
+PROCESS_GAUGES: Final = (BUILD_INFO, LEADER_STATUS)
+"""Also those of a process that stands by."""
+CONSOLIDATION_SCORE: Final = Metric(
+    name="karpenter_consolidation_score",
+    help="The share of its price that a consolidation saves a NodePool with the policy Balanced, "
+    "divided by the share of its pods that it disrupts.",
+    kind=MetricKind.HISTOGRAM,
+    labels=("decision", "nodepool", "policy"),
+    buckets=(0.1, 0.25, 0.33, 0.5, 1.0, 2.0, 5.0, 10.0),
+)
+CONSOLIDATION_MOVES: Final = Metric(
+    name="karpenter_consolidation_moves_total",
+    help="Consolidations that were scored, by whether the score was high enough.",
+    kind=MetricKind.COUNTER,
+    labels=("decision", "nodepool", "policy"),
+)
+NODEPOOL_CONSUMING_BUDGETS: Final = Metric(
+    name="karpenter_nodepools_nodes_consuming_budgets",
+    help="Nodes of a NodePool that are disrupted or not ready, and count against its budgets.",
+    kind=MetricKind.GAUGE,
+    labels=("nodepool", "reason"),
+)
+NODEPOOL_COST_ERRORS: Final = Metric(
+    name="karpenter_nodepools_cost_tracker_errors_total",
+    help="Nodes whose price was not known when the cost of their NodePool was added up.",
+    kind=MetricKind.COUNTER,
+    labels=("nodepool",),
+)
+TYPE_CPU_CORES: Final = Metric(
+    name="karpenter_cloudprovider_instance_type_cpu_cores",
+    help="Cores of an instance type that some NodePool may launch.",
+    kind=MetricKind.GAUGE,
+    labels=("instance_type",),
+)
+TYPE_MEMORY_BYTES: Final = Metric(
+    name="karpenter_cloudprovider_instance_type_memory_bytes",
+    help="Memory of an instance type that some NodePool may launch.",
+    kind=MetricKind.GAUGE,
+    labels=("instance_type",),
+)
+OFFERING_AVAILABLE: Final = Metric(
+    name="karpenter_cloudprovider_instance_type_offering_available",
+    help="1 where an offering can be launched as far as is known, else 0.",
+    kind=MetricKind.GAUGE,
+    labels=("instance_type", "capacity_type", "zone"),
+)
+OFFERING_PRICE: Final = Metric(
+    name="karpenter_cloudprovider_instance_type_offering_price_estimate",
+    help="What an offering costs in USD per hour, at the prices that decisions are made with.",
+    kind=MetricKind.GAUGE,
+    labels=("instance_type", "capacity_type", "zone"),
 )
