@@ -842,3 +842,50 @@ OFFERING_PRICE: Final = Metric(
     kind=MetricKind.GAUGE,
     labels=("instance_type", "capacity_type", "zone"),
 )
+SCHEDULER_UNFINISHED_SECONDS: Final = Metric(
+    name="karpenter_scheduler_unfinished_work_seconds",
+    help="For how long the plan has been computed that is not done yet; 0 where there is none.",
+    kind=MetricKind.GAUGE,
+)
+SCHEDULER_IGNORED: Final = Metric(
+    name="karpenter_scheduler_ignored_pods_count",
+    help="Pods of the last plan that fit no node at all because of a volume or a feature.",
+    kind=MetricKind.GAUGE,
+)
+PENDING_PODS_BY_ZONE: Final = Metric(
+    name="karpenter_scheduler_pending_pods_by_effective_zone_count",
+    help="Pods of the last plan by the only zone that node affinity and volumes leave; flexible "
+    "where they leave several, none where they leave no zone.",
+    kind=MetricKind.GAUGE,
+    labels=("zone",),
+)
+QUEUE_ADDS: Final = Metric(
+    name="workqueue_adds_total",
+    help="Keys that were added to the queue of a controller.",
+    kind=MetricKind.COUNTER,
+    labels=("controller", "name"),
+)
+QUEUE_RETRIES: Final = Metric(
+    name="workqueue_retries_total",
+    help="Keys that were to be added to the queue of a controller some time later.",
+    kind=MetricKind.COUNTER,
+    labels=("controller", "name"),
+)
+QUEUE_UNFINISHED_SECONDS: Final = Metric(
+    name="workqueue_unfinished_work_seconds",
+    help="For how long the keys that are in work have been, added up.",
+    kind=MetricKind.GAUGE,
+    labels=("controller", "name"),
+)
+QUEUE_LONGEST_SECONDS: Final = Metric(
+    name="workqueue_longest_running_processor_seconds",
+    help="For how long the key that has been in work for longest has been.",
+    kind=MetricKind.GAUGE,
+    labels=("controller", "name"),
+)
+INSTANCE_TERMINATION_FAILURES: Final = Metric(
+    name="karpenter_cloudprovider_instance_termination_failures_total",
+    help="Instances that EC2 could not terminate, by what it said.",
+    kind=MetricKind.COUNTER,
+    labels=("zone", "zone_id", "capacity_type", "reason"),
+)

@@ -277,7 +277,12 @@ class ProviderComponents:
             modelled_prices=environment.modelled_prices,
         )
         self.instances = InstanceProvider(
-            self._ec2, self.instance_batcher, options.cluster, self.availability, environment.clock
+            self._ec2,
+            self.instance_batcher,
+            options.cluster,
+            self.availability,
+            environment.clock,
+            environment.metrics,
         )
         self.garbage_watch = GarbageWatch(environment.clock)
         self.instance_statuses = InstanceStatusProvider(

@@ -17,7 +17,7 @@ from wainwright.api.kubernetes.workloads import DaemonSet, Pod, ReplicaSet
 from wainwright.controllers.settings import ControllerSettings
 
 GIB = 2**30
-OVERHEAD = {
+OVERHEAD: dict[str, Any] = {
     "status": {
         "capacity": {"cpu": "4", "memory": "16Gi", "ephemeral-storage": "20Gi", "pods": "58"},
         "allocatable": {

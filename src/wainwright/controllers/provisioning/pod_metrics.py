@@ -1,16 +1,19 @@
 """Metrics of pods on their way: from their creation, and from the plan that has a place for them,
-until they are bound and ready.
+until they are bound and ready; and of the pods of the last plan.
 
 Only pods that are not ready yet are remembered; a change of any other costs a look into a mapping.
 How long pods have been waiting is computed when it is asked for.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.informer_cache import Change
 from wainwright.metrics import (
+    PENDING_PODS_BY_ZONE,
     POD_BOUND_SECONDS,
     POD_DECISION_SECONDS,
     POD_PROVISIONING_BOUND_SECONDS,
@@ -21,9 +24,12 @@ from wainwright.metrics import (
     POD_UNBOUND_TIME,
     POD_UNDECIDED_TIME,
     POD_UNSTARTED_TIME,
+    SCHEDULER_IGNORED,
+    SCHEDULER_UNFINISHED_SECONDS,
     Metric,
     Sample,
 )
+from wainwright.model.labels import ZONE
 from wainwright.model.pod import Pod as ModelPod
 from wainwright.translate.object_metadata import parse_timestamp
 from wainwright.translate.pods import PodRole, is_terminal, pod_role
@@ -62,9 +68,25 @@ class PodMetrics:
         self._clock, self._metrics = context.clock, context.metrics
         self._starting: dict[str, _StartingPod] = {}
         """By uid."""
+        self._planned: tuple[ModelPod, ...] = ()
+        """Those that the last plan was made for."""
+        self._planning_since: float | None = None
+        context.metrics.add_collector(self._collect_plan)
         context.cache.subscribe(Pod, self._changed)
         if context.settings.cluster_state_observability:
             context.metrics.add_collector(self._collect)
+
+    @contextmanager
+    def planning(self, pods: tuple[ModelPod, ...]) -> Iterator[None]:
+        """Meanwhile a plan is made for these pods."""
+        self._planned, self._planning_since = pods, self._clock.now()
+        try:
+            yield
+        finally:
+            self._planning_since = None
+
+    def nothing_pending(self) -> None:
+        self._planned = ()
 
     def planned(self, pods: Iterable[ModelPod], unplaced: Iterable[str]) -> None:
         """A plan was made with these pods; the keys of those without a place in it."""
@@ -123,8 +145,33 @@ class PodMetrics:
                 return parse_timestamp(each.lastTransitionTime) or self._clock.now()
         return None
 
+    def _collect_plan(self) -> Iterator[Sample]:
+        now, pods = self._clock.now(), self._planned
+        since = now if self._planning_since is None else self._planning_since
+        yield SCHEDULER_UNFINISHED_SECONDS, (), now - since
+        yield (
+            SCHEDULER_IGNORED,
+            (),
+            sum(bool(pod.unsupported or pod.volume_problem) for pod in pods),
+        )
+        for zone, count in Counter(map(_effective_zone, pods)).items():
+            yield PENDING_PODS_BY_ZONE, (zone,), count
+
     def _collect(self) -> Iterator[Sample]:
         now = self._clock.now()
         for starting in [*self._starting.values()]:
             for metric, since in starting.waiting_since():
                 yield metric, starting.labels, max(0.0, now - since)
+
+
+def _effective_zone(pod: ModelPod) -> str:
+    """The only zone that the pod and its volumes allow; flexible or none where it is not one."""
+    sets = [
+        alternative.allowed(ZONE) & volumes.allowed(ZONE)
+        for alternative in pod.alternatives
+        for volumes in pod.constraints.volume_topology
+    ]
+    if any(each.open for each in sets):
+        return "flexible"
+    zones = {zone for each in sets for zone in each.values}
+    return "none" if not zones else "flexible" if len(zones) > 1 else zones.pop()

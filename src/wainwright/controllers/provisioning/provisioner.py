@@ -208,11 +208,13 @@ class Provisioner:
         if not given.has_pods:
             self._planned = None
             self._context.metrics.set(SCHEDULER_UNSCHEDULABLE, 0)
+            self._pod_metrics.nothing_pending()
             return self._wait_for_binding(given.snapshot)
         if self._planned is not None and given.is_same(self._planned):
             return self._wait_for_change()
         options = self._state.with_attach_limits(self._context.settings.plan_options)
-        solved = await self._context.compute(lambda: self._solve(given, options))
+        with self._pod_metrics.planning(given.snapshot.pods):
+            solved = await self._context.compute(lambda: self._solve(given, options))
         self._pod_metrics.planned(given.snapshot.pods, solved.plan.unplaced)
         created = await self._create_claims(solved, given.catalogs)
         await self._nominate(solved, created)

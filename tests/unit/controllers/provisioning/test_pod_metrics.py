@@ -2,6 +2,7 @@
 they have been waiting.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from tests.support.scraped_metrics import ScrapedMetrics
 from wainwright.api.kubernetes.workloads import Pod, PodCondition
 from wainwright.clock import format_timestamp
 from wainwright.controllers.settings import ControllerSettings
+from wainwright.model.labels import ZONE
 
 PODS = "karpenter_pods_"
 
@@ -119,5 +121,59 @@ def test_a_process_that_ends_leaves_no_times_to_the_next() -> None:
         cluster.start()
         await cluster.wait(10)
         assert times(cluster, "unbound") == {"large": 20}
+
+    run_cluster(story)
+
+
+def test_pods_of_the_last_plan_are_counted_by_the_zone_that_is_left_to_them() -> None:
+    def in_zones(*zones: str) -> dict[str, Any]:
+        entry = {"key": ZONE, "operator": "In", "values": list(zones)}
+        required = {"nodeSelectorTerms": [{"matchExpressions": [entry]}]}
+        node_affinity = {"requiredDuringSchedulingIgnoredDuringExecution": required}
+        return {"affinity": {"nodeAffinity": node_affinity}}
+
+    async def story(cluster: ControlledCluster) -> None:
+        await start(cluster)
+        # Too large for any node, so that the next plan is made for all of them as well.
+        await cluster.create_pod("anywhere", cpu="900")
+        await cluster.create_pod("two", cpu="900", spec=in_zones("us-east-1a", "us-east-1b"))
+        await cluster.create_pod("one", cpu="900", spec=in_zones("us-east-1b"))
+        nowhere = in_zones("us-east-1a") | {"nodeSelector": {ZONE: "us-east-1b"}}
+        await cluster.create_pod("nowhere", cpu="900", spec=nowhere)
+        missing = {"name": "data", "persistentVolumeClaim": {"claimName": "missing"}}
+        await cluster.create_pod("lost", spec={"volumes": [missing]})
+        await cluster.wait(10)
+        scraped, zones = ScrapedMetrics(cluster.metrics), "pending_pods_by_effective_zone_count"
+        found = {
+            each["zone"]: scraped.value(f"karpenter_scheduler_{zones}", **each)
+            for each in scraped.labels(f"karpenter_scheduler_{zones}")
+        }
+        assert found == {"flexible": 3, "us-east-1b": 1, "none": 1}
+        assert scraped.value("karpenter_scheduler_ignored_pods_count") == 1, "no such volume"
+        for pod in await cluster.pods():
+            await cluster.api.delete(Pod, pod.metadata.name, "default", grace_period=0)
+        await cluster.create_pod("small")
+        await cluster.wait(30)
+        after = ScrapedMetrics(cluster.metrics)
+        assert after.value("karpenter_scheduler_ignored_pods_count") == 0
+
+    run_cluster(story)
+
+
+def test_a_plan_that_is_not_done_says_for_how_long_it_has_been_computed() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        async def slow(work: Callable[[], Any]) -> Any:
+            await cluster.wait(20)
+            return work()
+
+        cluster.compute = slow
+        await start(cluster)
+        unfinished = "karpenter_scheduler_unfinished_work_seconds"
+        assert ScrapedMetrics(cluster.metrics).value(unfinished) == 0
+        await cluster.create_pod()
+        await cluster.wait(11)
+        assert 9 < ScrapedMetrics(cluster.metrics).value(unfinished) <= 10
+        await cluster.wait(30)
+        assert ScrapedMetrics(cluster.metrics).value(unfinished) == 0
 
     run_cluster(story)
