@@ -860,13 +860,13 @@ SCHEDULER_UNFINISHED_SECONDS: Final = Metric(
 )
 SCHEDULER_IGNORED: Final = Metric(
     name="karpenter_scheduler_ignored_pods_count",
-    help="Pods of the last plan that fit no node at all because of a volume or a feature.",
+    help="Pending pods of the last plan that fit no node because of a volume or a feature.",
     kind=MetricKind.GAUGE,
 )
 PENDING_PODS_BY_ZONE: Final = Metric(
     name="karpenter_scheduler_pending_pods_by_effective_zone_count",
-    help="Pods of the last plan by the only zone that node affinity and volumes leave; flexible "
-    "where they leave several, none where they leave no zone.",
+    help="Pending pods of the last plan by the only zone that node affinity and volumes leave; "
+    "flexible where they leave several, none where they leave no zone.",
     kind=MetricKind.GAUGE,
     labels=("zone",),
 )

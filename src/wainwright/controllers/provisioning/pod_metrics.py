@@ -146,7 +146,8 @@ class PodMetrics:
         return None
 
     def _collect_plan(self) -> Iterator[Sample]:
-        now, pods = self._clock.now(), self._planned
+        now = self._clock.now()
+        pods = [pod for pod in self._planned if self._is_unbound(pod)]
         since = now if self._planning_since is None else self._planning_since
         yield SCHEDULER_UNFINISHED_SECONDS, (), now - since
         yield (
@@ -156,6 +157,11 @@ class PodMetrics:
         )
         for zone, count in Counter(map(_effective_zone, pods)).items():
             yield PENDING_PODS_BY_ZONE, (zone,), count
+
+    def _is_unbound(self, pod: ModelPod) -> bool:
+        """Still: no plan follows one that has a place for every pod."""
+        starting = self._starting.get(pod.uid)
+        return starting is not None and not starting.is_bound
 
     def _collect(self) -> Iterator[Sample]:
         now = self._clock.now()

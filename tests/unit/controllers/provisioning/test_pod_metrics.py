@@ -156,6 +156,11 @@ def test_pods_of_the_last_plan_are_counted_by_the_zone_that_is_left_to_them() ->
         await cluster.wait(30)
         after = ScrapedMetrics(cluster.metrics)
         assert after.value("karpenter_scheduler_ignored_pods_count") == 0
+        assert after.values(f"karpenter_scheduler_{zones}") == [1]
+        node = await cluster.join(await cluster.claim())
+        await cluster.bind("small", node.metadata.name)
+        await cluster.wait(1)
+        assert not ScrapedMetrics(cluster.metrics).values(f"karpenter_scheduler_{zones}")
 
     run_cluster(story)
 
