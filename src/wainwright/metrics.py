@@ -6,10 +6,11 @@ error.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from enum import Enum
-from itertools import accumulate
-from typing import Final
+from functools import cache
+from itertools import accumulate, islice
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -48,6 +49,9 @@ LIFETIME_BUCKETS: Final = tuple(
 )
 LAG_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 TERMINATION_BUCKETS: Final = (*DURATION_BUCKETS, 120.0, 300.0, 600.0, 1800.0, 3600.0, 86400.0)
+POD_BUCKETS: Final = (0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0, 90.0, 120.0, 180.0, 300.0)
+PART_SIZE: Final = 1000
+"""Series that are collected or written at once: some 10 ms."""
 
 
 class MetricKind(Enum):
@@ -79,6 +83,11 @@ class Distribution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 MetricLabelValues = tuple[str, ...]
+"""In the order of the labels of the declaration."""
+Sample: TypeAlias = tuple[Metric, MetricLabelValues, float]
+Collector: TypeAlias = Callable[[], Iterable[Sample]]
+"""Computes gauges when they are asked for. Others have their turn between two samples: it must not
+iterate over what may change meanwhile."""
 
 
 class MetricsRegistry:
@@ -87,6 +96,7 @@ class MetricsRegistry:
     def __init__(self) -> None:
         self._values: dict[Metric, dict[MetricLabelValues, float]] = {}
         self._distributions: dict[Metric, dict[MetricLabelValues, Distribution]] = {}
+        self._collectors: list[Collector] = []
 
     def add(self, metric: Metric, amount: float = 1.0, /, **labels: str) -> None:
         """Increases a counter."""
@@ -104,10 +114,20 @@ class MetricsRegistry:
         """Removes a gauge whose object is gone."""
         self._values.get(metric, {}).pop(_key(metric, labels, MetricKind.GAUGE), None)
 
-    def remove_gauges(self) -> None:
-        """Removes all gauges: nobody keeps them up to date any more."""
-        for metric in [each for each in self._values if each.kind is MetricKind.GAUGE]:
-            del self._values[metric]
+    def remove_gauges(self, *, keep: Collection[Metric] = ()) -> None:
+        """Removes all gauges but these: nobody keeps them up to date any more."""
+        gauges = [each for each in self._values if each.kind is MetricKind.GAUGE]
+        for metric in gauges:
+            if metric not in keep:
+                del self._values[metric]
+
+    def add_collector(self, collector: Collector) -> None:
+        """For gauges with a series for each object: they cost nothing until they are asked for."""
+        self._collectors.append(collector)
+
+    def remove_collectors(self) -> None:
+        """What they know is no longer kept up to date."""
+        self._collectors.clear()
 
     def observe(self, metric: Metric, value: float, /, **labels: str) -> None:
         """Adds one observation to a histogram."""
@@ -130,13 +150,32 @@ class MetricsRegistry:
 
     def exposition(self) -> str:
         """All values in the Prometheus text format, sorted by name and labels."""
-        metrics = sorted({*self._values, *self._distributions}, key=lambda metric: metric.name)
-        return "".join(f"{line}\n" for metric in metrics for line in self._lines(metric))
+        return "".join(self.exposition_parts())
 
-    def _lines(self, metric: Metric) -> Iterator[str]:
+    def exposition_parts(self) -> Iterator[str]:
+        """The same in parts, so that an event loop is not held up by a large cluster; parts are
+        empty while gauges are collected.
+        """
+        collected: dict[Metric, dict[MetricLabelValues, float]] = {}
+        for number, (metric, labels, value) in enumerate(self._samples(), start=1):
+            collected.setdefault(metric, {})[labels] = value
+            if number % PART_SIZE == 0:
+                yield ""
+        metrics = {*self._values, *self._distributions, *collected}
+        for metric in sorted(metrics, key=lambda metric: metric.name):
+            lines = self._lines(metric, collected.get(metric, {}))
+            while part := [*islice(lines, PART_SIZE)]:
+                yield "".join(f"{line}\n" for line in part)
+
+    def _samples(self) -> Iterator[Sample]:
+        for collector in [*self._collectors]:
+            yield from collector()
+
+    def _lines(self, metric: Metric, collected: dict[MetricLabelValues, float]) -> Iterator[str]:
         yield f"# HELP {metric.name} {_escape(metric.help)}"
         yield f"# TYPE {metric.name} {metric.kind.value}"
-        for labels, value in sorted(self._values.get(metric, {}).items()):
+        values = {**self._values.get(metric, {}), **collected}
+        for labels, value in sorted(values.items()):
             yield f"{metric.name}{_format_labels(metric, labels)} {_format_number(value)}"
         for labels, distribution in sorted(
             self._distributions.get(metric, {}).items(), key=lambda item: item[0]
@@ -166,7 +205,17 @@ def _histogram_lines(
     yield f"{metric.name}_count{_format_labels(metric, labels)} {distribution.count}"
 
 
+@cache
+def _label_template(metric: Metric) -> str:
+    inside = ",".join(f'{name}="%s"' for name in metric.labels)
+    return f"{{{inside}}}" if inside else ""
+
+
 def _format_labels(metric: Metric, labels: MetricLabelValues, **more: str) -> str:
+    # Usually nothing has to be escaped, and series are by the thousand.
+    text = "".join(labels)
+    if not (more or '"' in text or "\\" in text or "\n" in text):
+        return _label_template(metric) % labels
     pairs = [*zip(metric.labels, labels, strict=True), *more.items()]
     inside = ",".join(f'{name}="{_escape(value, quotes=True)}"' for name, value in pairs)
     return f"{{{inside}}}" if inside else ""
@@ -175,6 +224,11 @@ def _format_labels(metric: Metric, labels: MetricLabelValues, **more: str) -> st
 def _escape(text: str, *, quotes: bool = False) -> str:
     escaped = text.replace("\\", "\\\\").replace("\n", "\\n")
     return escaped.replace('"', '\\"') if quotes else escaped
+
+
+def resource_type(resource: str) -> str:
+    """A resource as the label of that name has it: ephemeral_storage."""
+    return resource.lower().replace("-", "_")
 
 
 def _format_number(value: float) -> str:
@@ -436,6 +490,8 @@ class ConditionMetricsOfKind(msgspec.Struct, frozen=True):
     transitions: Metric
     transition_seconds: Metric
     termination_seconds: Metric
+    current_seconds: Metric
+    current_termination_seconds: Metric
 
 
 def condition_metrics(kind: str) -> ConditionMetricsOfKind:
@@ -467,6 +523,18 @@ def condition_metrics(kind: str) -> ConditionMetricsOfKind:
             kind=MetricKind.HISTOGRAM,
             labels=(),
             buckets=TERMINATION_BUCKETS,
+        ),
+        current_seconds=Metric(
+            name=f"{prefix}_status_condition_current_status_seconds",
+            help=f"For how long each condition of each {kind} has had its status.",
+            kind=MetricKind.GAUGE,
+            labels=("namespace", "name", "type", "status", "reason"),
+        ),
+        current_termination_seconds=Metric(
+            name=f"{prefix}_termination_current_time_seconds",
+            help=f"Time since the deletion of each {kind} that is not gone yet.",
+            kind=MetricKind.GAUGE,
+            labels=("namespace", "name"),
         ),
     )
 
@@ -577,4 +645,264 @@ PODS_DISRUPTION_INITIATED: Final = Metric(
     help="Pods that need another node because theirs is disrupted, by why.",
     kind=MetricKind.COUNTER,
     labels=("nodepool", "reason"),
+)
+POD_STARTUP_SECONDS: Final = Metric(
+    name="karpenter_pods_startup_duration_seconds",
+    help="From the creation of a pod until it is ready.",
+    kind=MetricKind.HISTOGRAM,
+    buckets=POD_BUCKETS,
+)
+POD_BOUND_SECONDS: Final = Metric(
+    name="karpenter_pods_bound_duration_seconds",
+    help="From the creation of a pod until it is bound to a node.",
+    kind=MetricKind.HISTOGRAM,
+    buckets=POD_BUCKETS,
+)
+POD_DECISION_SECONDS: Final = Metric(
+    name="karpenter_pods_scheduling_decision_duration_seconds",
+    help="From the moment at which a pending pod was seen until the first plan with it.",
+    kind=MetricKind.HISTOGRAM,
+    buckets=POD_BUCKETS,
+)
+POD_PROVISIONING_BOUND_SECONDS: Final = Metric(
+    name="karpenter_pods_provisioning_bound_duration_seconds",
+    help="From the first plan that has a place for a pod until the pod is bound.",
+    kind=MetricKind.HISTOGRAM,
+    buckets=POD_BUCKETS,
+)
+POD_PROVISIONING_STARTUP_SECONDS: Final = Metric(
+    name="karpenter_pods_provisioning_startup_duration_seconds",
+    help="From the first plan that has a place for a pod until the pod is ready.",
+    kind=MetricKind.HISTOGRAM,
+    buckets=POD_BUCKETS,
+)
+POD_UNBOUND_TIME: Final = Metric(
+    name="karpenter_pods_unbound_time_seconds",
+    help="Time since the creation of a pod that is not bound yet.",
+    kind=MetricKind.GAUGE,
+    labels=("name", "namespace"),
+)
+POD_UNSTARTED_TIME: Final = Metric(
+    name="karpenter_pods_unstarted_time_seconds",
+    help="Time since the creation of a pod that has not been ready yet.",
+    kind=MetricKind.GAUGE,
+    labels=("name", "namespace"),
+)
+POD_UNDECIDED_TIME: Final = Metric(
+    name="karpenter_pods_provisioning_scheduling_undecided_time_seconds",
+    help="Time since a pending pod was seen that no plan has been made with yet.",
+    kind=MetricKind.GAUGE,
+    labels=("name", "namespace"),
+)
+POD_PROVISIONING_UNBOUND_TIME: Final = Metric(
+    name="karpenter_pods_provisioning_unbound_time_seconds",
+    help="Time since the first plan that has a place for a pod that is not bound yet.",
+    kind=MetricKind.GAUGE,
+    labels=("name", "namespace"),
+)
+POD_PROVISIONING_UNSTARTED_TIME: Final = Metric(
+    name="karpenter_pods_provisioning_unstarted_time_seconds",
+    help="Time since the first plan that has a place for a pod that has not been ready yet.",
+    kind=MetricKind.GAUGE,
+    labels=("name", "namespace"),
+)
+NODE_LABELS: Final = (
+    "node_name",
+    "nodepool",
+    "managed",
+    "arch",
+    "os",
+    "capacity_type",
+    "instance_type",
+    "instance_category",
+    "instance_family",
+    "instance_size",
+    "region",
+    "zone",
+)
+"""Those of Karpenter that dashboards group by; the rest follow from the instance type."""
+NODE_CURRENT_LIFETIME: Final = Metric(
+    name="karpenter_nodes_current_lifetime_seconds",
+    help="Time since the creation of a node.",
+    kind=MetricKind.GAUGE,
+    labels=NODE_LABELS,
+)
+NODE_ALLOCATABLE: Final = Metric(
+    name="karpenter_nodes_allocatable",
+    help="What pods may request of a node: cores, bytes, or a count.",
+    kind=MetricKind.GAUGE,
+    labels=(*NODE_LABELS, "resource_type"),
+)
+NODE_SYSTEM_OVERHEAD: Final = Metric(
+    name="karpenter_nodes_system_overhead",
+    help="The part of the capacity of a node that pods may not request.",
+    kind=MetricKind.GAUGE,
+    labels=(*NODE_LABELS, "resource_type"),
+)
+NODE_POD_REQUESTS: Final = Metric(
+    name="karpenter_nodes_total_pod_requests",
+    help="What the pods on a node request, those of DaemonSets included.",
+    kind=MetricKind.GAUGE,
+    labels=(*NODE_LABELS, "resource_type"),
+)
+NODE_POD_LIMITS: Final = Metric(
+    name="karpenter_nodes_total_pod_limits",
+    help="What the limits of the pods on a node add up to, those of DaemonSets included.",
+    kind=MetricKind.GAUGE,
+    labels=(*NODE_LABELS, "resource_type"),
+)
+NODE_DAEMON_REQUESTS: Final = Metric(
+    name="karpenter_nodes_total_daemon_requests",
+    help="What the DaemonSet pods on a node request.",
+    kind=MetricKind.GAUGE,
+    labels=(*NODE_LABELS, "resource_type"),
+)
+NODE_DAEMON_LIMITS: Final = Metric(
+    name="karpenter_nodes_total_daemon_limits",
+    help="What the limits of the DaemonSet pods on a node add up to.",
+    kind=MetricKind.GAUGE,
+    labels=(*NODE_LABELS, "resource_type"),
+)
+CLUSTER_UTILIZATION: Final = Metric(
+    name="karpenter_cluster_utilization_percent",
+    help="The share of what pods may request of all nodes that they do request.",
+    kind=MetricKind.GAUGE,
+    labels=("resource_type",),
+)
+POD_STATE: Final = Metric(
+    name="karpenter_pods_state",
+    help="1 for each pod, with its node and what it is.",
+    kind=MetricKind.GAUGE,
+    labels=(
+        "name",
+        "namespace",
+        "owner",
+        "node",
+        "scheduled",
+        "nodepool",
+        "zone",
+        "arch",
+        "capacity_type",
+        "instance_type",
+        "phase",
+        "ready",
+        "managed",
+    ),
+)
+BUILD_INFO: Final = Metric(
+    name="karpenter_build_info",
+    help="1, with the version of this process.",
+    kind=MetricKind.GAUGE,
+    labels=("version",),
+)
+LEADER_STATUS: Final = Metric(
+    name="leader_election_master_status",
+    help="1 where this process holds the lease, 0 where it stands by.",
+    kind=MetricKind.GAUGE,
+    labels=("name",),
+)
+PROCESS_GAUGES: Final = (BUILD_INFO, LEADER_STATUS)
+"""Also those of a process that stands by."""
+CONSOLIDATION_SCORE: Final = Metric(
+    name="karpenter_consolidation_score",
+    help="The share of its price that a consolidation saves a NodePool with the policy Balanced, "
+    "divided by the share of its pods that it disrupts.",
+    kind=MetricKind.HISTOGRAM,
+    labels=("decision", "nodepool", "policy"),
+    buckets=(0.1, 0.25, 0.33, 0.5, 1.0, 2.0, 5.0, 10.0),
+)
+CONSOLIDATION_MOVES: Final = Metric(
+    name="karpenter_consolidation_moves_total",
+    help="Consolidations that were scored, by whether the score was high enough.",
+    kind=MetricKind.COUNTER,
+    labels=("decision", "nodepool", "policy"),
+)
+NODEPOOL_CONSUMING_BUDGETS: Final = Metric(
+    name="karpenter_nodepools_nodes_consuming_budgets",
+    help="Nodes of a NodePool that are disrupted or not ready, and count against its budgets.",
+    kind=MetricKind.GAUGE,
+    labels=("nodepool", "reason"),
+)
+NODEPOOL_COST_ERRORS: Final = Metric(
+    name="karpenter_nodepools_cost_tracker_errors_total",
+    help="Nodes whose price was not known when the cost of their NodePool was added up.",
+    kind=MetricKind.COUNTER,
+    labels=("nodepool",),
+)
+TYPE_CPU_CORES: Final = Metric(
+    name="karpenter_cloudprovider_instance_type_cpu_cores",
+    help="Cores of an instance type that some NodePool may launch.",
+    kind=MetricKind.GAUGE,
+    labels=("instance_type",),
+)
+TYPE_MEMORY_BYTES: Final = Metric(
+    name="karpenter_cloudprovider_instance_type_memory_bytes",
+    help="Memory of an instance type that some NodePool may launch.",
+    kind=MetricKind.GAUGE,
+    labels=("instance_type",),
+)
+OFFERING_AVAILABLE: Final = Metric(
+    name="karpenter_cloudprovider_instance_type_offering_available",
+    help="1 where an offering can be launched as far as is known, else 0.",
+    kind=MetricKind.GAUGE,
+    labels=("instance_type", "capacity_type", "zone"),
+)
+OFFERING_PRICE: Final = Metric(
+    name="karpenter_cloudprovider_instance_type_offering_price_estimate",
+    help="What an offering costs in USD per hour, at the prices that decisions are made with.",
+    kind=MetricKind.GAUGE,
+    labels=("instance_type", "capacity_type", "zone"),
+)
+SCHEDULER_UNFINISHED_SECONDS: Final = Metric(
+    name="karpenter_scheduler_unfinished_work_seconds",
+    help="For how long the plan has been computed that is not done yet; 0 where there is none.",
+    kind=MetricKind.GAUGE,
+)
+SCHEDULER_IGNORED: Final = Metric(
+    name="karpenter_scheduler_ignored_pods_count",
+    help="Pending pods of the last plan that fit no node because of a volume or a feature.",
+    kind=MetricKind.GAUGE,
+)
+PENDING_PODS_BY_ZONE: Final = Metric(
+    name="karpenter_scheduler_pending_pods_by_effective_zone_count",
+    help="Pending pods of the last plan by the only zone that node affinity and volumes leave; "
+    "flexible where they leave several, none where they leave no zone.",
+    kind=MetricKind.GAUGE,
+    labels=("zone",),
+)
+QUEUE_ADDS: Final = Metric(
+    name="workqueue_adds_total",
+    help="Keys that were added to the queue of a controller.",
+    kind=MetricKind.COUNTER,
+    labels=("controller", "name"),
+)
+QUEUE_RETRIES: Final = Metric(
+    name="workqueue_retries_total",
+    help="Keys that were to be added to the queue of a controller some time later.",
+    kind=MetricKind.COUNTER,
+    labels=("controller", "name"),
+)
+QUEUE_UNFINISHED_SECONDS: Final = Metric(
+    name="workqueue_unfinished_work_seconds",
+    help="For how long the keys that are in work have been, added up.",
+    kind=MetricKind.GAUGE,
+    labels=("controller", "name"),
+)
+QUEUE_LONGEST_SECONDS: Final = Metric(
+    name="workqueue_longest_running_processor_seconds",
+    help="For how long the key that has been in work for longest has been.",
+    kind=MetricKind.GAUGE,
+    labels=("controller", "name"),
+)
+INSTANCE_TERMINATION_FAILURES: Final = Metric(
+    name="karpenter_cloudprovider_instance_termination_failures_total",
+    help="Instances that EC2 could not terminate, by what it said.",
+    kind=MetricKind.COUNTER,
+    labels=("zone", "zone_id", "capacity_type", "reason"),
+)
+USER_DATA_BYTES: Final = Metric(
+    name="karpenter_ec2nodeclasses_userdata_bytes",
+    help="The largest user data of the last launch from an EC2NodeClass, before base64.",
+    kind=MetricKind.GAUGE,
+    labels=("nodeclass",),
 )

@@ -24,7 +24,7 @@ from wainwright.catalogue.offerings.capacity_reservations import (
 from wainwright.clock import Clock
 from wainwright.cloud import LabelChange, ReservedNode
 from wainwright.errors import AwsError, InstanceNotFoundError
-from wainwright.metrics import MetricsRegistry
+from wainwright.metrics import INSTANCE_TERMINATION_FAILURES, MetricsRegistry
 from wainwright.model import node_claim as model
 from wainwright.model.labels import (
     CAPACITY_TYPE,
@@ -201,8 +201,10 @@ class InstanceProvider:
         cluster: ClusterConfig,
         availability: ReservationAvailability,
         clock: Clock,
+        metrics: MetricsRegistry,
     ) -> None:
         self._ec2 = ec2
+        self._metrics = metrics
         self._instance_batcher = instance_batcher
         self._cluster = cluster
         self._availability = availability
@@ -226,10 +228,25 @@ class InstanceProvider:
         instance = await self.get(instance_id)
         if instance.state in TERMINATING_STATES:
             return
-        if not await self._instance_batcher.terminate(instance_id):
+        try:
+            is_found = await self._instance_batcher.terminate(instance_id)
+        except AwsError as error:
+            self._count_failure(instance, error.code)
+            raise
+        if not is_found:
             raise _not_found_error(instance_id)
         if instance.is_reserved:
             self._availability.record_termination(instance.reservation_id)
+
+    def _count_failure(self, instance: Ec2Instance, reason: str) -> None:
+        on_demand = RESERVED if instance.is_reserved else ON_DEMAND
+        self._metrics.add(
+            INSTANCE_TERMINATION_FAILURES,
+            zone=instance.zone,
+            zone_id=instance.zone_id,
+            capacity_type=SPOT if instance.spot else on_demand,
+            reason=reason,
+        )
 
     async def tag(self, instance_id: str, *, node: str, claim: str) -> None:
         """Adds the tags that are missing; a Name tag of the class stays."""

@@ -91,7 +91,7 @@ from wainwright.errors import (
     InsufficientCapacityError,
     InvalidInputError,
 )
-from wainwright.metrics import MetricsRegistry
+from wainwright.metrics import USER_DATA_BYTES, MetricsRegistry
 from wainwright.model import node_claim as model
 from wainwright.model.disruption import RepairPolicy
 from wainwright.model.instance_type import InstanceType, Offering
@@ -277,7 +277,12 @@ class ProviderComponents:
             modelled_prices=environment.modelled_prices,
         )
         self.instances = InstanceProvider(
-            self._ec2, self.instance_batcher, options.cluster, self.availability, environment.clock
+            self._ec2,
+            self.instance_batcher,
+            options.cluster,
+            self.availability,
+            environment.clock,
+            environment.metrics,
         )
         self.garbage_watch = GarbageWatch(environment.clock)
         self.instance_statuses = InstanceStatusProvider(
@@ -351,7 +356,7 @@ class AwsCloudProvider:
     """Implements `cloud.CloudProvider`; one per process, as it caches responses of AWS."""
 
     def __init__(self, environment: ProviderEnvironment, options: ProviderOptions) -> None:
-        self._options = options
+        self._options, self._metrics = options, environment.metrics
         self._components = ProviderComponents(environment, options)
         self._adopted = False
         self._launching: dict[str, asyncio.Task[Instance]] = {}
@@ -394,6 +399,7 @@ class AwsCloudProvider:
         declared = self._components.classes.declared(node_class)
         with _error_context(f"removing what belongs to the EC2NodeClass {node_class}"):
             outcome = await self._components.finalizer.finalize(declared, claims)
+        self._metrics.remove(USER_DATA_BYTES, nodeclass=node_class)
         return str(outcome) if isinstance(outcome, AwaitingClaims) else ""
 
     async def catalog(self, pool: str) -> NodePoolCatalog:

@@ -34,7 +34,8 @@ SWITCHES: Final = (
     "disable_dry_run",
     "disable_leader_election",
     "strict_weights",
-    *("enable_profiling", "disable_controller_warmup", "disable_cluster_state_observability"),
+    "disable_cluster_state_observability",
+    *("enable_profiling", "disable_controller_warmup"),
     *("ignore_dra_requests", "eks_control_plane", "enable_zonal_shift"),
 )
 
@@ -50,6 +51,7 @@ SETTING_HELP: Final = {
     "disable_dry_run": "Do not check launch permissions before a class is Ready.",
     "metrics_port": "Port of /metrics; 0 picks a free one.",
     "health_probe_port": "Port of /healthz and /readyz; 0 picks a free one.",
+    "disable_cluster_state_observability": "No metrics by node, pod, offering or condition.",
     "kube_client_qps": "Requests per second to the API server.",
     "kube_client_burst": "Requests in one burst to the API server.",
     "disable_leader_election": "Run without a lease.",

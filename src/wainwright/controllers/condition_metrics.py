@@ -1,9 +1,9 @@
 """Metrics of the conditions of NodeClaims, Nodes, NodePools and classes: what they are, and how
 long they took to become so. Written as changes are seen; conditions that have not changed cost
-nothing.
+nothing. For how long they have been so is computed when it is asked for.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
@@ -12,7 +12,7 @@ from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.informer_cache import Change, metadata_of
-from wainwright.metrics import ConditionMetricsOfKind, condition_metrics
+from wainwright.metrics import ConditionMetricsOfKind, Sample, condition_metrics
 from wainwright.translate.object_metadata import parse_timestamp
 
 KINDS: Final = (NodeClaim, Node, NodePool, EC2NodeClass)
@@ -26,6 +26,21 @@ class ConditionMetrics:
     def watch(self) -> None:
         for kind in KINDS:
             self._context.cache.subscribe(kind, self._changed)
+        self._metrics.add_collector(self._collect)
+
+    def _collect(self) -> Iterator[Sample]:
+        now = self._context.clock.now()
+        for kind, of_kind in METRICS.items():
+            for obj in [*self._context.cache.all(kind)]:
+                metadata = metadata_of(obj)
+                labels = metadata.namespace, metadata.name
+                for each in _stated(obj) or ():
+                    since = parse_timestamp(each.lastTransitionTime) or now
+                    values = (*labels, each.type, each.status, each.reason)
+                    yield of_kind.current_seconds, values, max(0.0, now - since)
+                if metadata.deletionTimestamp:
+                    deleted = parse_timestamp(metadata.deletionTimestamp) or now
+                    yield of_kind.current_termination_seconds, labels, max(0.0, now - deleted)
 
     def _changed(self, change: Change[Any]) -> None:
         of_kind = METRICS[type(change.object)]

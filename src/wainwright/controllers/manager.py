@@ -27,6 +27,7 @@ from wainwright.controllers.cloud.interruption import (
 )
 from wainwright.controllers.cloud.tagging import InstanceTagging
 from wainwright.controllers.cloud.unused_cloud_resources import UnusedCloudResources
+from wainwright.controllers.cluster_metrics import ClusterMetrics
 from wainwright.controllers.condition_metrics import ConditionMetrics
 from wainwright.controllers.context import Compute, ControllerContext, compute_inline
 from wainwright.controllers.decision_recorder import NO_RECORDER, DecisionRecorder
@@ -156,6 +157,7 @@ class ControllerManager:
             background.append(asyncio.create_task(reader.run(), name=reader.name))
             await self.runtime.run()
         finally:
+            self._context.metrics.remove_collectors()
             for task in background:
                 task.cancel()
             await asyncio.gather(*background, return_exceptions=True)
@@ -174,7 +176,9 @@ class ControllerManager:
         self._add(NodePoolHash(context), workers=10)
         self._add(NodePoolCounter(context), workers=10)
         self._add(StateMetrics(context, declared))
-        ConditionMetrics(context).watch()
+        if context.settings.cluster_state_observability:
+            ClusterMetrics(context).register()
+            ConditionMetrics(context).watch()
         self._add(OverrideStatus(self._for(OverrideStatus.name), declared))
 
     def _add_provisioning(self) -> None:

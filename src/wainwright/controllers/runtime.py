@@ -22,11 +22,16 @@ from wainwright.errors import WainError
 from wainwright.metrics import (
     ACTIVE_WORKERS,
     MAX_WORKERS,
+    QUEUE_ADDS,
     QUEUE_DEPTH,
+    QUEUE_LONGEST_SECONDS,
+    QUEUE_RETRIES,
+    QUEUE_UNFINISHED_SECONDS,
     RECONCILE_ERRORS,
     RECONCILE_SECONDS,
     RECONCILES,
     MetricsRegistry,
+    Sample,
 )
 
 LOG: Final = logging.getLogger(__name__)
@@ -130,6 +135,8 @@ class WorkQueue:
         self._polls: set[Key] = set()
         """Keys whose timer is that of a poll."""
         self._takers: deque[asyncio.Future[None]] = deque()
+        self.adds = self.retries = 0
+        """How many keys were added, and how many of them some time later, for metrics."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -160,6 +167,7 @@ class WorkQueue:
         if key in self._waiting:
             return
         self._waiting.add(key)
+        self.adds += 1
         if key not in self._in_work:
             self._ready.append(key)
             self._wake_one()
@@ -176,6 +184,7 @@ class WorkQueue:
         if earlier is not None:
             earlier.cancel()
         self._timers[key] = loop.call_later(seconds, self.add, key)
+        self.retries += 1
         if is_poll:
             self._polls.add(key)
         else:
@@ -380,8 +389,10 @@ class Controller:
         self._backoff = Backoff(f"{seed} {self.name}")
         self._free_workers = asyncio.Semaphore(workers)
         self._dispatcher: asyncio.Task[None] | None = None
-        self._busy: dict[asyncio.Task[None], None] = {}
+        self._busy: dict[asyncio.Task[None], float] = {}
+        """What is in work, and since when."""
         metrics.set(MAX_WORKERS, workers, controller=self.name)
+        metrics.add_collector(self._collect)
 
     def start(self) -> None:
         self._dispatcher = asyncio.create_task(self._dispatch(), name=self.name)
@@ -411,7 +422,7 @@ class Controller:
             await self._free_workers.acquire()
             key = await self.queue.take()
             task = asyncio.create_task(self._work(key), name=f"{self.name} {key}")
-            self._busy[task] = None
+            self._busy[task] = self._clock.now()
 
     async def _work(self, key: Key) -> None:
         self._set_gauges()
@@ -462,6 +473,15 @@ class Controller:
     def _count(self, result: str, start: float) -> None:
         self._metrics.add(RECONCILES, controller=self.name, result=result)
         self._metrics.observe(RECONCILE_SECONDS, self._clock.now() - start, controller=self.name)
+
+    def _collect(self) -> Iterator[Sample]:
+        """What would cost something with every key if it were kept up to date."""
+        labels, now = (self.name, self.name), self._clock.now()
+        seconds = [now - since for since in self._busy.values()]
+        yield QUEUE_ADDS, labels, self.queue.adds
+        yield QUEUE_RETRIES, labels, self.queue.retries
+        yield QUEUE_UNFINISHED_SECONDS, labels, sum(seconds)
+        yield QUEUE_LONGEST_SECONDS, labels, max(seconds, default=0.0)
 
     def _set_gauges(self) -> None:
         self._metrics.set(ACTIVE_WORKERS, len(self._busy), controller=self.name)

@@ -84,6 +84,8 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     breaker: BreakerSettings = BreakerSettings()
     capacity_buffer: bool = False
     """The feature gate CapacityBuffer."""
+    cluster_state_observability: bool = True
+    """Whether there are metrics with a series for each node, pod, offering or condition."""
 
     @property
     def static_capacity(self) -> bool:

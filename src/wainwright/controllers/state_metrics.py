@@ -1,11 +1,13 @@
-"""Metrics of the state that decisions are made on: how much is known, whether it is in sync, and
-what the nodes of each NodePool cost.
+"""Metrics of the state that decisions are made on: how much is known, whether it is in sync, what
+the nodes of each NodePool cost, and what there is to be launched.
 """
 
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.cluster import Node
+from wainwright.cloud import NodePoolCatalog
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.informer_cache import Change
 from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
@@ -23,11 +25,19 @@ from wainwright.controllers.runtime import (
 from wainwright.core.disruption.candidates import find_offering
 from wainwright.metrics import (
     NODEPOOL_COST,
+    NODEPOOL_COST_ERRORS,
+    OFFERING_AVAILABLE,
+    OFFERING_PRICE,
     STATE_NODES,
     STATE_SYNCED,
     STATE_UNSYNCED_SECONDS,
+    TYPE_CPU_CORES,
+    TYPE_MEMORY_BYTES,
+    Sample,
 )
+from wainwright.model.instance_type import InstanceType, Offering
 from wainwright.model.labels import INSTANCE_TYPE
+from wainwright.model.resources import CPU, MEMORY, in_units
 
 UNSYNCED_POLL: Final = 1.0  # seconds
 COST_PERIOD: Final = 60.0
@@ -50,6 +60,8 @@ class StateMetrics:
         """The NodePools that have a cost."""
         self._usage = PoolUsage(context.state)
         self._unsynced_since: float | None = None
+        self._catalogs: Mapping[str, NodePoolCatalog] = {}
+        """Of the last time the cost was measured."""
 
     def watch(self, queue: WorkQueue) -> None:
         def changed_claim(change: Change[NodeClaim]) -> None:
@@ -62,6 +74,8 @@ class StateMetrics:
 
         self._cache.subscribe(NodeClaim, changed_claim)
         self._cache.subscribe(Node, changed_node)
+        if self._context.settings.cluster_state_observability:
+            self._context.metrics.add_collector(self._collect_offerings)
         queue.add(WHOLE_CLUSTER)
 
     async def reconcile(self, _: Key) -> Result:
@@ -83,6 +97,7 @@ class StateMetrics:
     async def _measure_cost(self) -> None:
         """At the prices in effect now, overlays and InstanceTypes included."""
         catalogs, metrics = await self._declared.catalogs(), self._context.metrics
+        self._catalogs = catalogs
         costs = dict.fromkeys(catalogs, 0.0)
         await self._state.prepare_snapshot()
         for node in self._state.snapshot(catalogs.values()).nodes:
@@ -91,14 +106,40 @@ class StateMetrics:
                 found = catalogs[pool].index.find(node.labels.get(INSTANCE_TYPE, ""))
                 offering = None if found is None else find_offering(node, found.offerings)
                 costs[pool] += 0.0 if offering is None else offering.price
+                if offering is None:
+                    metrics.add(NODEPOOL_COST_ERRORS, nodepool=pool)
         for pool, cost in costs.items():
             metrics.set(NODEPOOL_COST, cost, nodepool=pool)
         for pool in self._priced.difference(costs):
             metrics.remove(NODEPOOL_COST, nodepool=pool)
         self._priced = frozenset(costs)
 
+    def _collect_offerings(self) -> Iterator[Sample]:
+        """An offering that several NodePools have counts once, at the lowest of their prices."""
+        types: dict[str, list[InstanceType]] = {}
+        for catalog in self._catalogs.values():
+            for each in catalog.index.types:
+                types.setdefault(each.name, []).append(each)
+        for name, alike in types.items():
+            yield TYPE_CPU_CORES, (name,), in_units(CPU, alike[0].capacity.get(CPU, 0))
+            yield TYPE_MEMORY_BYTES, (name,), float(alike[0].capacity.get(MEMORY, 0))
+            offerings = [offering for each in alike for offering in each.offerings]
+            for labels, (price, is_available) in _by_zone(offerings).items():
+                yield OFFERING_PRICE, (name, *labels), price
+                yield OFFERING_AVAILABLE, (name, *labels), float(is_available)
+
     def _look(self, queue: WorkQueue) -> None:
         value = self._context.metrics.value
         is_counted = value(STATE_NODES) == self._usage.nodes
         if not is_counted or bool(value(STATE_SYNCED)) != self._state.is_synced:
             queue.add(WHOLE_CLUSTER)
+
+
+def _by_zone(offerings: Iterable[Offering]) -> dict[tuple[str, str], tuple[float, bool]]:
+    """By capacity type and zone the lowest price, and whether any of them can be launched."""
+    found: dict[tuple[str, str], tuple[float, bool]] = {}
+    for each in offerings:
+        key = each.capacity_type or "", each.zone or ""
+        price, is_available = found.get(key, (each.price, False))
+        found[key] = min(price, each.price), is_available or each.available > 0
+    return found

@@ -82,6 +82,11 @@ def resources_key(amounts: Resources) -> tuple[tuple[str, int], ...]:
     return tuple(sorted((name, amount) for name, amount in amounts.items() if amount))
 
 
+def in_units(name: str, amount: int) -> float:
+    """Cores, bytes, or a count: as metrics have amounts."""
+    return amount / 1000 if name == CPU else float(amount)
+
+
 def format_quantity(name: str, amount: int) -> str:
     """The amount in the canonical spelling of Kubernetes: cpu 3920 is 3920m, cpu 4000 is 4."""
     if name == CPU:

@@ -1,5 +1,6 @@
 """The HTTP endpoints of `wain run`: metrics for Prometheus, health for the kubelet."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Final, TypeAlias
@@ -38,7 +39,11 @@ async def serve_endpoints(
     """Serves them until the block ends; InvalidInputError if a port is taken."""
 
     async def show_metrics(_: web.Request) -> web.Response:
-        text = metrics.exposition().encode()
+        parts = []
+        for part in metrics.exposition_parts():
+            parts.append(part)
+            await asyncio.sleep(0)  # leases and watches wait for no scrape of a large cluster
+        text = "".join(parts).encode()
         return web.Response(body=text, headers={"Content-Type": METRICS_TYPE})
 
     async def show_health(_: web.Request) -> web.Response:

@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
+from wainwright import __version__
 from wainwright.api.api_resources import resource_of
 from wainwright.api.catalog_documents import Cloud, InstanceType, NodeOverlay
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
@@ -47,7 +48,13 @@ from wainwright.kube.client import KubeClient
 from wainwright.kube.connections import RequestLimit
 from wainwright.kube.kubeconfig import load_address
 from wainwright.kube.leader_election import LeaderCluster, LeaderElection, LeaseSettings
-from wainwright.metrics import EVENT_LOOP_LAG, MetricsRegistry
+from wainwright.metrics import (
+    BUILD_INFO,
+    EVENT_LOOP_LAG,
+    LEADER_STATUS,
+    PROCESS_GAUGES,
+    MetricsRegistry,
+)
 from wainwright.model.plan import ClusterLimits
 from wainwright.operator.dry_run import DryRun
 from wainwright.operator.emulated_cloud import EmulatedCloud, EmulatedCloudOptions
@@ -177,9 +184,12 @@ class OperatorProcess:
         self._namespace = settings.leader_election_namespace or OUTSIDE_NAMESPACE
         self._identity = f"{socket.gethostname()}_{token_hex(8)}"
         self.metrics = metrics or MetricsRegistry()
+        self.metrics.set(BUILD_INFO, 1, version=__version__)
         self._pause = PauseSwitch()
         self._controller_settings = msgspec.structs.replace(
-            controller_settings(loop_settings(settings, options)), switch=self._pause
+            controller_settings(loop_settings(settings, options)),
+            switch=self._pause,
+            cluster_state_observability=not settings.disable_cluster_state_observability,
         )
         self._stop = asyncio.Event()
         self._manager: ControllerManager | None = None
@@ -206,7 +216,15 @@ class OperatorProcess:
         lease = LeaseSettings(name=self._settings.leader_election_name, namespace=self._namespace)
         election = LeaderElection(self._cluster, self._clock, lease, self._identity)
         cluster = LeaderCluster(self._cluster, election)
-        await self._until_stopped(election.run(lambda: self._lead(cluster)))
+        self.metrics.set(LEADER_STATUS, 0, name=lease.name)
+        await self._until_stopped(election.run(lambda: self._hold_lease(lease.name, cluster)))
+
+    async def _hold_lease(self, name: str, cluster: Cluster) -> None:
+        self.metrics.set(LEADER_STATUS, 1, name=name)
+        try:
+            await self._lead(cluster)
+        finally:
+            self.metrics.set(LEADER_STATUS, 0, name=name)
 
     async def _until_stopped(self, work: Coroutine[Any, Any, None]) -> None:
         """A process that leads ends by itself when it is stopped; one that stands by is ended."""
@@ -266,7 +284,7 @@ class OperatorProcess:
             self._manager = None
             await _cancel(controllers, freeze, *beside)
             # What another leader knows by now would be contradicted for as long as this one runs.
-            self.metrics.remove_gauges()
+            self.metrics.remove_gauges(keep=PROCESS_GAUGES)
 
     def _make_recorder(self, cloud: ConnectedCloud) -> FlightRecorder | None:
         record = self._options.record

@@ -33,6 +33,8 @@ class OperatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Of launches: whether permissions are not tried out before a class is ready."""
     metrics_port: int = 8080
     health_probe_port: int = 8081
+    disable_cluster_state_observability: bool = False
+    """Whether metrics with a series for each node, pod, offering or condition are left out."""
     kube_client_qps: float = 200.0
     kube_client_burst: int = 300
     disable_leader_election: bool = False
@@ -62,7 +64,6 @@ WITHOUT_EFFECT: Final = (
     "KARPENTER_SERVICE",
     "ENABLE_PROFILING",
     "DISABLE_CONTROLLER_WARMUP",
-    "DISABLE_CLUSTER_STATE_OBSERVABILITY",
     "MEMORY_LIMIT",
     "CPU_REQUESTS",
     "LOG_OUTPUT_PATHS",
@@ -166,6 +167,7 @@ READERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "health_probe_port": PORT,
     "kube_client_qps": _number(1, 1e6, float),
     "kube_client_burst": _number(1, 1_000_000, int),
+    "disable_cluster_state_observability": _boolean,
     "disable_leader_election": _boolean,
     "log_level": _one_of(*LOG_LEVELS),
     "batch_max_duration": _duration,

@@ -6,7 +6,7 @@ sidecar of 500m and, started after it, an init container of 2 cpu, the pod needs
 cpu. Of a pod that was resized where it runs, the larger of requested and allocated counts.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -99,6 +99,15 @@ def pod_requests(spec: PodSpec, overhead: ResourceList | None = None) -> dict[st
     return _round_up(add_resources(total, _to_milli(_overhead(spec, overhead))))
 
 
+def pod_limits(spec: PodSpec) -> dict[str, int]:
+    """Limits of the whole pod, of the containers that have any; init containers count as in
+    requests.
+    """
+    total = _container_amounts(spec, lambda resources: _to_milli(resources.limits))
+    stated = {} if spec.resources is None else _to_milli(spec.resources.limits)
+    return _round_up({**total, **stated})
+
+
 def pod_overhead(spec: PodSpec, overhead: ResourceList | None = None) -> dict[str, int] | None:
     """The part of the requests that is runtime overhead; None where there is none."""
     return _round_up(_to_milli(_overhead(spec, overhead))) or None
@@ -116,11 +125,17 @@ def _round_up(amounts: MilliAmounts) -> dict[str, int]:
 
 
 def _container_requests(spec: PodSpec) -> dict[str, int]:
-    running = _sum(_requests_or_limits(container.resources) for container in spec.containers or ())
+    return _container_amounts(spec, _requests_or_limits)
+
+
+def _container_amounts(
+    spec: PodSpec, amounts_of: Callable[[ResourceRequirements], dict[str, int]]
+) -> dict[str, int]:
+    running = _sum(amounts_of(container.resources) for container in spec.containers or ())
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
     for container in spec.initContainers or ():
-        own = _requests_or_limits(container.resources)
+        own = amounts_of(container.resources)
         at_once = add_resources(sidecars, own)
         peak = max_resources(peak, at_once)
         if is_sidecar(container):

@@ -16,6 +16,7 @@ from tests.support.aws_provider import (
     run_scene,
     running_instance,
 )
+from tests.support.scraped_metrics import ScrapedMetrics
 
 from wainwright.aws.api.services import AwsResponse, Ec2, Params
 from wainwright.aws.cluster_config import ClusterConfig
@@ -378,8 +379,31 @@ def test_only_instances_launched_into_a_reservation_are_given_back_to_it(
 
 
 def _instance_provider(
-    seam: ScriptedApi, clock: VirtualClock, availability: ReservationAvailability
+    seam: ScriptedApi,
+    clock: VirtualClock,
+    availability: ReservationAvailability,
+    metrics: MetricsRegistry | None = None,
 ) -> InstanceProvider:
-    batcher = InstanceBatcher(Ec2(seam), clock, MetricsRegistry())
+    registry = metrics or MetricsRegistry()
+    batcher = InstanceBatcher(Ec2(seam), clock, registry)
     cluster = ClusterConfig(name="wain", region="us-east-1")
-    return InstanceProvider(Ec2(seam), batcher, cluster, availability, clock)
+    return InstanceProvider(Ec2(seam), batcher, cluster, availability, clock, registry)
+
+
+def test_an_instance_that_ec2_does_not_terminate_is_counted_by_zone_and_reason() -> None:
+    metrics = MetricsRegistry()
+    state = {"InstanceId": "i-1", "CurrentState": {"Name": "running"}}
+    described: AwsResponse = {"Reservations": [{"Instances": [row("i-1")]}]}
+    running: AwsResponse = {"TerminatingInstances": [state]}
+    seam = ScriptedApi({"DescribeInstances": described, "TerminateInstances": running})
+
+    async def main(clock: VirtualClock) -> None:
+        availability = ReservationAvailability(clock)
+        await _instance_provider(seam, clock, availability, metrics).terminate("i-1")
+
+    with pytest.raises(AwsError):
+        run_in_virtual_time(main)
+    name = "karpenter_cloudprovider_instance_termination_failures_total"
+    labels = {"capacity_type": "on-demand", "reason": "IncorrectInstanceState"}
+    zone = row("i-1")["Placement"]["AvailabilityZone"]
+    assert ScrapedMetrics(metrics).value(name, zone=zone, **labels) == 1

@@ -1,5 +1,6 @@
 """The AWS provider as controllers use it: classes, catalogs, launches and their outcomes."""
 
+from base64 import b64decode
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.support.aws_provider import (
     reservation_object,
     run_scene,
 )
+from tests.support.scraped_metrics import ScrapedMetrics
 
 from wainwright.aws.drift import NODE_CLASS_HASH, NODE_CLASS_HASH_VERSION
 from wainwright.aws.provider import INSTANCE_PROFILE_ANNOTATION, ProviderOptions
@@ -83,6 +85,20 @@ def test_a_changed_class_is_resolved_before_the_launch() -> None:
         scene.use(tags={"team": "web"})
         await scene.launch_one(node_claim(2, ON_DEMAND))
         assert scene.running()[-1].tags["team"] == "web"
+
+    run_scene(test)
+
+
+def test_the_size_of_user_data_is_a_metric_until_the_class_is_gone() -> None:
+    async def test(scene: ProviderScene) -> None:
+        instance = await scene.launch_one(node_claim(1, ON_DEMAND))
+        made = scene.seam.calls_to("CreateLaunchTemplate")
+        sizes = {len(b64decode(each["LaunchTemplateData"]["UserData"])) for each in made}
+        name = "karpenter_ec2nodeclasses_userdata_bytes"
+        assert ScrapedMetrics(scene.metrics).value(name, nodeclass="default") == max(sizes) > 500
+        await scene.cloud.terminate(instance.id)
+        await scene.cloud.finalize_node_class("default", [])
+        assert not ScrapedMetrics(scene.metrics).values(name)
 
     run_scene(test)
 

@@ -5,6 +5,7 @@ nothing, and of accounts that may not use spot. Others are tested where what the
 
 from typing import Any
 
+import msgspec
 import pytest
 from tests.support.claim_stories import FOREIGN_REF, initialized, node_claim
 from tests.support.controlled_cluster import (
@@ -13,6 +14,7 @@ from tests.support.controlled_cluster import (
     pending_pod,
     run_cluster,
 )
+from tests.support.scraped_metrics import ScrapedMetrics
 
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
@@ -136,6 +138,26 @@ def test_consolidation_approved_has_the_score_of_the_policy_balanced(
         share = f"{float(score.split()[1]):.1%}"
         expected = f"{score} (k: 2, savings {share}, disruption 100.0%)"
         assert all(texts == [expected] for texts in found.values())
+        scraped, labels = ScrapedMetrics(cluster.metrics), {"decision": "approved"}
+        labels |= {"nodepool": "web", "policy": "Balanced"}
+        assert scraped.value("karpenter_consolidation_moves_total", **labels) == 1
+        total = scraped.value("karpenter_consolidation_score_sum", **labels)
+        assert f"score {total:.2f} " in expected
+
+    run_cluster(story, instanceTypes=TYPES)
+
+
+def test_a_move_that_the_policy_balanced_rejects_is_counted_once() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        options = cluster.settings.disruption_options
+        strict = msgspec.structs.replace(options, balanced_k=1.5)
+        cluster.settings = msgspec.structs.replace(cluster.settings, disruption_options=strict)
+        await nearly_empty_nodes(cluster, "web-0", policy="Balanced")
+        await cluster.wait(120)
+        moves = ScrapedMetrics(cluster.metrics)
+        labels = {"decision": "rejected", "nodepool": "web", "policy": "Balanced"}
+        assert moves.value("karpenter_consolidation_moves_total", **labels) == 1
+        assert not moves.values("karpenter_consolidation_moves_total", decision="approved")
 
     run_cluster(story, instanceTypes=TYPES)
 

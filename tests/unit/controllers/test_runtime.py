@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.scraped_metrics import ScrapedMetrics
 
 from wainwright.clock import VirtualClock
 from wainwright.controllers.runtime import (
@@ -257,6 +258,35 @@ def test_a_killed_process_ends_where_it_is(clock: VirtualClock) -> None:
 
     clock.run(main())
     assert (recorder.calls, recorder.finished, clock.now()) == ([(0.0, "a")], [], 1.0)
+
+
+def test_queues_say_what_was_added_and_for_how_long_keys_are_in_work(clock: VirtualClock) -> None:
+    metrics = MetricsRegistry()
+
+    async def act(key: Key) -> Result:
+        await clock.sleep(30 if key == "slow" else 10)
+        return Again(100) if key == "again" else DONE
+
+    async def story(controller: Controller) -> None:
+        controller.queue.add("slow")
+        controller.queue.add("slow")
+        await clock.sleep(5)
+        controller.queue.add("again")
+        await clock.sleep(4)
+        labels = {"controller": Recorder.name, "name": Recorder.name}
+        scraped = ScrapedMetrics(metrics)
+        assert scraped.value("workqueue_adds_total", **labels) == 2
+        assert scraped.value("workqueue_unfinished_work_seconds", **labels) == 9 + 4
+        assert scraped.value("workqueue_longest_running_processor_seconds", **labels) == 9
+        assert scraped.value("workqueue_retries_total", **labels) == 0
+        await clock.sleep(30)
+        scraped = ScrapedMetrics(metrics)
+        assert scraped.value("workqueue_retries_total", **labels) == 1
+        assert scraped.value("workqueue_unfinished_work_seconds", **labels) == 0
+        await clock.sleep(90)
+        assert ScrapedMetrics(metrics).value("workqueue_adds_total", **labels) == 3
+
+    run(clock, Recorder(clock, act), story, metrics=metrics, workers=2)
 
 
 def test_nothing_wakes_while_nothing_is_due(clock: VirtualClock) -> None:

@@ -2,10 +2,12 @@
 
 import msgspec
 from tests.support.controlled_cluster import ControlledCluster, node_pool, run_cluster
+from tests.support.scraped_metrics import ScrapedMetrics
 
 from wainwright.api.catalog_documents import NodeOverlay
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
+from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.metrics import (
     NODEPOOL_COST,
@@ -17,6 +19,7 @@ from wainwright.metrics import (
     STATE_UNSYNCED_SECONDS,
     condition_metrics,
 )
+from wainwright.model.labels import INSTANCE_TYPE
 
 
 def test_sta_1_nodes_are_counted_once_with_claims_that_have_not_joined() -> None:
@@ -134,5 +137,92 @@ def test_pods_without_a_place_are_counted_until_they_have_one() -> None:
         await cluster.create_pod("other")
         await cluster.wait(30)
         assert metrics.value(SCHEDULER_UNSCHEDULABLE) == 0
+
+    run_cluster(story)
+
+
+def test_for_how_long_conditions_and_deletions_last_is_computed_by_the_scrape() -> None:
+    prefix = "operator_nodeclaim_"
+
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(node_pool(disruption={"consolidateAfter": "Never"}))
+        cluster.start()
+        await cluster.wait(30)
+        await cluster.add_node()
+        await cluster.wait(10)
+        name = (await cluster.claim()).metadata.name
+        current = f"{prefix}status_condition_current_status_seconds"
+        labels = {"name": name, "type": "Registered", "status": "True", "reason": "Registered"}
+        assert 10 <= ScrapedMetrics(cluster.metrics).value(current, **labels) <= 11
+        await cluster.wait(100)
+        assert 110 <= ScrapedMetrics(cluster.metrics).value(current, **labels) <= 111
+        deletion = f"{prefix}termination_current_time_seconds"
+        assert not ScrapedMetrics(cluster.metrics).values(deletion)
+        await cluster.api.delete(NodeClaim, name)
+        await cluster.wait(5)
+        assert 5 <= ScrapedMetrics(cluster.metrics).value(deletion, name=name) <= 6
+        await cluster.stop_pods()
+        await cluster.wait(60)
+        assert not ScrapedMetrics(cluster.metrics).values(deletion, name=name)
+
+    run_cluster(story)
+
+
+def test_instance_types_and_offerings_are_those_that_the_pools_can_launch() -> None:
+    prefix = "karpenter_cloudprovider_instance_type_"
+
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up()
+        cluster.start()
+        await cluster.wait(70)
+        scraped = ScrapedMetrics(cluster.metrics)
+        assert scraped.value(f"{prefix}cpu_cores", instance_type="m5.xlarge") == 4
+        memory = scraped.value(f"{prefix}memory_bytes", instance_type="m5.xlarge")
+        assert 14 * 2**30 < memory <= 16 * 2**30
+        labels = {"instance_type": "m5.large", "capacity_type": "on-demand", "zone": "us-east-1a"}
+        assert scraped.value(f"{prefix}offering_price_estimate", **labels) == 0.096
+        assert scraped.value(f"{prefix}offering_available", **labels) == 1
+        assert cluster.manager is not None
+        cluster.manager._cloud.mark_unavailable("m5.large", "us-east-1a", "on-demand")
+        await cluster.wait(70)
+        after = ScrapedMetrics(cluster.metrics)
+        assert after.value(f"{prefix}offering_available", **labels) == 0
+        assert sum(after.values(f"{prefix}offering_available", instance_type="m5.large")) > 0
+
+    run_cluster(story, instanceTypes=["m5.large", "m5.xlarge"])
+
+
+def test_a_node_without_a_known_price_is_an_error_of_the_cost() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(node_pool(disruption={"consolidateAfter": "Never"}))
+        cluster.start()
+        await cluster.wait(30)
+        node = await cluster.add_node()
+        await cluster.wait(130)
+        errors = "karpenter_nodepools_cost_tracker_errors_total"
+        assert not ScrapedMetrics(cluster.metrics).values(errors)
+        other = {"metadata": {"labels": {INSTANCE_TYPE: "m1.unknown"}}}
+        await cluster.api.patch(Node, node.metadata.name, other)
+        await cluster.wait(130)
+        assert ScrapedMetrics(cluster.metrics).value(errors, nodepool="web") >= 1
+
+    run_cluster(story)
+
+
+def test_nodes_that_are_disrupted_use_the_budgets_of_their_pool_up() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(node_pool(disruption={"consolidateAfter": "Never"}))
+        cluster.start()
+        await cluster.wait(30)
+        node = await cluster.add_node()
+        await cluster.wait(30)
+        used = "karpenter_nodepools_nodes_consuming_budgets"
+        labels = {"nodepool": "web", "reason": "drifted"}
+        assert ScrapedMetrics(cluster.metrics).value(used, **labels) == 0
+        await cluster.set_ready(node.metadata.name, "False")
+        await cluster.wait(30)
+        scraped = ScrapedMetrics(cluster.metrics)
+        assert scraped.value(used, **labels) == 1
+        assert scraped.value(used, nodepool="web", reason="unhealthy") == 0, "repair is for these"
 
     run_cluster(story)

@@ -6,8 +6,10 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.support.controlled_cluster import pending_pod
-from tests.support.operator_world import CLOUD, NAMESPACE, World, play
+from tests.support.operator_world import CLOUD, NAMESPACE, Process, World, play
+from tests.support.scraped_metrics import ScrapedMetrics
 
+from wainwright import __version__
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.operations import ConfigMap, Event, Lease, LeaseSpec
@@ -84,6 +86,27 @@ def test_who_does_not_lead_any_more_exports_no_gauges() -> None:
             assert f"{gauge.name} " in leading or f"{gauge.name}{{" in leading
             assert gauge.name not in ended
         assert NODECLAIMS_CREATED.name in ended, "counters only ever grow"
+
+    play(story)
+
+
+def test_every_process_has_its_version_and_says_whether_it_leads() -> None:
+    async def story(world: World) -> None:
+        first = world.run()
+        await world.clock.sleep(5)
+        second = world.run()
+        await world.clock.sleep(30)
+
+        def leads(process: Process) -> float:
+            scraped = ScrapedMetrics(process.operator.metrics)
+            assert scraped.value("karpenter_build_info", version=__version__) == 1
+            lease = "wainwright-leader-election"
+            return scraped.value("leader_election_master_status", name=lease)
+
+        assert (leads(first), leads(second)) == (1, 0)
+        await first.stop()
+        await world.clock.sleep(30)
+        assert (leads(first), leads(second)) == (0, 1)
 
     play(story)
 

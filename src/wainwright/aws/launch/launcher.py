@@ -51,7 +51,7 @@ from wainwright.errors import (
     TemporarilyUnavailableError,
     WainError,
 )
-from wainwright.metrics import INSTANCE_LAUNCH_FAILURES, MetricsRegistry
+from wainwright.metrics import INSTANCE_LAUNCH_FAILURES, USER_DATA_BYTES, MetricsRegistry
 from wainwright.model.labels import SPOT
 from wainwright.model.node_claim import LaunchRecord, NodeClaim
 
@@ -348,6 +348,8 @@ class Launcher:
             return max(0, held - planned[reservation])
 
         batches = [build_fleet_batch(requests, deps.addresses, available_count)]
+        size = max(config.template.user_data_size for config in batches[0].configs)
+        deps.metrics.set(USER_DATA_BYTES, size, nodeclass=requests[0].claim.node_class)
         while batches[-1].without_capacity:
             last = batches[-1]
             planned.update({each: len(last.requests) for each in last.reservations})

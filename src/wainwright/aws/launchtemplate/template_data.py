@@ -4,6 +4,7 @@ The name is a hash of the whole content, tags included. So equal templates have 
 in another process, and a template is never modified: other content is another template.
 """
 
+from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
@@ -173,6 +174,11 @@ class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def name(self) -> str:
         content = msgspec.json.encode([self.data, self.tags], order="deterministic")
         return TEMPLATE_NAME_PREFIX + sha256(content).hexdigest()[:32]
+
+    @property
+    def user_data_size(self) -> int:
+        """In bytes, as EC2 counts them."""
+        return len(b64decode(self.data["UserData"]))
 
 
 class TargetReservation(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,12 @@ from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.disruption.disruption_queue import describe_command
-from wainwright.core.disruption.balanced import PoolScore, balanced_scores, pool_totals
+from wainwright.core.disruption.balanced import (
+    BALANCED,
+    PoolScore,
+    balanced_scores,
+    pool_totals,
+)
 from wainwright.core.disruption.candidates import BlockerCode, Candidate
 from wainwright.core.disruption.commands import Command, Method, Outcome
 from wainwright.core.disruption.disruption_pass import DisruptionPass, FailedValidation
@@ -21,11 +26,14 @@ from wainwright.core.disruption.repair import RepairBlock, UnhealthyNode
 from wainwright.disruption_verdicts import verdict_facts
 from wainwright.messages.disruption import describe_reason
 from wainwright.metrics import (
+    CONSOLIDATION_MOVES,
+    CONSOLIDATION_SCORE,
     DISRUPTION_BREAKER_OPEN,
     DISRUPTION_ELIGIBLE_NODES,
     DISRUPTION_PAUSED,
     NODECLAIMS_UNHEALTHY,
     NODEPOOL_ALLOWED_DISRUPTIONS,
+    NODEPOOL_CONSUMING_BUDGETS,
 )
 from wainwright.model.labels import CAPACITY_TYPE
 
@@ -33,6 +41,8 @@ LOG: Final = logging.getLogger(__name__)
 
 REPEAT_SECONDS: Final = 900.0
 """The same about the same object is not said again within this time."""
+MAX_SCORE: Final = 100.0
+"""Of a move that disrupts nothing: an infinite one would spoil the sum of all."""
 BLOCKED_CODES: Final = frozenset(
     each.text
     for each in (
@@ -77,6 +87,8 @@ class DisruptionReports:
             self._codes[name] = code if is_said else known.get(name, "")
             if is_said and known.get(name) != code:
                 await self._node_kept(outcome)
+                if code == Outcome.BALANCED_SCORE:
+                    self._scored("rejected", outcome.candidate.node.pool or "")
 
     async def _node_kept(self, outcome: NodeOutcome) -> None:
         is_blocked = outcome.code in BLOCKED_CODES
@@ -97,7 +109,15 @@ class DisruptionReports:
         await self._about_candidates(command, "ConsolidationCandidate", text)
         totals, k = pool_totals(looked.candidates), looked.options.balanced_k
         for score in balanced_scores(command.candidates, command.saving, totals):
+            self._scored("approved", score.pool, min(score.value, MAX_SCORE))
             await self._approved(command, score, k)
+
+    def _scored(self, decision: str, pool: str, score: float | None = None) -> None:
+        """Without a score where a search has kept only its result."""
+        labels = {"decision": decision, "nodepool": pool, "policy": BALANCED}
+        self._context.metrics.add(CONSOLIDATION_MOVES, **labels)
+        if score is not None:
+            self._context.metrics.observe(CONSOLIDATION_SCORE, score, **labels)
 
     async def _approved(self, command: Command, score: PoolScore, k: float) -> None:
         """On the node, or on the NodePool where the score is that of several nodes."""
@@ -136,6 +156,9 @@ class DisruptionReports:
             for reason, allowed in looked.allowed(pool).items():
                 labels = {"nodepool": pool.name, "reason": reason.lower()}
                 metrics.set(NODEPOOL_ALLOWED_DISRUPTIONS, allowed, **labels)
+            for reason, disrupted in looked.disrupted(pool).items():
+                labels = {"nodepool": pool.name, "reason": reason.lower()}
+                metrics.set(NODEPOOL_CONSUMING_BUDGETS, disrupted, **labels)
 
     async def budgets(self, outcomes: Iterable[NodeOutcome]) -> None:
         pools = {

@@ -9,7 +9,7 @@ from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.informer_cache import Change
 from wainwright.controllers.live_state import LiveState, is_ours
 from wainwright.controllers.runtime import DONE, Again, Key, Result, WorkQueue
-from wainwright.metrics import NODEPOOL_LIMIT, NODEPOOL_USAGE
+from wainwright.metrics import NODEPOOL_LIMIT, NODEPOOL_USAGE, resource_type
 from wainwright.model.resources import (
     CPU,
     EPHEMERAL_STORAGE,
@@ -17,6 +17,7 @@ from wainwright.model.resources import (
     PODS,
     Resources,
     format_quantity,
+    in_units,
     sort_resources,
 )
 from wainwright.model.snapshot import NODES_LIMIT
@@ -158,9 +159,10 @@ class NodePoolCounter:
             (NODEPOOL_LIMIT, known[1], limits),
         ):
             for name in before.keys() - after.keys():
-                metrics.remove(metric, nodepool=pool, resource_type=name)
+                metrics.remove(metric, nodepool=pool, resource_type=resource_type(name))
             for name, amount in after.items():
-                metrics.set(metric, _in_units(name, amount), nodepool=pool, resource_type=name)
+                labels = {"nodepool": pool, "resource_type": resource_type(name)}
+                metrics.set(metric, in_units(name, amount), **labels)
         self._measured[pool] = usage, limits
         if not usage:
             del self._measured[pool]
@@ -186,10 +188,6 @@ def _patch(status: NodePoolStatus, usage: Resources) -> dict[str, Any]:
     if status.nodes != usage[NODES_LIMIT]:
         patch["nodes"] = usage[NODES_LIMIT]
     return patch
-
-
-def _in_units(name: str, amount: int) -> float:
-    return amount / 1000 if name == CPU else float(amount)
 
 
 def _add_all(queue: WorkQueue, pools: list[str]) -> None:

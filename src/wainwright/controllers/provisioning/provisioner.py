@@ -32,6 +32,7 @@ from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTra
 from wainwright.controllers.nodepool.nodepool_status import READINESS_UNKNOWN
 from wainwright.controllers.nodepool.registration_health import find_condition
 from wainwright.controllers.provisioning.launch_backoff import LaunchBackoff
+from wainwright.controllers.provisioning.pod_metrics import PodMetrics
 from wainwright.controllers.provisioning.pod_nominations import PodNominations
 from wainwright.controllers.runtime import (
     DONE,
@@ -170,6 +171,7 @@ class Provisioner:
         self._window = PodBatchWindow(settings.batch_idle, settings.batch_max)
         self._backoff = LaunchBackoff(context.cache)
         self._nominations = PodNominations(context.cache, context.clock)
+        self._pod_metrics = PodMetrics(context)
         self._planned: ProvisioningInput | None = None
         self._started = context.clock.now()
         self._reported = ReportedPods()
@@ -206,11 +208,14 @@ class Provisioner:
         if not given.has_pods:
             self._planned = None
             self._context.metrics.set(SCHEDULER_UNSCHEDULABLE, 0)
+            self._pod_metrics.nothing_pending()
             return self._wait_for_binding(given.snapshot)
         if self._planned is not None and given.is_same(self._planned):
             return self._wait_for_change()
         options = self._state.with_attach_limits(self._context.settings.plan_options)
-        solved = await self._context.compute(lambda: self._solve(given, options))
+        with self._pod_metrics.planning(given.snapshot.pods):
+            solved = await self._context.compute(lambda: self._solve(given, options))
+        self._pod_metrics.planned(given.snapshot.pods, solved.plan.unplaced)
         created = await self._create_claims(solved, given.catalogs)
         await self._nominate(solved, created)
         await self._report_pools(solved)

@@ -42,7 +42,7 @@ def evaluate_budgets(
     more than its author wanted.
     """
     members = [node for node in nodes if _counts(node)]
-    disrupted = sum(_is_disrupted(node, reason) for node in members)
+    disrupted = count_disrupted(members, reason)
     status = BudgetStatus(allowed=len(members))
     for budget in pool.disruption.budgets:
         try:
@@ -55,6 +55,11 @@ def evaluate_budgets(
     if status.budget is None:
         return status  # without a budget in effect those that are down already do not count
     return msgspec.structs.replace(status, allowed=max(0, status.allowed - disrupted))
+
+
+def count_disrupted(nodes: Iterable[Node], reason: DisruptionReason) -> int:
+    """How many of the nodes count against budgets for that reason."""
+    return sum(_counts(node) and _is_disrupted(node, reason) for node in nodes)
 
 
 def is_active(budget: DisruptionBudget, now: float) -> bool:
@@ -181,6 +186,9 @@ class BudgetCounter:
             members = self._members[pool.name]
             self._status[key] = evaluate_budgets(pool, members, reason, self._now)
         return self._status[key].allowed
+
+    def disrupted(self, pool: Pool, reason: DisruptionReason) -> int:
+        return count_disrupted(self._members[pool.name], reason)
 
     def _allowed(self, candidate: Candidate, reason: DisruptionReason) -> int:
         if self._ignored or candidate.pool is None:

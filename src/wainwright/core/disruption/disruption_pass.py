@@ -309,6 +309,10 @@ class DisruptionPass:
         """How many more nodes of the NodePool its budgets allow, by reason."""
         return {reason: self._budgets.allowed(pool, reason) for reason in DisruptionReason}
 
+    def disrupted(self, pool: Pool) -> dict[DisruptionReason, int]:
+        """How many nodes of the NodePool count against its budgets, by reason."""
+        return {reason: self._budgets.disrupted(pool, reason) for reason in DisruptionReason}
+
     def outcome(self, candidate: Candidate) -> Command | Outcome:
         """What removing the node alone comes to, whatever blocks it."""
         return self._removals.single(candidate)

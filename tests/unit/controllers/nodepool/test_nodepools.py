@@ -153,6 +153,8 @@ def test_n1_usage_and_limits_are_metrics_that_go_with_the_pool() -> None:
         usage = (await _usage(cluster))[0]["cpu"]
         assert cluster.metrics.value(NODEPOOL_USAGE, **cpu) == float(usage) > 0
         assert cluster.metrics.value(NODEPOOL_LIMIT, **cpu) == 100
+        storage = {"nodepool": "web", "resource_type": "ephemeral_storage"}
+        assert cluster.metrics.value(NODEPOOL_USAGE, **storage) > 2**30
         await cluster.api.patch(NodePool, "web", {"spec": {"limits": None}})
         await cluster.wait(10)
         assert "karpenter_nodepools_limit{" not in cluster.metrics.exposition()

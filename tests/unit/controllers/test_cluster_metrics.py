@@ -1,0 +1,160 @@
+"""Metrics with a series for each node and pod, as a scrape finds them."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from tests.support.controlled_cluster import (
+    ControlledCluster,
+    merged,
+    node_pool,
+    pending_pod,
+    run_cluster,
+)
+from tests.support.scraped_metrics import ScrapedMetrics
+
+from wainwright.api.kubernetes.workloads import DaemonSet, Pod, ReplicaSet
+from wainwright.controllers.settings import ControllerSettings
+
+GIB = 2**30
+OVERHEAD: dict[str, Any] = {
+    "status": {
+        "capacity": {"cpu": "4", "memory": "16Gi", "ephemeral-storage": "20Gi", "pods": "58"},
+        "allocatable": {
+            "cpu": "3920m",
+            "memory": "15Gi",
+            "ephemeral-storage": "18Gi",
+            "pods": "58",
+        },
+    }
+}
+
+
+async def owned(
+    cluster: ControlledCluster, kind: type[ReplicaSet | DaemonSet], **more: Any
+) -> dict[str, Any]:
+    """A pod of an object that is there: the API server deletes others."""
+    template = {"metadata": {"labels": {"app": "web"}}, **with_limit("2")}
+    spec = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
+    metadata = {"name": "web", "namespace": "default"}
+    manifest = {"metadata": metadata, "spec": spec}
+    owner = await cluster.api.create(msgspec.convert(manifest, kind, strict=False))
+    reference = {"apiVersion": "apps/v1", "kind": kind.__name__, "name": "web"}
+    references = [{**reference, "uid": owner.metadata.uid}]
+    return merged({"metadata": {"ownerReferences": references}}, more)
+
+
+def with_limit(cpu: str) -> dict[str, Any]:
+    resources = {"requests": {"cpu": "500m"}, "limits": {"cpu": cpu, "memory": "2Gi"}}
+    return {"spec": {"containers": [{"name": "main", "resources": resources}]}}
+
+
+async def start(cluster: ControlledCluster) -> str:
+    """The name of a node with a pod of its own, and one of a DaemonSet."""
+    await cluster.set_up(node_pool(disruption={"consolidateAfter": "Never"}))
+    cluster.start()
+    await cluster.wait(30)
+    await cluster.create_pod(**await owned(cluster, ReplicaSet))
+    await cluster.wait(20)
+    node = await cluster.join(await cluster.claim(), **OVERHEAD)
+    name = node.metadata.name
+    agent = await owned(cluster, DaemonSet, **with_limit("2"))
+    await cluster.create(pending_pod("agent", **agent))
+    await cluster.bind("web-0", name)
+    await cluster.bind("agent", name)
+    await cluster.wait(10)
+    return name
+
+
+def test_a_node_has_its_resources_and_those_of_its_pods() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        name = await start(cluster)
+        await cluster.create_pod("done", cpu="1")
+        await cluster.bind("done", name)
+        await cluster.api.patch_status(Pod, "done", {"status": {"phase": "Succeeded"}}, "default")
+        await cluster.wait(1)
+        scraped = ScrapedMetrics(cluster.metrics)
+
+        def of_node(metric: str, resource: str) -> float:
+            labels = {"node_name": name, "nodepool": "web", "managed": "true"}
+            return scraped.value(f"karpenter_nodes_{metric}", resource_type=resource, **labels)
+
+        assert of_node("allocatable", "cpu") == 3.92
+        assert of_node("allocatable", "ephemeral_storage") == 18 * GIB
+        assert of_node("system_overhead", "cpu") == 0.08
+        assert of_node("system_overhead", "memory") == GIB
+        assert of_node("total_pod_requests", "cpu") == 1.5
+        assert of_node("total_pod_requests", "memory") == 3 * GIB, "a limit counts as a request"
+        assert of_node("total_pod_requests", "pods") == 2
+        assert of_node("total_pod_limits", "cpu") == 2
+        assert of_node("total_daemon_requests", "cpu") == 0.5
+        assert of_node("total_daemon_limits", "memory") == 2 * GIB
+        assert of_node("total_daemon_limits", "pods") == 1
+
+    run_cluster(story)
+
+
+def test_a_node_has_the_labels_that_dashboards_group_by_and_its_age() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        name = await start(cluster)
+        before = ScrapedMetrics(cluster.metrics)
+        (labels,) = before.labels("karpenter_nodes_current_lifetime_seconds")
+        family, _, size = labels["instance_type"].partition(".")
+        assert (labels["instance_family"], labels["instance_size"]) == (family, size)
+        assert labels["node_name"] == name
+        assert labels["zone"].startswith("us-east-1")
+        assert (labels["capacity_type"], labels["os"]) == ("spot", "linux")
+        await cluster.wait(60)
+        after = ScrapedMetrics(cluster.metrics)
+        age = "karpenter_nodes_current_lifetime_seconds"
+        assert 10 <= before.value(age) < 11
+        assert after.value(age) - before.value(age) == pytest.approx(60)
+
+    run_cluster(story)
+
+
+def test_the_utilization_is_the_share_of_all_nodes_that_pods_request() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        name = await start(cluster)
+        utilization = "karpenter_cluster_utilization_percent"
+        scraped = ScrapedMetrics(cluster.metrics)
+        assert scraped.value(utilization, resource_type="cpu") == pytest.approx(100 * 1.5 / 3.92)
+        assert scraped.value(utilization, resource_type="memory") == pytest.approx(100 * 3 / 15)
+        await cluster.create_pod("second", cpu="2")
+        await cluster.bind("second", name)
+        await cluster.wait(1)
+        scraped = ScrapedMetrics(cluster.metrics)
+        assert scraped.value(utilization, resource_type="cpu") == pytest.approx(100 * 3.5 / 3.92)
+
+    run_cluster(story)
+
+
+def test_a_pod_has_a_series_with_its_node_and_owner() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        name = await start(cluster)
+        await cluster.create_pod("large", cpu="900")
+        await cluster.wait(1)
+        scraped = ScrapedMetrics(cluster.metrics)
+        state = "karpenter_pods_state"
+        (bound,) = (each for each in scraped.labels(state) if each["name"] == "web-0")
+        assert bound["owner"] == "/apis/apps/v1/namespaces/default/replicasets/web"
+        assert (bound["node"], bound["nodepool"], bound["scheduled"]) == (name, "web", "true")
+        assert (bound["phase"], bound["ready"], bound["managed"]) == ("Pending", "false", "true")
+        assert bound["instance_type"]
+        assert scraped.value(state, node="", scheduled="false", managed="false", owner="") == 1
+        await cluster.api.delete(Pod, "large", "default", grace_period=0)
+        await cluster.wait(1)
+        assert len(ScrapedMetrics(cluster.metrics).values(state)) == 2
+
+    run_cluster(story)
+
+
+def test_without_observability_of_the_state_there_is_no_series_of_an_object() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await start(cluster)
+        text = cluster.metrics.exposition()
+        assert "node_name=" not in text
+        assert "karpenter_pods_state" not in text
+        assert "status_condition" not in text
+
+    run_cluster(story, settings=ControllerSettings(cluster_state_observability=False))
