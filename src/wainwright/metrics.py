@@ -771,13 +771,9 @@ CLUSTER_UTILIZATION: Final = Metric(
 )
 POD_STATE: Final = Metric(
     name="karpenter_pods_state",
-    help="1 for each pod, with its node and what it is.",
+    help="Pods by what they are and by what their nodes are.",
     kind=MetricKind.GAUGE,
     labels=(
-        "name",
-        "namespace",
-        "owner",
-        "node",
         "scheduled",
         "nodepool",
         "zone",

@@ -129,22 +129,24 @@ def test_the_utilization_is_the_share_of_all_nodes_that_pods_request() -> None:
     run_cluster(story)
 
 
-def test_a_pod_has_a_series_with_its_node_and_owner() -> None:
+def test_pods_are_counted_by_what_they_and_their_nodes_are() -> None:
     async def story(cluster: ControlledCluster) -> None:
         name = await start(cluster)
+        before = ScrapedMetrics(cluster.metrics)
+        await cluster.create_pod("second", cpu="100m")
+        await cluster.bind("second", name)
         await cluster.create_pod("large", cpu="900")
         await cluster.wait(1)
         scraped = ScrapedMetrics(cluster.metrics)
-        state = "karpenter_pods_state"
-        (bound,) = (each for each in scraped.labels(state) if each["name"] == "web-0")
-        assert bound["owner"] == "/apis/apps/v1/namespaces/default/replicasets/web"
-        assert (bound["node"], bound["nodepool"], bound["scheduled"]) == (name, "web", "true")
-        assert (bound["phase"], bound["ready"], bound["managed"]) == ("Pending", "false", "true")
-        assert bound["instance_type"]
-        assert scraped.value(state, node="", scheduled="false", managed="false", owner="") == 1
+        state, bound = "karpenter_pods_state", {"scheduled": "true", "nodepool": "web"}
+        running = {"phase": "Pending", "ready": "false", "managed": "true"}
+        added = scraped.value(state, **bound, **running) - before.value(state, **bound, **running)
+        assert added == 1
+        assert all(each["instance_type"] for each in scraped.labels(state) if each["nodepool"])
+        assert scraped.value(state, nodepool="", scheduled="false", managed="false") == 1
         await cluster.api.delete(Pod, "large", "default", grace_period=0)
         await cluster.wait(1)
-        assert len(ScrapedMetrics(cluster.metrics).values(state)) == 2
+        assert all(each["nodepool"] for each in ScrapedMetrics(cluster.metrics).labels(state))
 
     run_cluster(story)
 
