@@ -1,4 +1,8 @@
-"""One process of `wain run`: a client of the cluster, a cloud, and the controllers between them."""
+"""One process of `wain run`: a client of the cluster, a cloud, and the controllers between them.
+
+What only some processes need is loaded by those: boto3 with AWS, the emulated EC2 without it, the
+flight recorder, the dry run. Pods wait for the first plan while a process starts.
+"""
 
 import asyncio
 import gc
@@ -12,7 +16,7 @@ from fractions import Fraction
 from pathlib import Path
 from random import Random
 from secrets import token_hex
-from typing import Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -23,7 +27,6 @@ from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.operations import ConfigMap, Lease
 from wainwright.api.wire import WireStruct
-from wainwright.aws.api.boto import BotoSeam
 from wainwright.aws.api.middleware import with_middleware
 from wainwright.aws.api.services import Seam
 from wainwright.aws.cluster_config import ClusterConfig
@@ -49,14 +52,17 @@ from wainwright.kube.kubeconfig import load_address
 from wainwright.kube.leader_election import LeaderCluster, LeaderElection, LeaseSettings
 from wainwright.metrics import EVENT_LOOP_LAG, MetricsRegistry
 from wainwright.model.plan import ClusterLimits
-from wainwright.operator.dry_run import DryRun
-from wainwright.operator.emulated_cloud import EmulatedCloud, EmulatedCloudOptions
 from wainwright.operator.endpoints import EVERYWHERE, LOOPBACK, EndpointOptions, serve_endpoints
-from wainwright.operator.flight_recorder import FlightRecorder, RecorderOptions
+from wainwright.operator.recorder_options import RecorderOptions
 from wainwright.operator.settings import OperatorSettings
-from wainwright.sim.default_processes import controller_settings
-from wainwright.sim.scenario import DisruptionBreaker, SimulationSettings
+from wainwright.sim.controller_options import controller_settings
+from wainwright.sim.settings import DisruptionBreaker, SimulationSettings
 from wainwright.translate.object_metadata import parse_timestamp
+
+if TYPE_CHECKING:
+    from wainwright.operator.dry_run import DryRun
+    from wainwright.operator.emulated_cloud import EmulatedCloud
+    from wainwright.operator.flight_recorder import FlightRecorder
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -131,6 +137,8 @@ class RealCloud:
     """AWS, with the credentials and the region that its tools would use."""
 
     def __init__(self, region: str, queue: str) -> None:
+        from wainwright.aws.api.boto import BotoSeam
+
         self.region, self.queue = region, queue
         self.seam: Seam = BotoSeam(region)
         self.modelled_prices: Collection[OfferingKey] = ()
@@ -142,7 +150,7 @@ class RealCloud:
 class EmulatedSeam:
     """The emulated EC2 in this process."""
 
-    def __init__(self, cloud: EmulatedCloud) -> None:
+    def __init__(self, cloud: "EmulatedCloud") -> None:
         self._cloud = cloud
         self.region, self.queue = cloud.region, cloud.queue
         self.seam: Seam = cloud.account
@@ -223,6 +231,8 @@ class OperatorProcess:
             raise error
 
     async def _only_decide(self) -> None:
+        from wainwright.operator.dry_run import DryRun
+
         cloud = await self._connect_cloud(self._cluster)
         dry_run = self._dry_run = DryRun(
             self._cluster,
@@ -268,9 +278,13 @@ class OperatorProcess:
             # What another leader knows by now would be contradicted for as long as this one runs.
             self.metrics.remove_gauges()
 
-    def _make_recorder(self, cloud: ConnectedCloud) -> FlightRecorder | None:
+    def _make_recorder(self, cloud: ConnectedCloud) -> "FlightRecorder | None":
         record = self._options.record
-        return None if record is None else FlightRecorder(record, self._clock, cloud.region)
+        if record is None:
+            return None
+        from wainwright.operator.flight_recorder import FlightRecorder
+
+        return FlightRecorder(record, self._clock, cloud.region)
 
     async def _until_idle(self, manager: ControllerManager) -> None:
         """Returns when the controllers have had nothing to do for a moment."""
@@ -427,6 +441,8 @@ def cloud_connector(
             return real
 
         return connect_real
+    from wainwright.operator.emulated_cloud import EmulatedCloud, EmulatedCloudOptions
+
     emulated = EmulatedCloudOptions(
         cluster_name=settings.cluster_name,
         kubernetes=version,
