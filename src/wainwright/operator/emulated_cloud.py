@@ -123,16 +123,16 @@ class EmulatedCloud:
 
     async def rebuild(self) -> None:
         """The instances of the claims that the cluster has, with their ids, types and zones."""
-        classes = {
-            each.metadata.name: each for each in (await self._cluster.list(EC2NodeClass)).items
-        }
+        listed = await self._cluster.list(EC2NodeClass)
+        classes = {each.metadata.name: each for each in listed.items}
         for node_class in classes.values():
             self._resources.create_for(node_class)
         if self._is_resumed:
             return
-        nodes = (await self._cluster.list(Node)).items
-        claims = (await self._cluster.list(NodeClaim)).items
-        self._add_instances(nodes, claims, classes)
+        nodes, claims = await asyncio.gather(
+            self._cluster.list(Node), self._cluster.list(NodeClaim)
+        )
+        self._add_instances(nodes.items, claims.items, classes)
 
     def _add_instances(
         self,

@@ -82,6 +82,8 @@ GC_THRESHOLDS: Final = (50_000, 20, 50)
 """Collections are rarer than by default: each stops everything, planner and event loop."""
 PAUSE_RETRY: Final = 0.8
 """Seconds until a watch that has ended is opened again: a pause acts within one."""
+NO_OBJECT: Final = "wainwright.dev"
+"""A name that no object has."""
 CUSTOM_KINDS: Final = (NodePool, NodeClaim, EC2NodeClass, NodeOverlay, InstanceType)
 
 
@@ -468,7 +470,8 @@ async def _check_cluster(cluster: KubeClient) -> str:
         version = await cluster.server_version()
     except KubernetesError as error:
         raise CannotStartError(f"the cluster cannot be reached: {error}") from error
-    missing = [kind for kind in CUSTOM_KINDS if not await _is_served(cluster, kind)]
+    served = await asyncio.gather(*(_is_served(cluster, kind) for kind in CUSTOM_KINDS))
+    missing = [kind for kind, is_there in zip(CUSTOM_KINDS, served, strict=True) if not is_there]
     if missing:
         names = ", ".join(f"{each.plural}.{each.group}" for each in map(resource_of, missing))
         raise CannotStartError(
@@ -477,9 +480,10 @@ async def _check_cluster(cluster: KubeClient) -> str:
     return version
 
 
-async def _is_served(cluster: Cluster, kind: type[WireStruct]) -> bool:
+async def _is_served(cluster: KubeClient, kind: type[WireStruct]) -> bool:
+    """By a list of those with a name that none has, so that it is short however many there are."""
     try:
-        await cluster.list(kind)
+        await cluster.list(kind, name=NO_OBJECT)
     except ObjectNotFoundError:
         return False
     return True
