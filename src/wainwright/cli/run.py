@@ -202,7 +202,9 @@ def _cloud(files: dict[str, str | None]) -> Cloud | None:
     from wainwright.sim.catalog_cloud import cloud_of_catalog
 
     with show_progress() as report:
-        manifests = read_manifests([], progress=report, **files)
+        manifests = read_manifests(
+            [], progress=report, cloud=files["cloud"], catalog=files["catalog"]
+        )
     cloud, catalog = manifests.cloud, manifests.catalog
     if catalog is None:
         return cloud

@@ -470,8 +470,9 @@ async def _check_cluster(cluster: KubeClient) -> str:
         version = await cluster.server_version()
     except KubernetesError as error:
         raise CannotStartError(f"the cluster cannot be reached: {error}") from error
-    served = await asyncio.gather(*(_is_served(cluster, kind) for kind in CUSTOM_KINDS))
-    missing = [kind for kind, is_there in zip(CUSTOM_KINDS, served, strict=True) if not is_there]
+    kinds: list[type[WireStruct]] = [*CUSTOM_KINDS]
+    served = await asyncio.gather(*(_is_served(cluster, kind) for kind in kinds))
+    missing = [kind for kind, is_there in zip(kinds, served, strict=True) if not is_there]
     if missing:
         names = ", ".join(f"{each.plural}.{each.group}" for each in map(resource_of, missing))
         raise CannotStartError(
