@@ -21,7 +21,7 @@ from tests.support.helm import (
 )
 
 from wainwright.operator.settings import OperatorSettings, read_settings
-from wainwright.sim.scenario import FEATURE_GATES
+from wainwright.sim.settings import FEATURE_GATES
 
 ROOT = CHART.parents[1]
 MONITORED = ("serviceMonitor.enabled=true", "prometheusRule.enabled=true", "dashboard.enabled=true")

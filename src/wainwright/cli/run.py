@@ -12,10 +12,9 @@ from wainwright.api.catalog_documents import Cloud, CloudSpec
 from wainwright.cli import printing
 from wainwright.cli.options import Choice, add_options, show_progress
 from wainwright.errors import UsageError
-from wainwright.manifests.cluster_manifests import ClusterManifests, read_manifests
-from wainwright.operator.flight_recorder import MOST_DECISIONS, RecorderOptions
 from wainwright.operator.logs import set_up_logs
 from wainwright.operator.process import AWS, EMULATOR, CannotStartError, RunOptions, run_operator
+from wainwright.operator.recorder_options import MOST_DECISIONS, RecorderOptions
 from wainwright.operator.settings import (
     READERS,
     WITHOUT_EFFECT,
@@ -24,7 +23,6 @@ from wainwright.operator.settings import (
     read_settings,
     settings_without_effect,
 )
-from wainwright.sim.catalog_cloud import cloud_of_catalog
 from wainwright.translate.cluster_limits import parse_cluster_limits
 from wainwright.translate.disruption import parse_duration
 
@@ -186,10 +184,9 @@ def _options(given: dict[str, Any]) -> RunOptions:
     if folder is None and redact:
         raise UsageError("--record-redacted needs --record FOLDER", "add it")
     record = None if folder is None else RecorderOptions(folder=folder, most=most, redact=redact)
-    with show_progress() as report:
-        manifests = read_manifests([], progress=report, **files)
+    cloud = _cloud(files) if any(files.values()) else None
     return RunOptions(
-        cloud=_cloud(manifests), emulator_boot=boot, cluster_limits=limits, record=record, **given
+        cloud=cloud, emulator_boot=boot, cluster_limits=limits, record=record, **given
     )
 
 
@@ -201,7 +198,15 @@ def _refuse_emulator_options(given: dict[str, Any]) -> None:
             raise UsageError(f"{flag_of(name)} is of the emulated EC2", "add --provider emulator")
 
 
-def _cloud(manifests: ClusterManifests) -> Cloud | None:
+def _cloud(files: dict[str, str | None]) -> Cloud | None:
+    """What reads manifests is loaded only where there are any."""
+    from wainwright.manifests.cluster_manifests import read_manifests
+    from wainwright.sim.catalog_cloud import cloud_of_catalog
+
+    with show_progress() as report:
+        manifests = read_manifests(
+            [], progress=report, cloud=files["cloud"], catalog=files["catalog"]
+        )
     cloud, catalog = manifests.cloud, manifests.catalog
     if catalog is None:
         return cloud

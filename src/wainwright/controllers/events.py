@@ -1,5 +1,6 @@
 """Kubernetes Events: what was done or not done to an object, for people."""
 
+import asyncio
 import logging
 from collections.abc import Iterable
 from hashlib import blake2b
@@ -52,13 +53,13 @@ class EventRecorder:
 
     async def warn_many(self, objects: Iterable[WireStruct], reason: str, message: str) -> None:
         """The same about each of them, as far as the limit of events allows."""
-        for about in self._allowed(objects, reason):
-            await self.warn(about, reason, message)
+        allowed = self._allowed(objects, reason)
+        await asyncio.gather(*(self.warn(about, reason, message) for about in allowed))
 
     async def inform_each(self, entries: Iterable[tuple[WireStruct, str]], reason: str) -> None:
         """A message about each of them, as far as the limit of events allows."""
-        for about, message in self._allowed(entries, reason):
-            await self.inform(about, reason, message)
+        allowed = self._allowed(entries, reason)
+        await asyncio.gather(*(self.inform(about, reason, message) for about, message in allowed))
 
     def _allowed(self, entries: Iterable[Entry], reason: str) -> list[Entry]:
         """Those that the limit allows at this moment. Were it asked before each event, a slow API

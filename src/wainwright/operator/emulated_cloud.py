@@ -2,7 +2,8 @@
 
 Everything is in this process: the account, and a kubelet for each instance that keeps its Node
 Ready and runs the pods bound to it, of which only the status is real. At the start the account is
-rebuilt from the cluster's NodeClaims, so that a restart loses no instance.
+rebuilt from the cluster's NodeClaims, so that a restart loses no instance. The server of the
+account is loaded only where it is served or kept in a file.
 """
 
 import asyncio
@@ -10,7 +11,8 @@ import logging
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Final
+from socket import socket
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -25,13 +27,6 @@ from wainwright.cluster import Cluster
 from wainwright.controllers.runtime import Key
 from wainwright.emulator.account_timer import AccountTimer
 from wainwright.emulator.emulated_account import ApiCall, EmulatedAwsAccount
-from wainwright.emulator.http.server import (
-    EmulatorHttpServer,
-    StateFile,
-    endpoint_url,
-    listen,
-    resume_account,
-)
 from wainwright.emulator.selected_resources import SelectedResources
 from wainwright.emulator.settings import EmulatorSettings
 from wainwright.errors import AwsError, ObjectNotFoundError
@@ -40,6 +35,9 @@ from wainwright.sim.informers import Informer, Informers, KeyedWorker, PodsByNod
 from wainwright.sim.kubelet import KubeletOptions, Kubelets
 from wainwright.sim.running_instances import RunningInstances, label_of
 from wainwright.translate.node_claim_pairing import pair_nodes_with_claims
+
+if TYPE_CHECKING:
+    from wainwright.emulator.http.server import StateFile
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -69,7 +67,7 @@ class EmulatedCloudOptions(msgspec.Struct, frozen=True, kw_only=True):
 class EmulatedCloud:
     def __init__(self, cluster: Cluster, clock: Clock, options: EmulatedCloudOptions) -> None:
         self._cluster, self._clock, self._options = cluster, clock, options
-        self._socket = None if options.port is None else listen(options.port)
+        self._socket = None if options.port is None else _listen(options.port)
         resumed = self._resume()
         self._is_resumed = resumed is not None
         self.account = resumed or self._create()
@@ -96,6 +94,8 @@ class EmulatedCloud:
         state = self._options.state
         if state is None:
             return None
+        from wainwright.emulator.http.server import resume_account
+
         return resume_account(state, clock=self._clock, queue_base=self._endpoint)
 
     def _create(self) -> EmulatedAwsAccount:
@@ -107,7 +107,11 @@ class EmulatedCloud:
 
     @property
     def _endpoint(self) -> str | None:
-        return None if self._socket is None else endpoint_url(self._socket)
+        if self._socket is None:
+            return None
+        from wainwright.emulator.http.server import endpoint_url
+
+        return endpoint_url(self._socket)
 
     @property
     def region(self) -> str:
@@ -119,16 +123,16 @@ class EmulatedCloud:
 
     async def rebuild(self) -> None:
         """The instances of the claims that the cluster has, with their ids, types and zones."""
-        classes = {
-            each.metadata.name: each for each in (await self._cluster.list(EC2NodeClass)).items
-        }
+        listed = await self._cluster.list(EC2NodeClass)
+        classes = {each.metadata.name: each for each in listed.items}
         for node_class in classes.values():
             self._resources.create_for(node_class)
         if self._is_resumed:
             return
-        nodes = (await self._cluster.list(Node)).items
-        claims = (await self._cluster.list(NodeClaim)).items
-        self._add_instances(nodes, claims, classes)
+        nodes, claims = await asyncio.gather(
+            self._cluster.list(Node), self._cluster.list(NodeClaim)
+        )
+        self._add_instances(nodes.items, claims.items, classes)
 
     def _add_instances(
         self,
@@ -175,6 +179,8 @@ class EmulatedCloud:
         async with AsyncExitStack() as stack:
             state = self._state_file()
             if self._socket is not None:
+                from wainwright.emulator.http.server import EmulatorHttpServer
+
                 stack.callback(self._socket.close)
                 server = EmulatorHttpServer(self.account, self._socket, state=state)
                 await stack.enter_async_context(server.running())
@@ -183,9 +189,11 @@ class EmulatedCloud:
                 await stack.enter_async_context(state.kept())
             yield
 
-    def _state_file(self) -> StateFile | None:
+    def _state_file(self) -> "StateFile | None":
         if self._options.state is None:
             return None
+        from wainwright.emulator.http.server import StateFile
+
         state = StateFile(self._options.state, self.account)
 
         def changed(call: ApiCall) -> None:
@@ -199,6 +207,12 @@ class EmulatedCloud:
         """Whatever a class selects exists, as nobody could create it in an emulated account."""
         if after is not None:
             self._resources.create_for(after)
+
+
+def _listen(port: int) -> socket:
+    from wainwright.emulator.http.server import listen
+
+    return listen(port)
 
 
 class NodeHeartbeats:

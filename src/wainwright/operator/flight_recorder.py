@@ -37,6 +37,7 @@ from wainwright.model.plan import PlanOptions
 from wainwright.model.snapshot import Snapshot
 from wainwright.offline import explain_solved_plan, plan_snapshot
 from wainwright.operator.decision_redaction import redact_decision
+from wainwright.operator.recorder_options import RecorderOptions
 from wainwright.report.consolidation_json import consolidation_document
 from wainwright.report.json_text import dump_json
 from wainwright.report.plan_input import (
@@ -56,17 +57,9 @@ PROVISION, DISRUPT = "provision", "disrupt"
 DECISION: Final = re.compile(r"^\d{8}T\d{6}Z-(?:provision|disrupt)-(\d+)$")
 MOST_WAITING: Final = 10
 """Decisions that may wait to be written; with more the oldest is dropped."""
-MOST_DECISIONS: Final = 100
 PARTIAL: Final = ".partial-"
 
 Document: TypeAlias = dict[str, Any]
-
-
-class RecorderOptions(msgspec.Struct, frozen=True, kw_only=True):
-    folder: Path
-    most: int = MOST_DECISIONS
-    """How many decisions are kept."""
-    redact: bool = False
 
 
 class _Decision(msgspec.Struct, frozen=True):

@@ -1,4 +1,8 @@
-"""One process of `wain run`: a client of the cluster, a cloud, and the controllers between them."""
+"""One process of `wain run`: a client of the cluster, a cloud, and the controllers between them.
+
+What only some processes need is loaded by those: boto3 with AWS, the emulated EC2 without it, the
+flight recorder, the dry run. Pods wait for the first plan while a process starts.
+"""
 
 import asyncio
 import gc
@@ -12,7 +16,7 @@ from fractions import Fraction
 from pathlib import Path
 from random import Random
 from secrets import token_hex
-from typing import Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -24,7 +28,6 @@ from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.operations import ConfigMap, Lease
 from wainwright.api.wire import WireStruct
-from wainwright.aws.api.boto import BotoSeam
 from wainwright.aws.api.middleware import with_middleware
 from wainwright.aws.api.services import Seam
 from wainwright.aws.cluster_config import ClusterConfig
@@ -56,14 +59,17 @@ from wainwright.metrics import (
     MetricsRegistry,
 )
 from wainwright.model.plan import ClusterLimits
-from wainwright.operator.dry_run import DryRun
-from wainwright.operator.emulated_cloud import EmulatedCloud, EmulatedCloudOptions
 from wainwright.operator.endpoints import EVERYWHERE, LOOPBACK, EndpointOptions, serve_endpoints
-from wainwright.operator.flight_recorder import FlightRecorder, RecorderOptions
+from wainwright.operator.recorder_options import RecorderOptions
 from wainwright.operator.settings import OperatorSettings
-from wainwright.sim.default_processes import controller_settings
-from wainwright.sim.scenario import DisruptionBreaker, SimulationSettings
+from wainwright.sim.controller_options import controller_settings
+from wainwright.sim.settings import DisruptionBreaker, SimulationSettings
 from wainwright.translate.object_metadata import parse_timestamp
+
+if TYPE_CHECKING:
+    from wainwright.operator.dry_run import DryRun
+    from wainwright.operator.emulated_cloud import EmulatedCloud
+    from wainwright.operator.flight_recorder import FlightRecorder
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -83,6 +89,8 @@ GC_THRESHOLDS: Final = (50_000, 20, 50)
 """Collections are rarer than by default: each stops everything, planner and event loop."""
 PAUSE_RETRY: Final = 0.8
 """Seconds until a watch that has ended is opened again: a pause acts within one."""
+NO_OBJECT: Final = "wainwright.dev"
+"""A name that no object has."""
 CUSTOM_KINDS: Final = (NodePool, NodeClaim, EC2NodeClass, NodeOverlay, InstanceType)
 
 
@@ -138,6 +146,8 @@ class RealCloud:
     """AWS, with the credentials and the region that its tools would use."""
 
     def __init__(self, region: str, queue: str) -> None:
+        from wainwright.aws.api.boto import BotoSeam
+
         self.region, self.queue = region, queue
         self.seam: Seam = BotoSeam(region)
         self.modelled_prices: Collection[OfferingKey] = ()
@@ -149,7 +159,7 @@ class RealCloud:
 class EmulatedSeam:
     """The emulated EC2 in this process."""
 
-    def __init__(self, cloud: EmulatedCloud) -> None:
+    def __init__(self, cloud: "EmulatedCloud") -> None:
         self._cloud = cloud
         self.region, self.queue = cloud.region, cloud.queue
         self.seam: Seam = cloud.account
@@ -241,6 +251,8 @@ class OperatorProcess:
             raise error
 
     async def _only_decide(self) -> None:
+        from wainwright.operator.dry_run import DryRun
+
         cloud = await self._connect_cloud(self._cluster)
         dry_run = self._dry_run = DryRun(
             self._cluster,
@@ -286,9 +298,13 @@ class OperatorProcess:
             # What another leader knows by now would be contradicted for as long as this one runs.
             self.metrics.remove_gauges(keep=PROCESS_GAUGES)
 
-    def _make_recorder(self, cloud: ConnectedCloud) -> FlightRecorder | None:
+    def _make_recorder(self, cloud: ConnectedCloud) -> "FlightRecorder | None":
         record = self._options.record
-        return None if record is None else FlightRecorder(record, self._clock, cloud.region)
+        if record is None:
+            return None
+        from wainwright.operator.flight_recorder import FlightRecorder
+
+        return FlightRecorder(record, self._clock, cloud.region)
 
     async def _until_idle(self, manager: ControllerManager) -> None:
         """Returns when the controllers have had nothing to do for a moment."""
@@ -445,6 +461,8 @@ def cloud_connector(
             return real
 
         return connect_real
+    from wainwright.operator.emulated_cloud import EmulatedCloud, EmulatedCloudOptions
+
     emulated = EmulatedCloudOptions(
         cluster_name=settings.cluster_name,
         kubernetes=version,
@@ -470,7 +488,9 @@ async def _check_cluster(cluster: KubeClient) -> str:
         version = await cluster.server_version()
     except KubernetesError as error:
         raise CannotStartError(f"the cluster cannot be reached: {error}") from error
-    missing = [kind for kind in CUSTOM_KINDS if not await _is_served(cluster, kind)]
+    kinds: list[type[WireStruct]] = [*CUSTOM_KINDS]
+    served = await asyncio.gather(*(_is_served(cluster, kind) for kind in kinds))
+    missing = [kind for kind, is_there in zip(kinds, served, strict=True) if not is_there]
     if missing:
         names = ", ".join(f"{each.plural}.{each.group}" for each in map(resource_of, missing))
         raise CannotStartError(
@@ -479,9 +499,10 @@ async def _check_cluster(cluster: KubeClient) -> str:
     return version
 
 
-async def _is_served(cluster: Cluster, kind: type[WireStruct]) -> bool:
+async def _is_served(cluster: KubeClient, kind: type[WireStruct]) -> bool:
+    """By a list of those with a name that none has, so that it is short however many there are."""
     try:
-        await cluster.list(kind)
+        await cluster.list(kind, name=NO_OBJECT)
     except ObjectNotFoundError:
         return False
     return True

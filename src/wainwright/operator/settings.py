@@ -15,7 +15,7 @@ from wainwright.core.disruption.replacement import SPOT_TO_SPOT_TYPES
 from wainwright.errors import InvalidInputError
 from wainwright.model.disruption import NO_MINIMUM_SAVING, MinimumSaving
 from wainwright.model.plan import MinValuesPolicy, PackingPolicy, PreferencePolicy
-from wainwright.sim.scenario import FEATURE_GATES
+from wainwright.sim.settings import FEATURE_GATES
 from wainwright.translate.disruption import parse_duration, parse_minimum_saving
 
 

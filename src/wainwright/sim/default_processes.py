@@ -14,14 +14,12 @@ from wainwright.cloud import CloudProvider, LaunchLog
 from wainwright.controllers.cloud.cloud_upkeep import CloudRefresh
 from wainwright.controllers.manager import ControllerEnvironment, ControllerManager
 from wainwright.controllers.nodeclaim.expiration import Expiration
-from wainwright.controllers.settings import BreakerSettings, ControllerSettings, Pause
-from wainwright.core.disruption.commands import DisruptionOptions
-from wainwright.core.disruption.replacement import ReplacementRules
+from wainwright.controllers.settings import ControllerSettings
 from wainwright.metrics import MetricsRegistry
-from wainwright.model.plan import PlanOptions
 from wainwright.sim.components import ClusterComponents
+from wainwright.sim.controller_options import controller_settings
 from wainwright.sim.kubelet import EBS_DRIVER, KubeletOptions
-from wainwright.sim.scenario import DurationRange, NodeRepairMode, Scenario, SimulationSettings
+from wainwright.sim.scenario import DurationRange, Scenario
 from wainwright.sim.simulated_process import RunningController, SimulatedProcess
 from wainwright.sim.world import World
 
@@ -44,55 +42,14 @@ def _bounds(between: DurationRange) -> tuple[float, float]:
     return between.low, between.high
 
 
-def plan_options(settings: SimulationSettings) -> PlanOptions:
-    gates = settings.feature_gates
-    return PlanOptions(
-        min_values_policy=settings.min_values_policy,
-        preference_policy=settings.preference_policy,
-        packing=settings.packing,
-        strict_weights=settings.strict_weights,
-        capacity_reservations=gates["CapacityReservations"] and gates["ReservedCapacity"],
-        cluster_limits=settings.cluster_limits,
-        static_capacity=gates["StaticCapacity"],
-    )
-
-
-def disruption_options(settings: SimulationSettings) -> DisruptionOptions:
-    gates = settings.feature_gates
-    return DisruptionOptions(
-        rules=ReplacementRules(
-            spot_to_spot=gates["SpotToSpotConsolidation"],
-            spot_to_spot_types=settings.spot_to_spot_types,
-        ),
-        max_nodes=settings.max_nodes_per_command,
-        minimum_saving=settings.minimum_saving,
-        balanced_k=settings.balanced_k,
-        terminate_first_drift=gates["TerminateFirstDrift"],
-        terminate_first_repair=gates["TerminateFirstRepair"],
-        managed_deletion_cost=gates["PodDeletionCostManagement"],
-    )
-
-
-def controller_settings(
-    settings: SimulationSettings, volumes: int | None = None
-) -> ControllerSettings:
-    """`volumes`: how many can be attached to each node."""
-    plan = plan_options(settings)
-    if volumes is not None:
-        plan = msgspec.structs.replace(plan, attach_limits=((EBS_DRIVER, volumes),))
-    gates, breaker = settings.feature_gates, settings.disruption_breaker
-    return ControllerSettings(
-        batch_idle=settings.batch_idle_duration,
-        batch_max=settings.batch_max_duration,
-        plan_options=plan,
-        disruption_options=disruption_options(settings),
-        node_repair=gates["NodeRepair"],
-        replace_before_repair=settings.node_repair is NodeRepairMode.REPLACE_FIRST,
-        managed_deletion_cost=gates["PodDeletionCostManagement"],
-        capacity_buffer=gates["CapacityBuffer"],
-        pause=Pause(settings.pause.value) if settings.pause.value else None,
-        breaker=BreakerSettings(share=breaker.share, nodes=breaker.nodes, window=breaker.window),
-    )
+def _process_settings(process: SimulatedProcess) -> ControllerSettings:
+    """As many volumes as the scenario states can be attached to each node."""
+    settings = controller_settings(process.settings)
+    if process.volumes is None:
+        return settings
+    limits = ((EBS_DRIVER, process.volumes),)
+    plan = msgspec.structs.replace(settings.plan_options, attach_limits=limits)
+    return msgspec.structs.replace(settings, plan_options=plan)
 
 
 NOT_DUE: Final = (CloudRefresh.name, Expiration.name)
@@ -114,9 +71,7 @@ class AwsControllers:
             feed=process.feed,
             reports=process.reports,
         )
-        self._manager = ControllerManager(
-            environment, controller_settings(process.settings, process.volumes)
-        )
+        self._manager = ControllerManager(environment, _process_settings(process))
 
     @property
     def next_due(self) -> float | None:

@@ -46,7 +46,6 @@ from wainwright.sim.scenario import (
     ScaleWorkload,
     Scenario,
     ScenarioEvent,
-    SimulationSettings,
     TotalExpectation,
     TracePod,
 )
@@ -66,6 +65,7 @@ from wainwright.sim.scenario_format.set_changes import (
 )
 from wainwright.sim.scenario_format.settings_format import SettingsReader
 from wainwright.sim.scenario_format.trace_csv import TraceReader
+from wainwright.sim.settings import SimulationSettings
 from wainwright.translate.disruption import format_duration
 from wainwright.translate.workload_expansion import POD_LIMIT, check_pod_count
 

@@ -23,7 +23,7 @@ from wainwright.controllers.runtime import ChangeFeed
 from wainwright.emulator.ec2.region_offerings import OfferingKey
 from wainwright.sim.api_server import InMemoryApiServer
 from wainwright.sim.aws_calls import AwsCalls
-from wainwright.sim.scenario import SimulationSettings
+from wainwright.sim.settings import SimulationSettings
 
 START_SECONDS: Final = 5.0
 """From the death of a process until another one is up."""

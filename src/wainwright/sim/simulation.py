@@ -38,22 +38,17 @@ from wainwright.model.simulation import (
 from wainwright.offline import PlanSettings, prepare_input
 from wainwright.sim.aws_calls import AwsCalls, SimulatedAwsCalls
 from wainwright.sim.cloud_events import CloudEvents
-from wainwright.sim.default_processes import aws_controllers, cluster_components, plan_options
+from wainwright.sim.controller_options import plan_options
+from wainwright.sim.default_processes import aws_controllers, cluster_components
 from wainwright.sim.expectations import Expectations
 from wainwright.sim.fault_injection import FaultInjection, FaultInjector
 from wainwright.sim.laws import Laws
 from wainwright.sim.object_store import metadata_of
 from wainwright.sim.observed_state import ObservedState
 from wainwright.sim.recorder import Recorder, StateObserver
-from wainwright.sim.scenario import (
-    ApplyObjects,
-    ChangePrice,
-    Pause,
-    Scenario,
-    ScenarioEvent,
-    SimulationSettings,
-)
+from wainwright.sim.scenario import ApplyObjects, ChangePrice, Scenario, ScenarioEvent
 from wainwright.sim.scenario_events import InstanceControls, ScenarioEvents
+from wainwright.sim.settings import Pause, SimulationSettings
 from wainwright.sim.simulated_process import (
     ControllerClient,
     ControllerFactory,

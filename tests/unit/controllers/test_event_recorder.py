@@ -29,7 +29,7 @@ def test_a_slow_api_server_does_not_let_more_events_through() -> None:
         pods = [Pod(metadata=ObjectMeta(name=f"web-{n}", namespace="default")) for n in range(500)]
         await recorder.inform_each(((pod, "a node comes") for pod in pods), "Nominated")
         assert len((await api.list(Event)).items) == BURST
-        assert clock.now() - began == BURST * SECONDS_FOR_AN_EVENT
+        assert clock.now() - began == SECONDS_FOR_AN_EVENT  # all at once: the next plan waits
 
     try:
         clock.run(story())

@@ -11,8 +11,9 @@ from tests.support.operator_world import CLOUD, World, play
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.cli.main import wain
 from wainwright.errors import UsageError
-from wainwright.operator.flight_recorder import FlightRecorder, RecorderOptions
+from wainwright.operator.flight_recorder import FlightRecorder
 from wainwright.operator.process import EMULATOR, RunOptions
+from wainwright.operator.recorder_options import RecorderOptions
 
 COMMANDS = {"provision": "plan", "disrupt": "consolidate"}
 

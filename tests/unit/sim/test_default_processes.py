@@ -1,8 +1,8 @@
 """Settings of a Scenario as the controllers get them."""
 
 from wainwright.model.disruption import MinimumSaving
-from wainwright.sim.default_processes import disruption_options
-from wainwright.sim.scenario import FEATURE_GATES, SimulationSettings
+from wainwright.sim.controller_options import disruption_options
+from wainwright.sim.settings import FEATURE_GATES, SimulationSettings
 
 
 def test_what_a_sweep_changes_reaches_the_decisions() -> None:

@@ -29,7 +29,7 @@ from wainwright.api.kubernetes.operations import Event
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.cluster import Cluster
 from wainwright.model.simulation import PendingSeconds
-from wainwright.sim.scenario import HOUR
+from wainwright.sim.settings import HOUR
 
 RESERVED = {
     "karpenter.sh/capacity-type": "reserved",

@@ -19,7 +19,6 @@ from wainwright.sim.scenario import (
     DurationRange,
     EventExpectation,
     NodeExpectation,
-    NodeRepairMode,
     ScaleWorkload,
     Scenario,
     StateExpectation,
@@ -32,6 +31,7 @@ from wainwright.sim.scenario_format.expectation_format import STATE_KEYS
 from wainwright.sim.scenario_format.settings_format import SETTING_NAMES
 from wainwright.sim.scenario_format.trace_csv import COLUMNS
 from wainwright.sim.scenario_reader import read_scenario
+from wainwright.sim.settings import NodeRepairMode
 
 EVERY_FIELD = str(TESTS / "scenarios" / "every-field" / "scenario.yaml")
 HEAD = """\

@@ -255,7 +255,8 @@ class NodeClaimLifecycle:
                 condition.INITIALIZED, condition.UNKNOWN, problem.reason, problem.message
             )
             return
-        await self._cache.patch(nodes[0], {"metadata": {"labels": {INITIALIZED: "true"}}})
+        if (nodes[0].metadata.labels or {}).get(INITIALIZED) != "true":
+            await self._cache.patch(nodes[0], {"metadata": {"labels": {INITIALIZED: "true"}}})
         conditions.set(condition.INITIALIZED, condition.TRUE)
         # With the same request; what it lacks is an event of the controller of consistency.
         set_consistent_state(conditions, claim, nodes[0])

@@ -58,6 +58,7 @@ from wainwright.metrics import (
 )
 from wainwright.model.plan import PlannedNodeClaim, PlanOptions, UnschedulableGroup
 from wainwright.model.snapshot import Snapshot
+from wainwright.translate.object_metadata import parse_timestamp
 from wainwright.translate.pods import PodRole, pod_role
 
 LOG: Final = logging.getLogger(__name__)
@@ -85,9 +86,9 @@ class PodBatchWindow:
         self._first: float | None = None
         self._last = 0.0
 
-    def extend(self, now: float) -> None:
-        self._first = now if self._first is None else self._first
-        self._last = now
+    def extend(self, moment: float) -> None:
+        self._first = moment if self._first is None else min(self._first, moment)
+        self._last = max(self._last, moment)
 
     @property
     def is_open(self) -> bool:
@@ -98,8 +99,15 @@ class PodBatchWindow:
             return 0.0
         return min(self._last + self._idle, self._first + self._most) - now
 
-    def close(self) -> None:
-        self._first = None
+    def close(self) -> float | None:
+        """Since when the batch was collected."""
+        first, self._first = self._first, None
+        return first
+
+    def reopen(self, first: float | None) -> None:
+        """The batch is complete, and has still to be planned."""
+        if self._first is None:
+            self._first = first
 
 
 class ProvisioningInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,19 +185,36 @@ class Provisioner:
         self._reported = ReportedPods()
 
     def watch(self, queue: WorkQueue) -> None:
-        def extend() -> None:
-            now = self._context.clock.now()
-            self._window.extend(now)
-            queue.add_after(WHOLE_CLUSTER, self._window.seconds_left(now))
+        clock, window = self._context.clock, self._window
+        began = clock.now()
+
+        def extend(moment: float | None = None) -> None:
+            now = clock.now()
+            window.extend(now if moment is None else moment)
+            queue.add_after(WHOLE_CLUSTER, window.seconds_left(now))
 
         def extend_where(is_reason: Callable[[Change[Any]], bool]) -> ChangeHandler[Any]:
             return lambda change: extend() if is_reason(change) else None
 
-        self._cache.subscribe(Pod, extend_where(_becomes_pending))
+        def changed_pod(change: Change[Pod]) -> None:
+            """A pod from before this process has waited for long enough: it is not news."""
+            if _becomes_pending(change):
+                extend(_created_before(change.object, began))
+
+        def changed_pool(change: Change[NodePool]) -> None:
+            """Pods that wait already do not wait for longer because of it."""
+            if not _is_changed_pool(change):
+                return
+            if window.is_open:
+                queue.add_after(WHOLE_CLUSTER, window.seconds_left(clock.now()))
+            else:
+                extend()
+
+        self._cache.subscribe(Pod, changed_pod)
         self._cache.subscribe(Node, extend_where(_begins_to_leave))
         self._cache.subscribe(NodeClaim, extend_where(_begins_to_leave))
         self._cache.subscribe(NodeClaim, extend_where(_becomes_initialized))
-        self._cache.subscribe(NodePool, extend_where(_is_changed_pool))
+        self._cache.subscribe(NodePool, changed_pool)
 
     async def reconcile(self, _: Key) -> Result:
         left = self._window.seconds_left(self._context.clock.now())
@@ -197,13 +222,14 @@ class Provisioner:
             return Again(left)
         if not self._state.is_synced:
             return Again(SYNC_POLL)
-        self._window.close()
-        return await self._provision()
+        return await self._provision(self._window.close())
 
-    async def _provision(self) -> Result:
+    async def _provision(self, since: float | None) -> Result:
+        """For a batch that was collected since then."""
         given = await self._input()
         self._context.metrics.set(SCHEDULER_QUEUE, len(given.snapshot.pods))
         if self._is_starting(given):
+            self._window.reopen(since)
             return Again(SYNC_POLL)
         if not given.has_pods:
             self._planned = None
@@ -406,6 +432,12 @@ def describe_claim(claim: PlannedNodeClaim) -> str:
 
 def _becomes_pending(change: Change[Pod]) -> bool:
     return _is_pending(change.after) and not _is_pending(change.before)
+
+
+def _created_before(pod: Pod, moment: float) -> float | None:
+    """When the pod was created, if that was before."""
+    created = parse_timestamp(pod.metadata.creationTimestamp)
+    return created if created is not None and created < moment else None
 
 
 def _begins_to_leave(change: Change[Any]) -> bool:

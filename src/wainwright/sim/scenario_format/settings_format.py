@@ -13,16 +13,15 @@ from wainwright.model.plan import (
     PackingPolicy,
     PreferencePolicy,
 )
-from wainwright.sim.scenario import (
+from wainwright.sim.scenario import InstanceBehaviour, PodBehaviour
+from wainwright.sim.scenario_format.field_reader import FieldReader, ReadValue, is_number
+from wainwright.sim.settings import (
     FEATURE_GATES,
     DisruptionBreaker,
-    InstanceBehaviour,
     NodeRepairMode,
     Pause,
-    PodBehaviour,
     SimulationSettings,
 )
-from wainwright.sim.scenario_format.field_reader import FieldReader, ReadValue, is_number
 from wainwright.translate.cluster_limits import EXPECTED_AMOUNTS, translate_cluster_limits
 from wainwright.translate.disruption import parse_minimum_saving
 

@@ -1,5 +1,6 @@
 """Consistency, hydration, pod events and Consolidatable (rows C1 to C3, LIF-6 to LIF-8)."""
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -301,6 +302,24 @@ def test_lif_7_consolidatable_once_consolidate_after_has_passed_since_the_last_p
         assert not await _is_consolidatable(cluster)
         await cluster.wait(1801)
         assert await _is_consolidatable(cluster)
+
+    run_cluster(story)
+
+
+def test_lif_7_a_pod_event_takes_consolidatable_back_with_the_same_request() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await _started(cluster, consolidateAfter="30m")
+        node = await cluster.add_node()
+        await cluster.wait(1810)
+        assert await _is_consolidatable(cluster)
+        version = (await cluster.api.list(NodeClaim)).resource_version
+        await _bound(cluster, "job", node)
+        assert not await _is_consolidatable(cluster)
+        changes = cluster.api.watch(NodeClaim, version)
+        await anext(changes)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1):
+                await anext(changes)
 
     run_cluster(story)
 

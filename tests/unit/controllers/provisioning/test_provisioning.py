@@ -584,3 +584,15 @@ def test_an_unschedulable_pod_is_reported_again_after_a_while_or_for_another_cau
     assert reported.select_due([unschedulable("a/b", "gpu", reason=tainted)], 325.0) == {"a/b"}
     assert reported.select_due([], 330.0) == frozenset()
     assert reported.select_due([unschedulable("a/b", "gpu")], 340.0) == {"a/b"}
+
+
+def test_a_new_process_does_not_collect_pods_that_have_waited_for_long() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up()
+        await cluster.create_pod()
+        await cluster.wait(60)
+        cluster.start()
+        await cluster.wait(0.5)
+        assert len(await cluster.claims()) == 1
+
+    run_cluster(story)
