@@ -70,7 +70,7 @@ MODELLED_PRICES_SHORT: Final = (
 )
 """The same where a line must fit into 80 columns."""
 RESERVED_PRICES: Final = (
-    "≈$0/h: reserved instances count as paid for; EC2 bills a capacity reservation, used or not"
+    "≈$0/h: instances of a capacity reservation count as paid for: EC2 bills it, used or not"
 )
 """The line below a table with nodes of a capacity reservation."""
 

@@ -205,7 +205,7 @@ def _pool_cause(reason: PoolReason) -> str:
     """taint nvidia.com/gpu:NoSchedule; limit cpu; allows topology.kubernetes.io/zone us-west-2a"""
     match reason:
         case LabelConflict(key=key, offered=None):
-            return f"does not set {key}"
+            return f"no label {key}"
         case (
             LabelConflict(key=key, offered=ValueSet() as allowed)
             | NoMatchingInstanceType(excluded=ExcludedByPool(key=key, allowed=allowed))

@@ -70,7 +70,7 @@ def suggestion(*changes: AnyFix, **fields: Any) -> VerifiedSuggestion:
         ((GPU,), "other NodePool: p1 (taint nvidia.com/gpu:NoSchedule)"),
         (
             (CPU, LabelConflict(key="team", wanted=one_of(["a"]), offered=None)),
-            "other NodePools: p1 (limit cpu), p2 (does not set team)",
+            "other NodePools: p1 (limit cpu), p2 (no label team)",
         ),
         (
             (
