@@ -11,11 +11,11 @@ from tests.support.planted_bugs import BUGS, planted
 
 FOUND = {
     "launch-not-recorded": (99, 110),
-    "eviction-ignores-budget": (37, 63),
+    "eviction-ignores-budget": (38, 41, 83),
     "finalizer-lost": (0, 5, 19),
     "taint-left": (0, 1, 2),
     "budget-counted-late": (5, 6, 7),
-    "orphan-not-collected": (29, 40),
+    "orphan-not-collected": (63,),
     "eviction-without-uid": (26, 27, 28),
     "watch-not-listed-again": (4, 1, 2),
     "claim-released-early": (160, 55),
