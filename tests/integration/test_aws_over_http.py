@@ -18,7 +18,12 @@ import pytest
 from tests.integration.run_manifests import NODE_CLASS, deployment
 from tests.support.running_operator import RunningOperator, TestedCluster
 
+from wainwright.clock import format_microseconds
+from wainwright.translate.object_metadata import parse_timestamp
+
 RUN = ("--provider", "aws", "--cluster-name", "wain")
+LEASE_RENEWAL = 10.0
+"""Seconds after which a kubelet renews the lease of its node."""
 UNREGISTERED = {"key": "karpenter.sh/unregistered", "effect": "NoExecute"}
 
 
@@ -55,7 +60,9 @@ def join(operated: TestedCluster) -> None:
     """Makes a Ready Node of every launched claim that has none. Where the claim is being deleted
     its instance is on the way out, and its kubelet does not register a second time.
     """
-    known = {each["spec"].get("providerID") for each in operated.all("Node")}
+    nodes = operated.all("Node")
+    renew_leases(operated, {each["metadata"]["name"] for each in nodes})
+    known = {each["spec"].get("providerID") for each in nodes}
     for claim in operated.all("NodeClaim"):
         status = claim.get("status", {})
         is_leaving = claim["metadata"].get("deletionTimestamp")
@@ -91,8 +98,27 @@ def _create_node(operated: TestedCluster, claim: dict[str, Any], status: dict[st
     assert reply.status == HTTPStatus.OK or is_gone, reply.message
 
 
+def renew_leases(operated: TestedCluster, nodes: Collection[str]) -> None:
+    """As kubelets do: without it nodes are unreachable after 50 s, too soon for a slow machine."""
+    now = time.time()
+    fresh = {
+        lease["metadata"]["name"]
+        for lease in operated.all("NodeLease")
+        if (parse_timestamp(lease["spec"].get("renewTime")) or 0.0) > now - LEASE_RENEWAL
+    }
+    for name in sorted(set(nodes) - fresh):
+        spec = {
+            "holderIdentity": name,
+            "leaseDurationSeconds": 40,
+            "renewTime": format_microseconds(now),
+        }
+        lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+        operated.apply("NodeLease", {**lease, "metadata": {"name": name}, "spec": spec})
+
+
 def bound(operated: TestedCluster) -> int:
     join(operated)
+    end_pods(operated)
     return sum(bool(pod["spec"].get("nodeName")) for pod in operated.all("Pod"))
 
 

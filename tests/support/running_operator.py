@@ -30,6 +30,7 @@ PATHS = {
     "Deployment": "/apis/apps/v1/namespaces/default/deployments",
     "PodDisruptionBudget": "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
     "Lease": "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases",
+    "NodeLease": "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases",
     "Event": "/api/v1/events",
 }
 CLEARED = (

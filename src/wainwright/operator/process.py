@@ -16,7 +16,7 @@ from fractions import Fraction
 from pathlib import Path
 from random import Random
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -40,11 +40,14 @@ from wainwright.cluster import Cluster, EventType, ListAndWatch, ObjectList
 from wainwright.controllers.context import compute_in_thread
 from wainwright.controllers.decision_recorder import NO_RECORDER
 from wainwright.controllers.manager import ControllerEnvironment, ControllerManager
+from wainwright.controllers.runtime import Backoff
 from wainwright.controllers.settings import PauseSwitch
 from wainwright.errors import (
     InvalidInputError,
     KubernetesError,
     ObjectNotFoundError,
+    ServerUnavailableError,
+    TooManyRequestsError,
     WainError,
 )
 from wainwright.kube.client import KubeClient
@@ -89,9 +92,15 @@ GC_THRESHOLDS: Final = (50_000, 20, 50)
 """Collections are rarer than by default: each stops everything, planner and event loop."""
 PAUSE_RETRY: Final = 0.8
 """Seconds until a watch that has ended is opened again: a pause acts within one."""
+START_SECONDS: Final = 60.0
+"""For so long a start waits for an API server that answers, but not yet with what was asked for."""
 NO_OBJECT: Final = "wainwright.dev"
 """A name that no object has."""
 CUSTOM_KINDS: Final = (NodePool, NodeClaim, EC2NodeClass, NodeOverlay, InstanceType)
+NOT_YET: Final = (TooManyRequestsError, ServerUnavailableError)
+"""Errors of an API server that may answer later."""
+
+Answer = TypeVar("Answer")
 
 
 class CannotStartError(WainError):
@@ -416,10 +425,10 @@ async def run_operator(settings: OperatorSettings, options: RunOptions) -> None:
         settings = msgspec.structs.replace(settings, leader_election_namespace=address.namespace)
     metrics = MetricsRegistry()
     async with KubeClient.connect(address, limit=limit, metrics=metrics) as cluster:
-        version = await _check_cluster(cluster)
         clock = SystemClock()
+        version = await until_answered(clock, lambda: _check_cluster(cluster))
         if not options.dry_run:
-            await refuse_beside_karpenter(cluster, clock)
+            await until_answered(clock, lambda: refuse_beside_karpenter(cluster, clock))
         operator = OperatorProcess(
             cluster,
             cloud_connector(settings, options, version, clock),
@@ -475,17 +484,40 @@ def cloud_connector(
 
     async def connect_emulated(cluster: Cluster) -> ConnectedCloud:
         """Anew for each term: another process may have launched instances meanwhile."""
-        cloud = EmulatedCloud(cluster, clock, emulated)
-        await cloud.rebuild()
-        return EmulatedSeam(cloud)
+
+        async def rebuild() -> ConnectedCloud:
+            cloud = EmulatedCloud(cluster, clock, emulated)
+            await cloud.rebuild()
+            return EmulatedSeam(cloud)
+
+        return await until_answered(clock, rebuild)
 
     return connect_emulated
+
+
+async def until_answered(clock: Clock, read: Callable[[], Awaitable[Answer]]) -> Answer:
+    """What is read at the start, repeated while the API server is not able to answer: kinds that
+    were created a moment ago answer 429, and a server that starts 503. A process that ended instead
+    would be restarted by the kubelet, later each time.
+    """
+    deadline, backoff = clock.now() + START_SECONDS, Backoff()
+    while True:
+        try:
+            return await read()
+        except NOT_YET as error:
+            wait = max(error.retry_after, backoff.failed("start"))
+            if not error.status or clock.now() + wait > deadline:
+                raise CannotStartError(f"the cluster cannot be reached: {error}") from error
+            LOG.warning("the API server does not answer yet: %s; again in %.1f s", error, wait)
+        await clock.sleep(wait)
 
 
 async def _check_cluster(cluster: KubeClient) -> str:
     """The version of a cluster that answers and has our kinds."""
     try:
         version = await cluster.server_version()
+    except NOT_YET:
+        raise
     except KubernetesError as error:
         raise CannotStartError(f"the cluster cannot be reached: {error}") from error
     kinds: list[type[WireStruct]] = [*CUSTOM_KINDS]

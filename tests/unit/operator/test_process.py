@@ -16,6 +16,7 @@ from wainwright.api.kubernetes.operations import ConfigMap, Event, Lease, LeaseS
 from wainwright.api.wire import ObjectMeta
 from wainwright.clock import format_microseconds
 from wainwright.emulator.emulated_account import EmulatedAwsAccount
+from wainwright.errors import KubernetesError, ServerUnavailableError, TooManyRequestsError
 from wainwright.metrics import NODECLAIMS_CREATED, NODEPOOL_COST, STATE_NODES, STATE_SYNCED
 from wainwright.model.plan import ClusterLimits
 from wainwright.operator.process import (
@@ -23,6 +24,7 @@ from wainwright.operator.process import (
     CannotStartError,
     RunOptions,
     refuse_beside_karpenter,
+    until_answered,
 )
 
 
@@ -178,6 +180,52 @@ def test_karpenter_is_at_work_while_its_lease_lasts(age: float, is_refused: bool
             await refuse_beside_karpenter(world.api, world.clock)
 
     play(story)
+
+
+@pytest.mark.parametrize("error", [TooManyRequestsError, ServerUnavailableError])
+def test_a_start_waits_for_an_api_server_that_serves_new_kinds_in_a_moment(
+    error: type[TooManyRequestsError | ServerUnavailableError],
+) -> None:
+    async def story(world: World) -> None:
+        refusals = [_not_yet(error) for _ in range(4)]
+
+        async def read() -> str:
+            if refusals:
+                raise refusals.pop()
+            return "1.36"
+
+        assert await until_answered(world.clock, read) == "1.36"
+        assert not refusals
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("error", "longest"),
+    [(TooManyRequestsError("storage is (re)initializing"), 60), (ServerUnavailableError("-"), 0)],
+    ids=["answers for a minute", "is not there"],
+)
+def test_a_start_does_not_wait_for_ever(error: KubernetesError, longest: float) -> None:
+    async def story(world: World) -> None:
+        began = world.clock.now()
+
+        async def read() -> None:
+            raise error
+
+        with pytest.raises(CannotStartError, match="the cluster cannot be reached: "):
+            await until_answered(world.clock, read)
+        assert world.clock.now() - began <= longest
+        assert world.clock.now() - began >= longest / 3
+
+    play(story)
+
+
+def _not_yet(
+    error: type[TooManyRequestsError | ServerUnavailableError],
+) -> TooManyRequestsError | ServerUnavailableError:
+    refusal = error("storage is (re)initializing")
+    refusal.status = 503 if error is ServerUnavailableError else 429
+    return refusal
 
 
 def test_events_of_nominations_are_bounded() -> None:
