@@ -209,7 +209,7 @@ def prepare_input(manifests: ClusterManifests, settings: PlanSettings) -> Prepar
         *translated.remarks,
         *blocked_evictions(evictions.blocked),
         *_ignored_static_pools(translated.snapshot, settings.options),
-        *_reservations_without_counts(manifests, settings),
+        *(reservations_without_counts(manifests) if settings.gates.capacity_reservations else ()),
     )
     diagnostics = dict.fromkeys(
         diagnostic for catalog in catalogs.values() for diagnostic in catalog.diagnostics
@@ -239,11 +239,9 @@ def _check_static_replicas(snapshot: Snapshot, settings: PlanSettings) -> None:
             )
 
 
-def _reservations_without_counts(
-    manifests: ClusterManifests, settings: PlanSettings
-) -> list[InputRemark]:
-    is_stated = manifests.cloud is not None or manifests.account_reservations is not None
-    if is_stated or not settings.gates.capacity_reservations:
+def reservations_without_counts(manifests: ClusterManifests) -> list[InputRemark]:
+    """A remark on the reservations of which only the status of a class tells."""
+    if manifests.cloud is not None or manifests.account_reservations is not None:
         return []
     ids = tuple(each.id for each in reservations_of_class_status(manifests.objects))
     if not ids:
