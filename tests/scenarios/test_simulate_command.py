@@ -49,7 +49,7 @@ def test_real_output_is_valid_by_the_schema(document: dict[str, Any]) -> None:
 
 
 SAME_WITH_EVERY_PYTHON = "?"
-"""Of the JSON of the scenario: `make test-all` compares Python 3.11, 3.12 and 3.13 by it. It changes
+"""Of the JSON of the scenario: `make test-all` compares Python 3.11 to 3.13 by it. It changes
 with what a simulation does or prints.
 """
 

@@ -127,7 +127,7 @@ def test_metrics_of_controllers_and_of_disruption_have_the_names_of_karpenter() 
         assert scraped.value(evaluations) > 0
         allowed = "karpenter_nodepools_allowed_disruptions"
         for reason in ("empty", "underutilized", "drifted"):
-            assert scraped.value(allowed, nodepool="default", reason=reason) == 1
+            assert scraped.value(allowed, nodepool="web", reason=reason) == 1
 
     play(story)
 
