@@ -55,7 +55,7 @@ from wainwright.model.plan import (
     PreferencePolicy,
 )
 from wainwright.model.pod import Pod
-from wainwright.model.snapshot import ReservationState, Snapshot
+from wainwright.model.snapshot import Node, ReservationState, Snapshot
 from wainwright.translate.class_reservations import reservations_of_class_status
 from wainwright.translate.cluster_state import translate_snapshot
 from wainwright.translate.region_inference import infer_region
@@ -400,4 +400,20 @@ def _has_preferences(pod: Pod) -> bool:
         or constraints.preferred_anti_affinity
         or constraints.preferred_nodes
         or any(not spread.required for spread in constraints.spreads)
+    )
+
+
+def plan_depends_on_time(prepared: PreparedInput) -> bool:
+    """Whether anything that a plan is made from is compared with the time that it is made for."""
+    reservations = known_reservations(prepared.manifests)
+    leaving = [node for node in prepared.snapshot.nodes if node.deleting]
+    return any(each.startTime or each.endTime for each in reservations) or any(
+        map(has_timed_protection, leaving)
+    )
+
+
+def has_timed_protection(node: Node) -> bool:
+    return any(
+        not isinstance(pod.eviction.do_not_disrupt, bool) and pod.eviction.started is not None
+        for pod in node.pods
     )

@@ -22,7 +22,6 @@ from wainwright.controllers.runtime import (
     WorkQueue,
     existence_of,
 )
-from wainwright.core.disruption.candidates import find_offering
 from wainwright.metrics import (
     NODEPOOL_COST,
     NODEPOOL_COST_ERRORS,
@@ -38,6 +37,7 @@ from wainwright.metrics import (
 from wainwright.model.instance_type import InstanceType, Offering
 from wainwright.model.labels import INSTANCE_TYPE
 from wainwright.model.resources import CPU, MEMORY, in_units
+from wainwright.model.snapshot import find_offering
 
 UNSYNCED_POLL: Final = 1.0  # seconds
 COST_PERIOD: Final = 60.0

@@ -6,7 +6,6 @@ with a remote base, because planning must not fetch what somebody else may chang
 
 import os
 import shutil
-import subprocess
 from collections.abc import Sequence
 from typing import Final
 
@@ -71,6 +70,8 @@ def _render(package: Package) -> RenderedPackage | Problem:
 
 
 def _run(package: Package, tool: tuple[str, str]) -> RenderedPackage | Problem:
+    import subprocess  # for --render only: loading it takes 2 ms of every command
+
     command = f"{' '.join(tool)} {package.folder}"
     try:
         done = subprocess.run(
