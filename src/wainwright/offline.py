@@ -32,7 +32,6 @@ from wainwright.catalogue.region_catalog import (
     offline_inputs,
 )
 from wainwright.core.disruption.eviction import evict_from_deleting_nodes
-from wainwright.core.explain.unschedulable import explain_plan
 from wainwright.core.plan import SolvedPlan, plan, solve_plan
 from wainwright.core.static_capacity import StaticPoolState, plan_static_capacity
 from wainwright.errors import InvalidInputError
@@ -302,11 +301,20 @@ def plan_snapshot(
 
 def explain_solved_plan(solved: SolvedPlan, *, with_suggestions: bool = True) -> ExplainedPlan:
     """The same of a plan that has been made."""
-    result = explain_plan(solved, with_suggestions=with_suggestions)
+    result = _explain_unplaced(solved, with_suggestions=with_suggestions)
     warnings = _preference_cost_warnings(solved.snapshot, solved.catalogs, solved.options, result)
     warnings += _unpriced_node_warnings(result)
     warnings += _unexplained_warnings(result)
     return msgspec.structs.replace(result, warnings=(*result.warnings, *warnings))
+
+
+def _explain_unplaced(solved: SolvedPlan, *, with_suggestions: bool) -> ExplainedPlan:
+    if not solved.plan.unplaced:
+        return ExplainedPlan(**msgspec.structs.asdict(solved.plan), unschedulable=())
+    # Not loaded where every pod is scheduled: it takes a twentieth of the start-up.
+    from wainwright.core.explain.unschedulable import explain_plan
+
+    return explain_plan(solved, with_suggestions=with_suggestions)
 
 
 def describe_static_pool(state: StaticPoolState) -> str:

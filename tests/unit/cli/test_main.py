@@ -116,15 +116,16 @@ print(*sorted(name for name in sys.modules if name.startswith("wainwright.")))
 """
 FOREIGN = {"boto3", "botocore", "aiohttp", "asyncio", "ssl", "prometheus_client", "rich"}
 OURS = ("wainwright.aws", "wainwright.emulator", "wainwright.kube", "wainwright.controllers")
-DISRUPTION = (
+UNNEEDED = (
     "wainwright.core.disruption.",
+    "wainwright.core.explain.",
     "wainwright.core.removal_simulation",
     "wainwright.offline_disruption",
     "wainwright.report.drift_preview",
     "wainwright.report.consolidation",
     "wainwright.messages.disruption",
 )
-WHAT_A_PLAN_NEEDS_OF_IT = {
+NEEDED = {
     "wainwright.core.disruption.disruption_input",
     "wainwright.core.disruption.eviction",
 }
@@ -146,10 +147,10 @@ def test_a_plan_loads_nothing_that_talks_to_a_cloud_or_a_cluster() -> None:
     assert [name for name in modules if name.startswith(OURS)] == []
 
 
-def test_a_plan_does_not_load_what_only_disruption_and_rendering_need() -> None:
+def test_a_plan_of_scheduled_pods_loads_neither_disruption_nor_explanations_nor_rendering() -> None:
     packages, modules = loaded_by_a_plan()
-    assert "subprocess" not in packages
-    assert {name for name in modules if name.startswith(DISRUPTION)} <= WHAT_A_PLAN_NEEDS_OF_IT
+    assert packages & {"subprocess", "zipfile"} == set()
+    assert {name for name in modules if name.startswith(UNNEEDED)} <= NEEDED
 
 
 PRINT = """
