@@ -403,7 +403,7 @@ class AwsCloudProvider:
 
     async def catalog(self, pool: str) -> NodePoolCatalog:
         classes = self._components.classes
-        with _error_context(f"looking up what the pool {pool} can buy"):
+        with _error_context(f"looking up what NodePool {pool} can launch"):
             launch_context = await classes.launch_context(classes.node_class_of(pool), pool)
         catalog = launch_context.catalog
         return NodePoolCatalog(
