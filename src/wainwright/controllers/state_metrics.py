@@ -21,7 +21,6 @@ from wainwright.controllers.runtime import (
     WorkQueue,
     existence_of,
 )
-from wainwright.core.disruption.candidates import find_offering
 from wainwright.metrics import (
     NODEPOOL_COST,
     NODEPOOL_COST_ERRORS,
@@ -39,6 +38,7 @@ from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import INSTANCE_TYPE
 from wainwright.model.requirements import Requirements
 from wainwright.model.resources import CPU, MEMORY, in_units
+from wainwright.model.snapshot import find_offering
 
 UNSYNCED_POLL: Final = 1.0  # seconds
 COST_PERIOD: Final = 60.0

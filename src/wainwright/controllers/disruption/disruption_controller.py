@@ -27,9 +27,9 @@ from wainwright.controllers.nodepool.registration_health import find_condition
 from wainwright.controllers.runtime import WHOLE_CLUSTER, Again, Key, Poll, Result, WorkQueue
 from wainwright.controllers.settings import Pause
 from wainwright.core.disruption.candidates import Blocker, BlockerCode, BlockerKind
-from wainwright.core.disruption.commands import (
+from wainwright.core.disruption.commands import Command
+from wainwright.core.disruption.disruption_input import (
     VOLUNTARY_METHODS,
-    Command,
     DisruptionInput,
     DisruptionOptions,
     Method,
