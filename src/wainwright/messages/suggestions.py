@@ -1,11 +1,13 @@
 """Suggested changes as sentences, with what each costs and for how many pods it was verified."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from wainwright.messages.formatting import (
     format_count,
     format_hourly,
     format_price_change,
+    join_first,
     join_with_and,
 )
 from wainwright.model.resources import format_quantity
@@ -22,6 +24,7 @@ from wainwright.model.suggestions import (
     HonorTaints,
     LowerMinValues,
     LowerRequest,
+    PodFix,
     PreferConstraint,
     RaiseLimit,
     SuggestedLaunch,
@@ -34,15 +37,24 @@ def describe_suggestion(suggestion: VerifiedSuggestion, *, with_total: bool = Tr
     """A verified change after which the pods are scheduled, and what it costs: by itself, and with
     the rest of the plan.
     """
-    text = describe_fixes(suggestion.changes)
+    text = describe_fixes(suggestion.changes, suggestion.workloads)
     return f"{text}{_effect(suggestion)}{_total(suggestion) if with_total else ''}"
 
 
-def describe_fixes(fixes: Iterable[AnyFix]) -> str:
-    """What to change, without what it costs; the same verb is said once."""
+MAX_NAMED_WORKLOADS: Final = 3
+
+
+def describe_fixes(fixes: Iterable[AnyFix], workloads: Sequence[str] = ()) -> str:
+    """What to change, without what it costs; the same verb is said once.
+
+    Changes of pods are made in the templates of their workloads.
+    """
     phrases: dict[tuple[str, str], list[str]] = {}
+    of_workloads = f" in {join_first(workloads, MAX_NAMED_WORKLOADS)}" if workloads else ""
     for change in fixes:
         verb, what, ending = _describe_change(change)
+        if isinstance(change, PodFix):
+            ending += of_workloads
         phrases.setdefault((verb, ending), []).append(what)
     return ", and ".join(
         f"{verb} {join_with_and(what)}{ending}" for (verb, ending), what in phrases.items()

@@ -156,6 +156,9 @@ class VerifiedSuggestion(msgspec.Struct, frozen=True, kw_only=True):
     """Changes that together make pods of one group schedulable, and how that was verified."""
 
     changes: tuple[AnyFix, ...]
+    workloads: tuple[str, ...] = ()
+    """Deployment shop/web: those whose pods are changed, all pods of each; empty where no pod is
+    changed, or one that nothing owns."""
     price_change: float | None = None
     """USD per hour, fees included, of the plan with the changes less the plan without; None where
     no plan of everything was made."""

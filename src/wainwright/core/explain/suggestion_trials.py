@@ -31,6 +31,7 @@ from wainwright.model.suggestions import (
     AnyFix,
     EnlargeReservation,
     PodFix,
+    PreferConstraint,
     RaiseLimit,
     SuggestedLaunch,
     VerifiedSuggestion,
@@ -150,8 +151,10 @@ class TrialRunner:
         self._results: dict[Hashable, TrialResult | None] = {}
 
     def run_trial(self, changes: ChangeSet, pods: Sequence[Pod]) -> TrialResult | None:
-        """The plan of everything with the changes made to these pods; None without budget left."""
-        keys = _changed_pod_keys(changes, pods)
+        """The plan of everything with the changes made to these pods, and to all others of their
+        workloads: nobody can edit some replicas of a Deployment. None without budget left.
+        """
+        keys = self._changed_pod_keys(changes, pods)
         if (changes, keys) not in self._results:
             self._results[changes, keys] = self._run(changes, keys)
         return self._results[changes, keys]
@@ -182,7 +185,7 @@ class TrialRunner:
         pool = raised.pop()
         yield (self._sized_for_pods(changes, pods, pool) or changes) if len(pods) > 1 else changes
         for_all_pods = self._first_fit_trial(
-            _without_raised_limits(changes), _changed_pod_keys(changes, pods), pool
+            _without_raised_limits(changes), self._changed_pod_keys(changes, pods), pool
         )
         if for_all_pods is not None:
             yield _with_raised_limits(changes, _pool_by_name(self._snapshot, pool), for_all_pods)
@@ -231,7 +234,14 @@ class TrialRunner:
             pods = tuple(
                 _apply_all_to_pod(pod, changes) if pod.key in keys else pod for pod in pods
             )
-        return msgspec.structs.replace(self._snapshot, pods=pods, pools=pools)
+        changed = msgspec.structs.replace(self._snapshot, pods=pods, pools=pools)
+        return _with_changed_running_pods(changed, changes, keys) if keys else changed
+
+    def _changed_pod_keys(self, changes: ChangeSet, pods: Sequence[Pod]) -> frozenset[str]:
+        """The pods that the changes are made to; none where only pools are changed."""
+        if not any(isinstance(change, PodFix) for change in changes):
+            return frozenset()
+        return pods_of_same_workloads(self._snapshot, pods)
 
     def _first_fit(
         self, key: Hashable, pods: int, create: Callable[[], Snapshot], changes: ChangeSet
@@ -267,10 +277,35 @@ def _min_cost_trials(before: Solution) -> int:
     return MIN_COST_TRIALS if before.drafts else 0
 
 
-def _changed_pod_keys(changes: ChangeSet, pods: Sequence[Pod]) -> frozenset[str]:
-    """The pods that the changes are made to; none where only pools are changed."""
-    changes_pods = any(isinstance(change, PodFix) for change in changes)
-    return frozenset(pod.key for pod in pods) if changes_pods else frozenset()
+def pods_of_same_workloads(snapshot: Snapshot, pods: Sequence[Pod]) -> frozenset[str]:
+    """These pods, and all pods, pending or running, of the workloads that they belong to."""
+    workloads = {pod.workload for pod in pods} - {""}
+    keys = {pod.key for pod in pods}
+    if workloads:
+        every = chain(snapshot.pods, *(node.pods for node in snapshot.nodes))
+        keys.update(pod.key for pod in every if pod.eviction.owner and pod.workload in workloads)
+    return frozenset(keys)
+
+
+def _with_changed_running_pods(
+    snapshot: Snapshot, changes: ChangeSet, keys: AbstractSet[str]
+) -> Snapshot:
+    """Their anti-affinity keeps no pods away; requests stay until they are replaced."""
+    preferred = tuple(each for each in changes if isinstance(each, PreferConstraint))
+    if not preferred:
+        return snapshot
+    nodes = tuple(
+        msgspec.structs.replace(
+            node,
+            pods=tuple(
+                _apply_all_to_pod(pod, preferred) if pod.key in keys else pod for pod in node.pods
+            ),
+        )
+        if any(pod.key in keys for pod in node.pods)
+        else node
+        for node in snapshot.nodes
+    )
+    return msgspec.structs.replace(snapshot, nodes=nodes)
 
 
 def _apply_all_to_pod(pod: Pod, changes: ChangeSet) -> Pod:
@@ -380,6 +415,7 @@ def _suggestion_from_trial(
         return None
     return VerifiedSuggestion(
         changes=changes,
+        workloads=_changed_workloads(changes, pods),
         price_change=trial.cost - before.cost,
         total_price=trial.cost,
         at_most=not trial.is_final,
@@ -401,4 +437,13 @@ def _untried_suggestion(
     fix = next(iter(fixes), None)
     if fix is None:
         return None
-    return VerifiedSuggestion(changes=fix, serves=1, of=len(pods), alone=True)
+    workloads = _changed_workloads(fix, pods)
+    return VerifiedSuggestion(changes=fix, workloads=workloads, serves=1, of=len(pods), alone=True)
+
+
+def _changed_workloads(changes: ChangeSet, pods: Sequence[Pod]) -> tuple[str, ...]:
+    """What one edits to change the pods; none where only pools change, or nothing owns a pod."""
+    if not any(isinstance(change, PodFix) for change in changes):
+        return ()
+    workloads = {pod.workload for pod in pods}
+    return () if "" in workloads else tuple(sorted(workloads))

@@ -1,12 +1,17 @@
 """Trials of suggestions have a budget, and plans by cost are made only where they are needed."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 from tests.support.model_builders import (
     GIB,
+    affinity_term,
+    existing_node,
     explained_plan,
     instance_type,
     label_requirement,
+    labelled_pods,
     offering,
 )
 
@@ -18,9 +23,9 @@ from wainwright.messages.suggestions import describe_suggestion
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import ZONE
 from wainwright.model.plan import DEFAULT_PLAN_OPTIONS
-from wainwright.model.pod import Pod, PodConstraints
-from wainwright.model.snapshot import Pool, Snapshot
-from wainwright.model.suggestions import LowerRequest
+from wainwright.model.pod import EvictionFacts, Pod, PodConstraints
+from wainwright.model.snapshot import Node, Pool, Snapshot
+from wainwright.model.suggestions import ChangePodRequirement, LowerRequest
 
 INDEX = InstanceTypeIndex(
     [instance_type(offerings=(offering(), offering(zone="zone-b", price=1.1)))]
@@ -146,3 +151,66 @@ def test_a_value_is_allowed_before_a_selector_of_the_pod_is_dropped() -> None:
     assert describe_suggestion(group.suggestion).startswith(
         "allow topology.kubernetes.io/zone=zone-b in NodePool p0"
     )
+
+
+def replicas(count: int, owner: str = "Deployment/web", **fields: Any) -> tuple[Pod, ...]:
+    """Pods of one workload that exclude one another from their zones."""
+    alone = PodConstraints(anti_affinity=(affinity_term(app="web"),))
+    made = labelled_pods(count, "web", constraints=alone, **fields)
+    return tuple(replace(each, eviction=EvictionFacts(owner=owner)) for each in made)
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_a_pod_is_changed_together_with_all_pods_of_its_workload(running: bool) -> None:
+    """Anti-affinity that some replicas keep excludes the others all the same."""
+    waiting = replicas(4)
+    nodes: tuple[Node, ...] = ()
+    if running:
+        bound = [replace(each, name=f"bound-{each.name}") for each in replicas(2)]
+        nodes = tuple(
+            existing_node(zone, zone, pod, cpu=100)
+            for zone, pod in zip(("zone-a", "zone-b"), bound, strict=True)
+        )
+    snapshot = Snapshot(pods=waiting, pools=(Pool(name="p0"),), nodes=nodes)
+    [group] = explained_plan(snapshot, {"p0": INDEX}).unschedulable
+    assert group.suggestion is not None
+    assert group.suggestion.serves == len(group.pods) == (4 if running else 2)
+    assert describe_suggestion(group.suggestion).startswith(
+        "make the pod anti-affinity to app=web by topology.kubernetes.io/zone preferred instead of "
+        "required in Deployment shop/web: "
+    )
+
+
+def test_the_price_of_a_change_is_that_of_the_whole_workload() -> None:
+    """One pod fits into the limit of the cheap zone; changed, both go to the other zone."""
+    selective = label_requirement(ZONE, "In", "zone-a")
+    waiting = [
+        replace(each, constraints=PodConstraints(), alternatives=(selective,))
+        for each in replicas(2, cpu=1500)
+    ]
+    pools = (
+        Pool(name="p0", requirements=selective, limits={"cpu": 2000}),
+        Pool(name="p1", labels={"tier": "b"}, requirements=label_requirement(ZONE, "In", "zone-b")),
+    )
+    trials = CountingPlanner(Snapshot(pods=tuple(waiting), pools=pools)).trials()
+    to_other_zone = (ChangePodRequirement(key=ZONE, now="zone-a", to="zone-b", pool="p1"),)
+    trial = trials.run_trial(to_other_zone, waiting[1:])
+    assert trial is not None
+    assert (trials.before.cost, trial.cost) == (1.0, 2.2)
+
+
+@pytest.mark.parametrize(
+    ("owner", "labels", "workload"),
+    [
+        ("", {}, ""),
+        ("StatefulSet/db", {}, "StatefulSet shop/db"),
+        ("ReplicaSet/web-6f9", {"pod-template-hash": "6f9"}, "Deployment shop/web"),
+        ("ReplicaSet/web-6f9", {}, "ReplicaSet shop/web-6f9"),
+        ("ReplicaSet/web", {"pod-template-hash": ""}, "ReplicaSet shop/web"),
+    ],
+)
+def test_a_pod_is_edited_in_the_workload_that_has_its_template(
+    owner: str, labels: dict[str, str], workload: str
+) -> None:
+    facts = EvictionFacts(owner=owner)
+    assert Pod(namespace="shop", name="a", labels=labels, eviction=facts).workload == workload
