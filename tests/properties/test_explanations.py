@@ -34,7 +34,7 @@ from wainwright.model.plan import (
 )
 from wainwright.model.pod import EvictionFacts, Pod
 from wainwright.model.reasons import LaunchesTakenByOtherPods
-from wainwright.model.suggestions import VerifiedSuggestion
+from wainwright.model.suggestions import SuggestedLaunch, VerifiedSuggestion
 
 SEEDS = range(1, 41)
 Maker = Callable[[int], PlannerInput]
@@ -239,7 +239,7 @@ def test_law_29_a_suggestion_serves_its_pods_at_its_price_and_no_other_loses_its
             assert len(keys - left) == advice.serves > 0, (seed, advice)
             assert left <= unschedulable_pods(found), (seed, advice)
             check_price(advice, made, found, seed)
-            check_launches(advice, made, keys - left, seed)
+            check_launches(advice, made, found, seed)
             kinds.update(type(change).__name__ for change in advice.changes)
     assert kinds.total() > len(FIX_SEEDS) // 6
 
@@ -256,17 +256,23 @@ def check_price(advice: VerifiedSuggestion, made: Plan, found: Plan, seed: int) 
         assert total == pytest.approx(advice.total_price, abs=1e-9), (seed, advice)
 
 
-def check_launches(advice: VerifiedSuggestion, made: Plan, served: set[str], seed: int) -> None:
-    """The new nodes that it names are those on which the pods are."""
-    launches = Counter(
-        (claim.launch.instance_type, claim.launch.capacity_type)
-        for claim in made.claims
-        if served & set(claim.pods)
+def check_launches(advice: VerifiedSuggestion, made: Plan, found: Plan, seed: int) -> None:
+    """The new nodes that it names are those that the plan has more, and those that it has no more;
+    so the price is theirs."""
+    if not advice.at_most:
+        after, before = launches(made), launches(found)
+        assert named(advice.launches) == after - before, (seed, advice)
+        assert named(advice.replaces) == before - after, (seed, advice)
+
+
+def launches(made: Plan) -> Counter[tuple[str, str]]:
+    return Counter(
+        (claim.launch.instance_type, claim.launch.capacity_type) for claim in made.claims
     )
-    named: Counter[tuple[str, str]] = Counter()
-    for each in advice.launches:
-        named[each.instance_type, each.capacity_type] += each.count
-    assert advice.at_most or launches == named, (seed, advice)
+
+
+def named(nodes: tuple[SuggestedLaunch, ...]) -> Counter[tuple[str, str]]:
+    return Counter({(each.instance_type, each.capacity_type): each.count for each in nodes})
 
 
 @pytest.mark.parametrize("maker", INPUTS.values(), ids=INPUTS)

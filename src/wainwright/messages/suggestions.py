@@ -42,6 +42,7 @@ def describe_suggestion(suggestion: VerifiedSuggestion, *, with_total: bool = Tr
 
 
 MAX_NAMED_WORKLOADS: Final = 3
+MAX_NAMED_TYPES: Final = 3
 
 
 def describe_fixes(fixes: Iterable[AnyFix], workloads: Sequence[str] = ()) -> str:
@@ -98,12 +99,22 @@ def _total(suggestion: VerifiedSuggestion) -> str:
 
 
 def _nodes(suggestion: VerifiedSuggestion) -> str:
-    if not suggestion.launches:
-        return "on existing nodes"
-    return f"for {join_with_and([_describe_launch(each) for each in suggestion.launches[:3]])}" + (
-        f" and {format_count(len(suggestion.launches) - 3, 'other type')}"
-        if len(suggestion.launches) > 3
-        else ""
+    """The nodes that the price is for: for 1 m5.2xlarge instead of 1 m5.large"""
+    if suggestion.launches:
+        replaced = f" instead of {_list_nodes(suggestion.replaces)}" if suggestion.replaces else ""
+        return f"for {_list_nodes(suggestion.launches)}{replaced}"
+    if suggestion.replaces:
+        return f"without {_list_nodes(suggestion.replaces)}"
+    if suggestion.planned_nodes:
+        nodes = format_count(suggestion.planned_nodes, "node")
+        return f"on {nodes} that the plan already has"
+    return "on existing nodes"
+
+
+def _list_nodes(launches: Sequence[SuggestedLaunch]) -> str:
+    rest = len(launches) - MAX_NAMED_TYPES
+    return join_with_and([_describe_launch(each) for each in launches[:MAX_NAMED_TYPES]]) + (
+        f" and {format_count(rest, 'other type')}" if rest > 0 else ""
     )
 
 

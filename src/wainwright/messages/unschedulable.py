@@ -158,8 +158,19 @@ def _describe_spread(reason: TopologySpreadUnsatisfied) -> str:
     least = f", minDomains {reason.min_domains}" if reason.min_domains else ""
     skew = f"maxSkew {reason.max_skew}{least}"
     allowed = reason.allowed_domains
-    only = f"only {join_with_and(allowed)} is allowed" if allowed else "no domain is allowed"
+    only = f"only {join_with_and(allowed)} is allowed" if allowed else _no_domain_allowed(reason)
     return f"the pod's topology spread over {reason.key}{default} ({skew}): {counts}; {only}"
+
+
+def _no_domain_allowed(reason: TopologySpreadUnsatisfied) -> str:
+    """With fewer domains than minDomains the scheduler takes the lowest count as 0."""
+    exist, least = len(reason.counts), reason.min_domains or 0
+    if exist >= least:
+        return "no domain is allowed"
+    return (
+        f"only {exist:,} of minDomains {least:,} exist, so the lowest count is taken as 0 and no "
+        "domain may have another pod"
+    )
 
 
 def _meant_label(key: str) -> str:

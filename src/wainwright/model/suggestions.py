@@ -143,7 +143,7 @@ AnyFix: TypeAlias = PodFix | PoolFix | EnlargeReservation
 
 
 class SuggestedLaunch(msgspec.Struct, frozen=True, kw_only=True):
-    """Equal new nodes that pods of the group would be scheduled on."""
+    """Equal new nodes that a change adds to the plan, or that are no longer in it."""
 
     count: int
     instance_type: str
@@ -169,7 +169,11 @@ class VerifiedSuggestion(msgspec.Struct, frozen=True, kw_only=True):
     modelled_price: bool = False
     """Whether a price in it is an estimate."""
     launches: tuple[SuggestedLaunch, ...] = ()
-    """The new nodes on which the pods would be; on existing nodes only, none."""
+    """The new nodes that the plan has with the changes and not without: what the price is for."""
+    replaces: tuple[SuggestedLaunch, ...] = ()
+    """Those that it has without the changes and not with them."""
+    planned_nodes: int = 0
+    """How many new nodes the pods would be on; on existing nodes only, none."""
     serves: int
     """How many of the pods are scheduled when the plan is made again with the changes."""
     of: int

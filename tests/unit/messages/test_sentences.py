@@ -76,6 +76,18 @@ def test_a_spread_that_leaves_few_domains(by_default: bool) -> None:
     )
 
 
+def test_fewer_domains_than_min_domains_let_no_domain_have_another_pod() -> None:
+    counts = (DomainCount(domain="a", pods=1), DomainCount(domain="b", pods=1))
+    full = TopologySpreadUnsatisfied(
+        key="zone", max_skew=1, min_domains=3, counts=counts, allowed_domains=()
+    )
+    assert unschedulable.describe_constraint(full) == (
+        "the pod's topology spread over zone (maxSkew 1, minDomains 3): a has 1, b has 1; only 2 "
+        "of minDomains 3 exist, so the lowest count is taken as 0 and no domain may have another "
+        "pod"
+    )
+
+
 @pytest.mark.parametrize("by_default", BY_DEFAULT)
 def test_a_spread_over_a_label_that_nothing_has(by_default: bool) -> None:
     nowhere = TopologySpreadUnsatisfied(

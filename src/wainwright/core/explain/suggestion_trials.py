@@ -73,25 +73,36 @@ class TrialResult:
         """USD per hour of all new nodes, fees included."""
         return fsum(map(_hourly_cost, self._drafts))
 
-    def launches(self, pods: AbstractSet[str]) -> tuple[SuggestedLaunch, ...]:
-        """The new nodes with any of these pods, equal ones together."""
-        counts: Counter[tuple[str, str, bool]] = Counter()
-        for draft in self._drafts:
-            served = [pod for pod in draft.pods if pod.key in pods]
-            if served and draft.launch_choice is not None:
-                number = draft.launch_choice.type_number
-                capacity_type = capacity_type_of(draft.launch_options, draft.launch_choice)
-                idle = _has_unrequested_devices(draft, number, draft.pods)
-                counts[draft.template.index.types[number].name, capacity_type, idle] += 1
+    def nodes_beyond(self, other: "TrialResult") -> tuple[SuggestedLaunch, ...]:
+        """The new nodes that the other plan does not have, equal ones together."""
+        idle = {self._kind(draft) for draft in self._launched() if _has_idle_devices(draft)}
         return tuple(
             SuggestedLaunch(
                 count=count,
                 instance_type=name,
                 capacity_type=capacity_type,
-                unrequested_devices=idle,
+                unrequested_devices=(name, capacity_type) in idle,
             )
-            for (name, capacity_type, idle), count in sorted(counts.items())
+            for (name, capacity_type), count in sorted((self._kinds() - other._kinds()).items())
         )
+
+    def nodes_with(self, pods: AbstractSet[str]) -> int:
+        """How many new nodes have any of these pods."""
+        return sum(any(pod.key in pods for pod in draft.pods) for draft in self._launched())
+
+    def _kinds(self) -> Counter[tuple[str, str]]:
+        return Counter(map(self._kind, self._launched()))
+
+    def _launched(self) -> Iterator[Draft]:
+        return (draft for draft in self._drafts if draft.launch_choice is not None)
+
+    @staticmethod
+    def _kind(draft: Draft) -> tuple[str, str]:
+        """Instance type and capacity type."""
+        choice = draft.launch_choice
+        assert choice is not None
+        name = draft.template.index.types[choice.type_number].name
+        return name, capacity_type_of(draft.launch_options, choice)
 
     def has_modelled_prices(self) -> bool:
         """Whether the price of any new node is an estimate."""
@@ -122,10 +133,12 @@ def _hourly_cost(draft: Draft) -> float:
     return hourly_cost(draft.template.index, choice.type_number, choice.offering)
 
 
-def _has_unrequested_devices(draft: Draft, type_number: int, pods: Iterable[Pod]) -> bool:
-    if not draft.template.index.accelerated >> type_number & 1:
+def _has_idle_devices(draft: Draft) -> bool:
+    """Whether it has GPUs or accelerators that none of its pods requests."""
+    choice = draft.launch_choice
+    if choice is None or not draft.template.index.accelerated >> choice.type_number & 1:
         return False
-    return not any(ACCELERATOR_RESOURCES & pod.requests.keys() for pod in pods)
+    return not any(ACCELERATOR_RESOURCES & pod.requests.keys() for pod in draft.pods)
 
 
 class TrialRunner:
@@ -420,7 +433,9 @@ def _suggestion_from_trial(
         total_price=trial.cost,
         at_most=not trial.is_final,
         modelled_price=trial.has_modelled_prices(),
-        launches=trial.launches(served),
+        launches=trial.nodes_beyond(before),
+        replaces=before.nodes_beyond(trial),
+        planned_nodes=trial.nodes_with(served),
         serves=len(served),
         of=len(pods),
     )
