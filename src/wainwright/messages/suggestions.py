@@ -10,6 +10,7 @@ from wainwright.messages.formatting import (
     join_first,
     join_with_and,
 )
+from wainwright.model.requirements import ValueSet
 from wainwright.model.resources import format_quantity
 from wainwright.model.suggestions import (
     AddToleration,
@@ -151,8 +152,9 @@ def _describe_selector_change(
     change: DropPodRequirement | ChangePodRequirement,
 ) -> tuple[str, str, str]:
     match change:
-        case DropPodRequirement(key=key, meant=None):
-            return "remove the pod's requirement on", key, ""
+        case DropPodRequirement(key=key, meant=None, now=now, gets=gets):
+            other = f" ({gets or 'another device'} instead of {now})" if now else ""
+            return "remove the pod's requirement on", f"{key}{other}", ""
         case DropPodRequirement(key=key, meant=meant):
             return "select", f"{meant} instead of {key}", ""
         case ChangePodRequirement(key=key, now=before, to=after):
@@ -186,6 +188,8 @@ def _describe_pool_change(
             return "remove the requirement on", key, of_pool
         case ChangePoolRequirement(key=key, now=before, to=after):
             return "change", f"{key} from {before} to {after}", of_pool
+        case AllowPoolValue(now=ValueSet() as now, to=ValueSet() as to):
+            return *_describe_moved_bounds(change, now, to), of_pool
         case AllowPoolValue(key=key, value=value):
             return "allow", f"{key}={value}", of_pool
         case LowerMinValues(key=key, now=now, to=to):
@@ -193,6 +197,23 @@ def _describe_pool_change(
         case RaiseLimit(resource=name, now=now, to=to):
             amounts = f"from {format_quantity(name, now)} to {format_quantity(name, to)}"
             return "raise", f"limits.{name} {amounts}", of_pool
+
+
+def _describe_moved_bounds(change: AllowPoolValue, now: ValueSet, to: ValueSet) -> tuple[str, str]:
+    """change instance-cpu from Lt 4 to Lt 9; remove a from NotIn of zone"""
+    before, after = _bounds(now), _bounds(to)
+    if before == after:
+        return "remove", f"{change.value} from NotIn of {change.key}"
+    moved = zip(before, after, strict=True)
+    pairs = [f"{old} to {new}" for old, new in moved if old != new]
+    excluded = f" without {change.value} in NotIn" if now.values != to.values else ""
+    return "change", f"{change.key} from {join_with_and(pairs)}{excluded}"
+
+
+def _bounds(values: ValueSet) -> list[str]:
+    """Gt 5, Lt 9: as exclusive bounds, which every version of the API has."""
+    lower = [] if values.lower is None else [f"Gt {values.lower - 1}"]
+    return lower + ([] if values.upper is None else [f"Lt {values.upper + 1}"])
 
 
 def _format_request(resource: str, now: int | None, to: int) -> str:

@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from wainwright.model.requirements import ValueSet
 from wainwright.model.taints import Toleration
 
 
@@ -35,6 +36,10 @@ class DropPodRequirement(Fix, frozen=True, kw_only=True, tag="DropLabel"):
     key: str
     pool: str
     meant: str | None = None
+    now: str = ""
+    """Of a label of GPUs and accelerators: what the pod requires now."""
+    gets: str = ""
+    """What the nodes have instead, on which it would be scheduled."""
 
 
 class ChangePodRequirement(Fix, frozen=True, kw_only=True, tag="SelectValue"):
@@ -86,6 +91,10 @@ class AllowPoolValue(Fix, frozen=True, kw_only=True, tag="AllowValue"):
     key: str
     value: str
     pool: str
+    now: ValueSet | None = None
+    """The requirement, where it is NotIn, Gt or Lt, to which no value can be added."""
+    to: ValueSet | None = None
+    """What it becomes then."""
 
 
 class HonorTaints(Fix, frozen=True, kw_only=True, tag="HonorTaints"):

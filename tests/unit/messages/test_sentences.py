@@ -36,7 +36,7 @@ from wainwright.model.reasons import (
     TopologyElsewhere,
     TopologySpreadUnsatisfied,
 )
-from wainwright.model.requirements import Requirements, one_of
+from wainwright.model.requirements import Requirements, between, none_of, one_of
 from wainwright.model.suggestions import (
     AddToleration,
     AllowPoolValue,
@@ -316,6 +316,28 @@ def test_a_suggestion_says_its_price_and_what_is_launched(
 
 CHANGES: list[tuple[AnyFix, str]] = [
     (AllowPoolValue(key="zone", value="c", pool="web"), "allow zone=c in NodePool web"),
+    (
+        AllowPoolValue(
+            key="zone", value="c", pool="web", now=none_of(["a", "c"]), to=none_of(["a"])
+        ),
+        "remove c from NotIn of zone in NodePool web",
+    ),
+    (
+        AllowPoolValue(key="cpu", value="8", pool="web", now=between(2, 3), to=between(2, 8)),
+        "change cpu from Lt 4 to Lt 9 in NodePool web",
+    ),
+    (
+        AllowPoolValue(key="cpu", value="1", pool="web", now=between(2, None), to=between(1, None)),
+        "change cpu from Gt 1 to Gt 0 in NodePool web",
+    ),
+    (
+        DropPodRequirement(key="gpu-name", pool="web", now="h100", gets="a10g"),
+        "remove the pod's requirement on gpu-name (a10g instead of h100)",
+    ),
+    (
+        DropPodRequirement(key="gpu-name", pool="web", now="h100"),
+        "remove the pod's requirement on gpu-name (another device instead of h100)",
+    ),
     (
         HonorTaints(key="zone"),
         "set nodeTaintsPolicy: Honor in the pod's topology spread over zone",

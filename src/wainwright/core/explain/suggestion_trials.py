@@ -24,11 +24,13 @@ from wainwright.core.launch.launch_choice import capacity_type_of, hourly_cost
 from wainwright.core.scheduling.drafts import Draft
 from wainwright.core.scheduling.solver import Solution
 from wainwright.model.instance_type import ACCELERATOR_RESOURCES
+from wainwright.model.labels import DEVICE_LABELS
 from wainwright.model.pod import Pod
 from wainwright.model.resources import Resources, add_resources, round_up, sort_resources
 from wainwright.model.snapshot import NODES_LIMIT, Pool, Snapshot
 from wainwright.model.suggestions import (
     AnyFix,
+    DropPodRequirement,
     EnlargeReservation,
     PodFix,
     PreferConstraint,
@@ -89,6 +91,17 @@ class TrialResult:
     def nodes_with(self, pods: AbstractSet[str]) -> int:
         """How many new nodes have any of these pods."""
         return sum(any(pod.key in pods for pod in draft.pods) for draft in self._launched())
+
+    def label_values(self, key: str, pods: AbstractSet[str]) -> list[str]:
+        """The values of a label that the instance types of new nodes with these pods have."""
+        found = {
+            draft.template.index.types[draft.launch_choice.type_number].requirements.single_value(
+                key
+            )
+            for draft in self._launched()
+            if draft.launch_choice is not None and any(pod.key in pods for pod in draft.pods)
+        }
+        return sorted(filter(None, found))
 
     def _kinds(self) -> Counter[tuple[str, str]]:
         return Counter(map(self._kind, self._launched()))
@@ -427,7 +440,7 @@ def _suggestion_from_trial(
     if not served:
         return None
     return VerifiedSuggestion(
-        changes=changes,
+        changes=tuple(_name_devices(each, pods[0], trial, served) for each in changes),
         workloads=_changed_workloads(changes, pods),
         price_change=trial.cost - before.cost,
         total_price=trial.cost,
@@ -439,6 +452,22 @@ def _suggestion_from_trial(
         serves=len(served),
         of=len(pods),
     )
+
+
+def _name_devices(
+    change: AnyFix, pod: Pod, trial: TrialResult | None, served: AbstractSet[str] = frozenset()
+) -> AnyFix:
+    """A pod is never moved onto another GPU without saying so."""
+    if not isinstance(change, DropPodRequirement) or change.key not in DEVICE_LABELS:
+        return change
+    wanted = {
+        value
+        for terms in pod.alternatives
+        if change.key in terms
+        for value in terms.allowed(change.key).values
+    }
+    gets = [] if trial is None else trial.label_values(change.key, served)
+    return msgspec.structs.replace(change, now=" or ".join(sorted(wanted)), gets=" or ".join(gets))
 
 
 def _served_pods(suggestion: VerifiedSuggestion | None) -> int:
@@ -453,7 +482,13 @@ def _untried_suggestion(
     if fix is None:
         return None
     workloads = _changed_workloads(fix, pods)
-    return VerifiedSuggestion(changes=fix, workloads=workloads, serves=1, of=len(pods), alone=True)
+    return VerifiedSuggestion(
+        changes=tuple(_name_devices(each, pods[0], None) for each in fix),
+        workloads=workloads,
+        serves=1,
+        of=len(pods),
+        alone=True,
+    )
 
 
 def _changed_workloads(changes: ChangeSet, pods: Sequence[Pod]) -> tuple[str, ...]:
