@@ -17,6 +17,8 @@ from wainwright.messages.formatting import (
 from wainwright.model.labels import (
     CAPACITY_TYPE,
     HOSTNAME,
+    INSTANCE_CATEGORY,
+    INSTANCE_FAMILY,
     REGION,
     WELL_KNOWN_LABELS,
     ZONE,
@@ -141,7 +143,10 @@ def describe_constraint(reason: TopologyReason) -> str:
             return f"the pod's required affinity by {key} selects {pods}, running only in {where}"
         case PodAntiAffinityUnsatisfied(key=key, pods=pods, taken=taken, theirs=True):
             where = join_with_and(taken)
-            return f"pods in {where} have required pod anti-affinity by {key} to {pods}, like it"
+            return (
+                f"pods in {where} have required anti-affinity by {key} to {pods}, which this pod "
+                "matches"
+            )
         case PodAntiAffinityUnsatisfied(key=key, pods=pods, taken=taken):
             where = join_with_and(taken)
             return f"the pod's required anti-affinity by {key} excludes {where}, where {pods} runs"
@@ -244,10 +249,19 @@ def _describe_unusable_pool(
 
 
 def format_values(values: ValueSet) -> str:
-    """us-west-2a, us-west-2b; other than a list of values as `Exists`, `NotIn [a]` or bounds."""
-    if values.open or values.is_empty:
-        return str(values)
-    return join_first(sorted(values.values), MAX_SHOWN_VALUES)
+    """us-west-2a, us-west-2b; any but us-west-2a; 6 or higher."""
+    if not values.open:
+        return join_first(sorted(values.values), MAX_SHOWN_VALUES) or str(values)
+    excluded = join_first(sorted(values.values), MAX_SHOWN_VALUES)
+    if not values.is_bounded:
+        return f"any but {excluded}" if excluded else str(values)
+    if values.upper is None:
+        bounds = f"{values.lower} or higher"
+    elif values.lower is None:
+        bounds = f"{values.upper} or lower"
+    else:
+        bounds = f"{values.lower} to {values.upper}"
+    return f"{bounds}, but not {excluded}" if excluded else bounds
 
 
 def _describe_label_conflict(reason: LabelConflict) -> str:
@@ -259,6 +273,21 @@ def _describe_label_conflict(reason: LabelConflict) -> str:
     return f"{needs}; {allowed}"
 
 
+def describe_domains_of_pool(pool: str, reason: PoolReason) -> str | None:
+    """What a NodePool has of a label of which constraints between pods exclude values: said after
+    the constraint itself; None where it is another reason.
+    """
+    if not isinstance(reason, LabelConflict | NoMatchingOffering) or not reason.by_topology:
+        return None
+    offered = reason.offered
+    if not reason.wanted.open or offered is None or offered.is_empty:
+        return None
+    if isinstance(reason, LabelConflict):
+        return f"NodePool {pool} allows only {format_values(offered)}"
+    how, values = ONLY_OFFERED.get(reason.key, "with"), format_values(offered)
+    return f"NodePool {pool}: {reason.instance_type} is available only {how} {values}"
+
+
 def _describe_need(
     reason: LabelConflict | NoMatchingInstanceType | NoMatchingOffering, requester: str
 ) -> str:
@@ -266,7 +295,11 @@ def _describe_need(
     if reason.volume is not None:
         return f"{describe_volume(reason.volume)} ({reason.key})"
     if reason.by_topology:
-        left = "no value" if reason.wanted.is_empty else f"only {format_values(reason.wanted)}"
+        wanted = reason.wanted
+        if wanted.open and wanted.values:
+            excluded = join_first(sorted(wanted.values), MAX_SHOWN_VALUES)
+            return f"constraints between pods exclude {excluded} of {reason.key}"
+        left = "no value" if wanted.is_empty else f"only {format_values(wanted)}"
         return f"constraints between pods leave {left} of {reason.key}"
     return f"{requester} {reason.key} {format_values(reason.wanted)}"
 
@@ -321,12 +354,20 @@ def _describe_unmatched_value(reason: NoMatchingInstanceType | NoMatchingOfferin
 
 
 def _describe_excluded(reason: NoMatchingInstanceType, excluded: ExcludedByPool) -> str:
-    """the pod needs instance-gpu-name h100, which is in p5; the NodePool allows family g5, g6"""
+    """the pod needs gpu-name h100, which is in family p5; the NodePool allows family g5, g6"""
     allows = f"the NodePool allows {excluded.key} {format_values(excluded.allowed)}"
     needs = _describe_need(reason, REQUESTER_PHRASES[RequiredBy.POD])
     if excluded.key == reason.key:
         return f"{needs}; {allows}"
-    return f"{needs}, which is in {join_first(excluded.values, MAX_SHOWN_VALUES)}; {allows}"
+    values = join_first(excluded.values, MAX_SHOWN_VALUES)
+    which = (
+        f"is in {IN_GROUPS[excluded.key]}" if excluded.key in IN_GROUPS else f"has {excluded.key}"
+    )
+    return f"{needs}, which {which} {values}; {allows}"
+
+
+IN_GROUPS: Final = {INSTANCE_FAMILY: "family", INSTANCE_CATEGORY: "category"}
+"""Labels that say to which group of instance types one belongs."""
 
 
 def _describe_shortfall(

@@ -15,6 +15,7 @@ from wainwright.messages.formatting import format_count
 from wainwright.messages.suggestions import describe_suggestion
 from wainwright.messages.unschedulable import (
     describe_constraint,
+    describe_domains_of_pool,
     describe_pod_reason,
     describe_pool_reason,
     format_values,
@@ -149,7 +150,7 @@ def _cause(
         nearest.reason, UntoleratedTaint
     )
     if is_constraint_first:
-        return f"{topology}. {of_pool}"
+        return f"{topology}. {describe_domains_of_pool(nearest.pool, nearest.reason) or of_pool}"
     return f"{of_pool}; {topology}"
 
 

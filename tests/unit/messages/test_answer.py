@@ -18,13 +18,14 @@ from wainwright.model.reasons import (
     NoCompatiblePool,
     NoMatchingOffering,
     OfferingsUnavailable,
+    PodAntiAffinityUnsatisfied,
     PoolReason,
     PoolVerdict,
     TopologySpreadUnsatisfied,
     TopologyUnsatisfied,
     UntoleratedTaint,
 )
-from wainwright.model.requirements import one_of
+from wainwright.model.requirements import none_of, one_of
 from wainwright.model.suggestions import (
     AnyFix,
     ChangePodRequirement,
@@ -225,3 +226,37 @@ def test_the_nodes_of_a_fix_are_those_that_its_price_is_for(
     drop = DropPodRequirement(key="zone", pool="p0")
     given = suggestion(drop, price_change=0.1, **fields)
     assert describe_suggestion(given) == f"remove the pod's requirement on zone: +$0.100/h {text}"
+
+
+EXCLUDED = TopologyUnsatisfied(
+    by=(PodAntiAffinityUnsatisfied(key="zone", pods="app=db", taken=("a",), theirs=True),)
+)
+
+
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [
+        (
+            LabelConflict(
+                key="zone", wanted=none_of(["a"]), offered=one_of(["a"]), by_topology=True
+            ),
+            "NodePool p0 allows only a",
+        ),
+        (
+            NoMatchingOffering(
+                key="zone",
+                wanted=none_of(["a"]),
+                offered=one_of(["a"]),
+                instance_type="m5.large",
+                by_topology=True,
+            ),
+            "NodePool p0: m5.large is available only with a",
+        ),
+    ],
+)
+def test_requirements_that_constraints_between_pods_come_to_are_not_shown(
+    reason: PoolReason, text: str
+) -> None:
+    assert answer_for(group(reason, reason=EXCLUDED)).cause == (
+        "pods in a have required anti-affinity by zone to app=db, which this pod matches. " + text
+    )

@@ -36,7 +36,7 @@ from wainwright.model.reasons import (
     TopologyElsewhere,
     TopologySpreadUnsatisfied,
 )
-from wainwright.model.requirements import Requirements, between, none_of, one_of
+from wainwright.model.requirements import Requirements, ValueSet, between, none_of, one_of
 from wainwright.model.suggestions import (
     AddToleration,
     AllowPoolValue,
@@ -151,7 +151,7 @@ LABELS: list[tuple[PoolReason, str]] = [
             wanted=one_of(["h100"]),
             excluded=ExcludedByPool(key="family", allowed=one_of(["g5", "g6"]), values=("p5",)),
         ),
-        "the pod needs gpu-name h100, which is in p5; the NodePool allows family g5, g6",
+        "the pod needs gpu-name h100, which has family p5; the NodePool allows family g5, g6",
     ),
     (
         InstanceTypesTooSmall(
@@ -368,3 +368,18 @@ CHANGES: list[tuple[AnyFix, str]] = [
 @pytest.mark.parametrize(("change", "text"), CHANGES)
 def test_a_change_as_a_sentence(change: AnyFix, text: str) -> None:
     assert describe_suggestion(VerifiedSuggestion(changes=(change,), serves=1, of=1)) == text
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        (one_of(["b", "a"]), "a, b"),
+        (none_of(["a"]), "any but a"),
+        (between(6, None), "6 or higher"),
+        (between(None, 3), "3 or lower"),
+        (between(2, 8), "2 to 8"),
+        (between(2, 8) & none_of(["4"]), "2 to 8, but not 4"),
+    ],
+)
+def test_values_that_a_requirement_allows_are_said_in_words(values: ValueSet, text: str) -> None:
+    assert unschedulable.format_values(values) == text
