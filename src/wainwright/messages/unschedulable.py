@@ -216,9 +216,10 @@ def _describe_rejection(reason: PoolReason) -> str:
     match reason:
         case PoolUnusable() | NoInstanceTypes() | LaunchesTakenByOtherPods():
             return _describe_unusable_pool(reason)
-        case HostPortsTaken(ports=ports):
+        case HostPortsTaken(ports=ports, daemonsets=daemonsets):
             names = join_with_and(tuple(map(str, ports)))
-            return f"host port {names} of the pod is in use by a DaemonSet on its nodes"
+            users = f"DaemonSet {join_first(daemonsets)}" if daemonsets else "a DaemonSet"
+            return f"host port {names} of the pod is in use by {users} on its nodes"
         case NewNodeViolatesTopology():
             return (
                 "it could launch a node, but pod affinity, anti-affinity or topology spread "
@@ -330,6 +331,7 @@ REQUESTER_PHRASES = {
 }
 
 
+IN_PLACES: Final = frozenset({ZONE, REGION, ZONE_ID})
 ONLY_OFFERED = {ZONE: "in", REGION: "in", ZONE_ID: "in", CAPACITY_TYPE: "as"}
 
 
@@ -343,6 +345,12 @@ def _describe_unmatched_value(reason: NoMatchingInstanceType | NoMatchingOfferin
         if reason.offered.is_empty:
             return f"{needs}; no offering has it, for example none of {name}"
         values = format_values(reason.offered)
+        if reason.reservations:
+            noun = "capacity reservation" + "s" * (len(reason.reservations) > 1)
+            where = f"{join_first(reason.reservations)} of {name}"
+            verb = "is" if len(reason.reservations) == 1 else "are"
+            place = "in" if reason.key in IN_PLACES else f"for {reason.key}"
+            return f"{needs}; {noun} {where} {verb} {place} {values}"
         how = ONLY_OFFERED.get(reason.key, "with")
         return f"{needs}; {name} is available only {how} {values}{other_region}"
     wanted = f"{reason.key} {format_values(reason.wanted)}"
@@ -424,14 +432,16 @@ def _describe_too_big(reason: InstanceTypesTooSmall) -> str:
     taken = format_quantity(first.resource, reason.daemonsets)
     room = f"left after {taken} for DaemonSets" if reason.daemonsets else "allocatable"
     needs = f"the pod needs {needed}"
+    allowed = "that it can launch as reserved" if reason.reserved else "that the NodePool allows"
     if not any(each.best for each in shortages):
-        return f"{needs}; no instance type that the NodePool allows has any"
+        return f"{needs}; no instance type {allowed} has any"
     name = reason.instance_type
     if reason.together or reason.other_shortages:
         both = "both" if len(shortages) == 2 else "all of it" if reason.together else "that"
-        types = "no instance type that the NodePool allows"
+        types = f"no instance type {allowed}"
         return f"{needs}; {types} has {both}: {name} has {best} {room}"
-    return f"{needs}; the largest instance type that the NodePool allows, {name}, has {best} {room}"
+    unit = " cpu" if first.resource == "cpu" else ""
+    return f"{needs}; the largest instance type {allowed}, {name}, has {best}{unit} {room}"
 
 
 def _describe_too_many_volumes(reason: TooManyVolumes) -> str:

@@ -218,6 +218,8 @@ class NoMatchingOffering(Reason, frozen=True, kw_only=True, tag="NotOnOffer"):
     """The value that was probably intended."""
     volume: PodVolume | None = None
     by_topology: bool = False
+    reservations: tuple[str, ...] = ()
+    """Where only capacity reservations are left before the label: those with the values."""
 
 
 class ResourceShortage(msgspec.Struct, frozen=True, kw_only=True):
@@ -241,6 +243,8 @@ class InstanceTypesTooSmall(Reason, frozen=True, kw_only=True, tag="NothingBigEn
     """Other resources of which there is too little: of any type, or of that type if `together`."""
     together: bool = False
     """Whether each resource alone is there on some type, but no type has all of them."""
+    reserved: bool = False
+    """Whether only types of capacity reservations count, as no other capacity is allowed."""
 
 
 class DaemonSetsExceedCapacity(Reason, frozen=True, kw_only=True, tag="Overdrawn"):
@@ -269,6 +273,8 @@ class HostPortsTaken(Reason, frozen=True, kw_only=True, tag="PortsTaken"):
 
     ports: tuple[int, ...]
     """Those of the pod."""
+    daemonsets: tuple[str, ...] = ()
+    """That use them."""
 
 
 class TooManyVolumes(Reason, frozen=True, kw_only=True, tag="TooManyVolumesForTypes"):

@@ -95,7 +95,7 @@ def test_where_some_type_holds_its_daemonsets_the_pod_is_too_large() -> None:
     reason = failed({"cpu": 3000}, SMALL, LARGE, pod=pod).pools[0].reason
     assert unschedulable.describe_pool_reason(reason) == (
         "the pod needs 3 cpu; the largest instance type that the NodePool allows, large, "
-        "has 1 left after 3 for DaemonSets"
+        "has 1 cpu left after 3 for DaemonSets"
     )
 
 

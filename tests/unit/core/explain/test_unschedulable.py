@@ -103,7 +103,7 @@ def test_the_nearest_type_is_the_one_with_the_smallest_shortage_of_its_scarcest_
     assert (
         unschedulable.describe_pool_reason(reason)
         == "the pod needs 5 cpu; the largest instance type that the NodePool allows, m5.xlarge, "
-        "has 4 allocatable"
+        "has 4 cpu allocatable"
     )
 
 
@@ -421,3 +421,50 @@ def test_what_container_images_are_built_for_is_never_dropped(key: str, value: s
     selective = labelled_pods(1, alternatives=(label_requirement(key, "In", value),))
     [group] = explain_pods(selective, linux, pools=(POOL,))
     assert group.suggestion is None
+
+
+RESERVED_ONLY = Pool(name="web", requirements=label_requirement(CAPACITY_TYPE, "In", "reserved"))
+
+
+def reserved_type(**labels: str) -> InstanceType:
+    offerings = (
+        offering(zone="zone-b"),
+        offering(capacity_type="reserved", reservation_id="cr-1"),
+    )
+    return instance_type(name="c5.large", offerings=offerings, labels=labels)
+
+
+def cause(group: UnschedulableGroup) -> str:
+    return unschedulable.describe_pool_reason(group.pools[0].reason)
+
+
+def test_a_pod_that_is_too_large_for_the_reserved_types_does_not_hear_of_others() -> None:
+    """LARGE is large enough, and has nothing to do with a NodePool for reserved capacity."""
+    [group] = explain_pods(
+        labelled_pods(1, cpu=3000), reserved_type(), LARGE, pools=(RESERVED_ONLY,)
+    )
+    assert "that it can launch as reserved, c5.large, has " in cause(group)
+
+
+def test_a_reservation_in_another_zone_is_named() -> None:
+    elsewhere = (label_requirement(ZONE, "In", "zone-b"),)
+    other = instance_type(
+        name="a1.nano", offerings=(offering(zone="zone-b"), offering(zone="zone-a"))
+    )
+    [group] = explain_pods(
+        labelled_pods(1, alternatives=elsewhere), reserved_type(), other, pools=(RESERVED_ONLY,)
+    )
+    assert cause(group) == (
+        "the pod needs topology.kubernetes.io/zone zone-b; capacity reservation cr-1 of c5.large "
+        "is in zone-a"
+    )
+
+
+def test_of_types_with_equal_cpu_the_largest_is_the_one_with_most_memory() -> None:
+    room = {"cpu": 2000, "pods": 29}
+    types = [
+        instance_type(name=name, capacity={**room, "memory": memory * GIB})
+        for name, memory in (("t4g.nano", 4), ("r5.large", 16), ("m5.large", 8))
+    ]
+    [group] = explain_pods(labelled_pods(1, cpu=6000), *types)
+    assert "the largest instance type that the NodePool allows, r5.large, has 2 cpu" in cause(group)
