@@ -92,16 +92,26 @@ def describe_pod_reason(reason: PodReason) -> str:
         case ContradictoryRequirements(keys=keys):
             what = f" on {join_with_and(keys)}" if keys else ""
             return f"its requirements{what} contradict each other, so that no node can meet them"
-        case VolumeUnusable(claim=claim, why=why):
-            return f"its PersistentVolumeClaim {claim} {why}"
+        case VolumeUnusable():
+            return _describe_unusable_volume(reason)
         case VolumeTopologyConflict(volumes=volumes):
             return f"{_describe_volumes(volumes)}, which its node selector or affinity excludes"
         case TopologyUnsatisfied(by=by):
             return "; ".join(map(describe_constraint, by))
         case NoNodePools():
-            return "there is no NodePool that could launch a node"
+            return "there is no NodePool"
         case NoCompatiblePool():
             return "no NodePool can launch a node for it"
+
+
+def _describe_unusable_volume(reason: VolumeUnusable) -> str:
+    """its PersistentVolumeClaim data …; the pod's volumes are in different zones: pv-1 in …"""
+    if not reason.volumes:
+        return f"its PersistentVolumeClaim {reason.claim} {reason.why}"
+    labels = {key for each in reason.volumes for wanted in each.topology for key in wanted}
+    where = "zones" if labels <= {ZONE} else "places"
+    volumes = [f"{_volume_name(each)} in {_volume_place(each)}" for each in reason.volumes]
+    return f"the pod's volumes are in different {where}: {', '.join(volumes)}"
 
 
 def _describe_volumes(volumes: Sequence[PodVolume]) -> str:
@@ -112,21 +122,30 @@ def _describe_volumes(volumes: Sequence[PodVolume]) -> str:
 
 def describe_volume(volume: PodVolume) -> str:
     """the pod's volume pv-1 (claim data) is in us-west-2c"""
-    values = sorted(
-        {
-            value
-            for wanted in volume.topology
-            for requirement in wanted.values()
-            if not requirement.allowed.open
-            for value in requirement.allowed.values
-        }
-    )
-    place = f"is in {join_with_or(values)}" if values else "is in one place"
     if volume.volume:
-        return f"the pod's volume {volume.volume} (claim {volume.claim}) {place}"
+        return f"the pod's volume {_volume_name(volume)} is in {_volume_place(volume)}"
     by_class = f" by StorageClass {volume.storage_class}" if volume.storage_class else ""
-    allowed = join_with_or(values) if values else "some nodes"
+    allowed = join_with_or(_volume_values(volume)) or "some nodes"
     return f"its claim {volume.claim} can be provisioned{by_class} in {allowed} only"
+
+
+def _volume_name(volume: PodVolume) -> str:
+    return f"{volume.volume} (claim {volume.claim})" if volume.volume else f"claim {volume.claim}"
+
+
+def _volume_place(volume: PodVolume) -> str:
+    return join_with_or(_volume_values(volume)) or "one place"
+
+
+def _volume_values(volume: PodVolume) -> list[str]:
+    values = {
+        value
+        for wanted in volume.topology
+        for requirement in wanted.values()
+        if not requirement.allowed.open
+        for value in requirement.allowed.values
+    }
+    return sorted(values)
 
 
 def describe_constraint(reason: TopologyReason) -> str:

@@ -42,6 +42,7 @@ from wainwright.model.reasons import (
     NoInstanceTypes,
     NoMatchingInstanceType,
     NoMatchingOffering,
+    NoNodePools,
     OfferingsUnavailable,
     PoolReason,
     PoolUnusable,
@@ -63,6 +64,7 @@ from wainwright.model.suggestions import (
 )
 
 NO_FIX: Final = "fix: none found that changes the pod or one NodePool"
+ADD_POOL: Final = "add a NodePool, and the EC2NodeClass that it refers to"
 POOL_CAUSES: Final[dict[type[PoolReason], str]] = {
     PoolUnusable: "not usable",
     NoInstanceTypes: "no instance types",
@@ -120,7 +122,9 @@ def answer_for(group: UnschedulableGroup, *, with_total: bool = True) -> Unsched
     others = [each for each in group.pools if each is not nearest]
     return UnschedulableAnswer(
         cause=_cause(group, nearest, others),
-        fix=_describe_fix(group.suggestion, with_total=with_total),
+        fix=ADD_POOL
+        if isinstance(group.reason, NoNodePools)
+        else _describe_fix(group.suggestion, with_total=with_total),
         alternative=_describe_fix(group.alternative, with_total=with_total),
         other_pools=_other_pools(others, group.unexplained_pools),
         nodes=_nodes(group),

@@ -192,6 +192,8 @@ class VolumeProblem(msgspec.Struct, frozen=True, kw_only=True):
     claim: str
     """The name of the PersistentVolumeClaim, or of the volume where it has none."""
     why: str
+    is_apart: bool = False
+    """Whether only the pod's other volumes keep it from being reached."""
 
 
 class PodVolume(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):

@@ -80,6 +80,8 @@ class VolumeUnusable(Reason, frozen=True, kw_only=True, tag="VolumeUnusable"):
 
     claim: str
     why: str
+    volumes: tuple[PodVolume, ...] = ()
+    """All volumes of the pod that are in one place, where they are apart."""
 
 
 class VolumeTopologyConflict(Reason, frozen=True, kw_only=True, tag="VolumesElsewhere"):

@@ -158,7 +158,7 @@ LABELS: list[tuple[PoolReason, str]] = [
             resource="cpu", needed=64000, best=47810, instance_type="m5.12xlarge", daemonsets=100
         ),
         "the pod needs 64 cpu; the largest instance type that the NodePool allows, "
-        "m5.12xlarge, has 47810m "
+        "m5.12xlarge, has 47.81 cpu "
         "left after 100m for DaemonSets",
     ),
     (

@@ -415,7 +415,14 @@ def _similar_types(types: BitSet, template: NodeClaimTemplate) -> BitSet:
     return types
 
 
-# Constraints between pods
+# Volumes, and constraints between pods
+
+
+def find_dropped_selectors(pod: Pod) -> Iterator[ChangeSet]:
+    """Requirements of the pod on labels that say where its volumes are, and say otherwise."""
+    placed = {key for volume in pod.volumes for wanted in volume.topology for key in wanted}
+    for key in sorted(placed):
+        yield from ((change,) for change in _drop_label(key, pod, ""))
 
 
 def find_honored_taints(

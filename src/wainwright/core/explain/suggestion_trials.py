@@ -220,6 +220,22 @@ class TrialRunner:
         """The changes, with limits raised only to what the pool uses in the trial."""
         return tuple(self._lower_limit(change, trial) for change in changes)
 
+    def limits_by_requests(self, changes: ChangeSet, pods: Sequence[Pod]) -> ChangeSet:
+        """The changes, with limits raised only to what is in use after the plan and what the pods
+        request: a plan without limits may take larger nodes than they need.
+        """
+        return tuple(self._limit_by_requests(change, pods) for change in changes)
+
+    def _limit_by_requests(self, change: AnyFix, pods: Sequence[Pod]) -> AnyFix:
+        if not isinstance(change, RaiseLimit):
+            return change
+        requested = sum(pod.requests.get(change.resource, 0) for pod in pods)
+        in_use = _pool_by_name(self._after_plan, change.pool).in_use.get(change.resource, 0)
+        to = round_up(change.resource, in_use + requested)
+        if not requested or not change.now < to < change.to:
+            return change
+        return msgspec.structs.replace(change, to=to)
+
     def _lower_limit(self, change: AnyFix, trial: TrialResult) -> AnyFix:
         if not isinstance(change, RaiseLimit):
             return change
@@ -397,18 +413,32 @@ def choose_suggestion(
 def _with_lowest_limits(
     suggestion: VerifiedSuggestion, pods: Sequence[Pod], trial: TrialResult, trials: TrialRunner
 ) -> VerifiedSuggestion:
-    """The suggestion with limits raised no further than its plan uses, if a trial allows that.
+    """The suggestion with limits raised no further than its plan uses, or than the pods request,
+    if a trial allows that.
 
     Nodes of the plan without the change may be replaced, and so count no longer.
     """
-    changes = trials.lower_limits(suggestion.changes, trial)
-    if changes == suggestion.changes:
-        return suggestion
-    lower = trials.run_trial(changes, pods)
+    by_requests = trials.limits_by_requests(suggestion.changes, pods)
+    suggestion, trial = _with_limits(by_requests, suggestion, pods, trial, trials)
+    used = trials.lower_limits(suggestion.changes, trial)
+    return _with_limits(used, suggestion, pods, trial, trials)[0]
+
+
+def _with_limits(
+    changes: ChangeSet,
+    suggestion: VerifiedSuggestion,
+    pods: Sequence[Pod],
+    trial: TrialResult,
+    trials: TrialRunner,
+) -> tuple[VerifiedSuggestion, TrialResult]:
+    """The suggestion with these lower limits and its trial; the old ones where that fails."""
+    lower = None if changes == suggestion.changes else trials.run_trial(changes, pods)
     if lower is None:
-        return suggestion
+        return suggestion, trial
     found = _suggestion_from_trial(changes, pods, lower, trials.before)
-    return found if found is not None and found.serves == len(pods) else suggestion
+    if found is None or found.serves < len(pods):
+        return suggestion, trial
+    return found, lower
 
 
 def enlarge_reservation(

@@ -185,10 +185,7 @@ def test_an_unusable_pool_is_reported_with_its_reason() -> None:
 
 def test_without_node_pools_there_is_one_reason_and_no_pool_verdict() -> None:
     found = failed(pod())
-    assert (
-        unschedulable.describe_pod_reason(found.reason)
-        == "there is no NodePool that could launch a node"
-    )
+    assert unschedulable.describe_pod_reason(found.reason) == "there is no NodePool"
     assert found.pools == ()
 
 
