@@ -479,9 +479,10 @@ def _describe_overhead(reason: DaemonSetsExceedCapacity) -> str:
         f"{each.name} {format_quantity(resource, each.amount)}" for each in reason.daemonsets
     ]
     listed = f" ({join_first(requests)})" if requests else ""
+    unit = " cpu" if resource == "cpu" else ""
     return (
         f"DaemonSets alone request {needed} {resource} on a node{listed}; the nearest instance "
-        f"type that the NodePool allows, {name}, has {best} allocatable"
+        f"type that the NodePool allows, {name}, has {best}{unit} allocatable"
     )
 
 

@@ -138,7 +138,7 @@ class TopologyUnsatisfied(Reason, frozen=True, kw_only=True, tag="Kept"):
 
 
 class NoNodePools(Reason, frozen=True, kw_only=True, tag="NoPools"):
-    """There is no NodePool that could launch a node."""
+    """There is no NodePool."""
 
 
 class NoCompatiblePool(Reason, frozen=True, kw_only=True, tag="NoPoolFits"):

@@ -42,13 +42,13 @@ DAEMONSET_REASONS: list[tuple[Resources, tuple[InstanceType, ...], str]] = [
         {"cpu": 3000},
         (SMALL,),
         "request 3 cpu on a node (system/greedy 3); the nearest instance type that "
-        "the NodePool allows, small, has 2 allocatable",
+        "the NodePool allows, small, has 2 cpu allocatable",
     ),
     (
         {"cpu": 5000},
         (SMALL, LARGE),
         "request 5 cpu on a node (system/greedy 5); the nearest instance type that "
-        "the NodePool allows, large, has 4 allocatable",
+        "the NodePool allows, large, has 4 cpu allocatable",
     ),
     (
         {"cpu": 5000, "memory": 64 * GIB},
@@ -66,7 +66,7 @@ DAEMONSET_REASONS: list[tuple[Resources, tuple[InstanceType, ...], str]] = [
         {"cpu": 1000},
         (SPENT,),
         "request 1 cpu on a node (system/greedy 1); the nearest instance type that "
-        "the NodePool allows, spent, has 0 allocatable",
+        "the NodePool allows, spent, has 0 cpu allocatable",
     ),
     ({}, (STARVED,), "starved leaves no cpu for pods"),
 ]
