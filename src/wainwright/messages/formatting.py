@@ -106,14 +106,18 @@ def format_cost(nodes: int, price: float, fees: float = 0.0, *, modelled: bool =
     return f"{nodes:,} {noun} · {hourly} · {monthly}{fee_note}"
 
 
+MILLI: Final = 1000  # of a cpu
 UNITS: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 MAX_DECIMALS: Final = 3
 
 
 def format_in_one_unit(resource: str, *amounts: int) -> tuple[str, ...]:
     """Quantities as Kubernetes writes them, unless their units differ, as Mi and Gi.
-    Then all are in the unit of the largest, with as many decimals as needed to differ.
+    Then all are in the unit of the largest, with as many decimals as needed to differ; cpus are
+    written as 1.93 rather than 1930m.
     """
+    if resource == "cpu" and max(map(abs, amounts)) >= MILLI:
+        return tuple(f"{amount / MILLI:.3f}".rstrip("0").rstrip(".") for amount in amounts)
     exact = tuple(format_quantity(resource, amount) for amount in amounts)
     units = {_unit_of(text) for text, amount in zip(exact, amounts, strict=True) if amount}
     if len(units) < 2 or not units & set(UNITS):

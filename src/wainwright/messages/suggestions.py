@@ -1,13 +1,16 @@
 """Suggested changes as sentences, with what each costs and for how many pods it was verified."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from wainwright.messages.formatting import (
     format_count,
     format_hourly,
     format_price_change,
+    join_first,
     join_with_and,
 )
+from wainwright.model.requirements import ValueSet
 from wainwright.model.resources import format_quantity
 from wainwright.model.suggestions import (
     AddToleration,
@@ -22,6 +25,7 @@ from wainwright.model.suggestions import (
     HonorTaints,
     LowerMinValues,
     LowerRequest,
+    PodFix,
     PreferConstraint,
     RaiseLimit,
     SuggestedLaunch,
@@ -34,15 +38,25 @@ def describe_suggestion(suggestion: VerifiedSuggestion, *, with_total: bool = Tr
     """A verified change after which the pods are scheduled, and what it costs: by itself, and with
     the rest of the plan.
     """
-    text = describe_fixes(suggestion.changes)
+    text = describe_fixes(suggestion.changes, suggestion.workloads)
     return f"{text}{_effect(suggestion)}{_total(suggestion) if with_total else ''}"
 
 
-def describe_fixes(fixes: Iterable[AnyFix]) -> str:
-    """What to change, without what it costs; the same verb is said once."""
+MAX_NAMED_WORKLOADS: Final = 3
+MAX_NAMED_TYPES: Final = 3
+
+
+def describe_fixes(fixes: Iterable[AnyFix], workloads: Sequence[str] = ()) -> str:
+    """What to change, without what it costs; the same verb is said once.
+
+    Changes of pods are made in the templates of their workloads.
+    """
     phrases: dict[tuple[str, str], list[str]] = {}
+    of_workloads = f" in {join_first(workloads, MAX_NAMED_WORKLOADS)}" if workloads else ""
     for change in fixes:
         verb, what, ending = _describe_change(change)
+        if isinstance(change, PodFix):
+            ending += of_workloads
         phrases.setdefault((verb, ending), []).append(what)
     return ", and ".join(
         f"{verb} {join_with_and(what)}{ending}" for (verb, ending), what in phrases.items()
@@ -86,12 +100,22 @@ def _total(suggestion: VerifiedSuggestion) -> str:
 
 
 def _nodes(suggestion: VerifiedSuggestion) -> str:
-    if not suggestion.launches:
-        return "on existing nodes"
-    return f"for {join_with_and([_describe_launch(each) for each in suggestion.launches[:3]])}" + (
-        f" and {format_count(len(suggestion.launches) - 3, 'other type')}"
-        if len(suggestion.launches) > 3
-        else ""
+    """The nodes that the price is for: for 1 m5.2xlarge instead of 1 m5.large"""
+    if suggestion.launches:
+        replaced = f" instead of {_list_nodes(suggestion.replaces)}" if suggestion.replaces else ""
+        return f"for {_list_nodes(suggestion.launches)}{replaced}"
+    if suggestion.replaces:
+        return f"without {_list_nodes(suggestion.replaces)}"
+    if suggestion.planned_nodes:
+        nodes = format_count(suggestion.planned_nodes, "node")
+        return f"on {nodes} that the plan already has"
+    return "on existing nodes"
+
+
+def _list_nodes(launches: Sequence[SuggestedLaunch]) -> str:
+    rest = len(launches) - MAX_NAMED_TYPES
+    return join_with_and([_describe_launch(each) for each in launches[:MAX_NAMED_TYPES]]) + (
+        f" and {format_count(rest, 'other type')}" if rest > 0 else ""
     )
 
 
@@ -128,8 +152,9 @@ def _describe_selector_change(
     change: DropPodRequirement | ChangePodRequirement,
 ) -> tuple[str, str, str]:
     match change:
-        case DropPodRequirement(key=key, meant=None):
-            return "remove the pod's requirement on", key, ""
+        case DropPodRequirement(key=key, meant=None, now=now, gets=gets):
+            other = f" ({gets or 'another device'} instead of {now})" if now else ""
+            return "remove the pod's requirement on", f"{key}{other}", ""
         case DropPodRequirement(key=key, meant=meant):
             return "select", f"{meant} instead of {key}", ""
         case ChangePodRequirement(key=key, now=before, to=after):
@@ -163,6 +188,8 @@ def _describe_pool_change(
             return "remove the requirement on", key, of_pool
         case ChangePoolRequirement(key=key, now=before, to=after):
             return "change", f"{key} from {before} to {after}", of_pool
+        case AllowPoolValue(now=ValueSet() as now, to=ValueSet() as to):
+            return *_describe_moved_bounds(change, now, to), of_pool
         case AllowPoolValue(key=key, value=value):
             return "allow", f"{key}={value}", of_pool
         case LowerMinValues(key=key, now=now, to=to):
@@ -170,6 +197,23 @@ def _describe_pool_change(
         case RaiseLimit(resource=name, now=now, to=to):
             amounts = f"from {format_quantity(name, now)} to {format_quantity(name, to)}"
             return "raise", f"limits.{name} {amounts}", of_pool
+
+
+def _describe_moved_bounds(change: AllowPoolValue, now: ValueSet, to: ValueSet) -> tuple[str, str]:
+    """change instance-cpu from Lt 4 to Lt 9; remove a from NotIn of zone"""
+    before, after = _bounds(now), _bounds(to)
+    if before == after:
+        return "remove", f"{change.value} from NotIn of {change.key}"
+    moved = zip(before, after, strict=True)
+    pairs = [f"{old} to {new}" for old, new in moved if old != new]
+    excluded = f" without {change.value} in NotIn" if now.values != to.values else ""
+    return "change", f"{change.key} from {join_with_and(pairs)}{excluded}"
+
+
+def _bounds(values: ValueSet) -> list[str]:
+    """Gt 5, Lt 9: as exclusive bounds, which every version of the API has."""
+    lower = [] if values.lower is None else [f"Gt {values.lower - 1}"]
+    return lower + ([] if values.upper is None else [f"Lt {values.upper + 1}"])
 
 
 def _format_request(resource: str, now: int | None, to: int) -> str:

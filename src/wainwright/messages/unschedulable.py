@@ -17,6 +17,8 @@ from wainwright.messages.formatting import (
 from wainwright.model.labels import (
     CAPACITY_TYPE,
     HOSTNAME,
+    INSTANCE_CATEGORY,
+    INSTANCE_FAMILY,
     REGION,
     WELL_KNOWN_LABELS,
     ZONE,
@@ -90,16 +92,26 @@ def describe_pod_reason(reason: PodReason) -> str:
         case ContradictoryRequirements(keys=keys):
             what = f" on {join_with_and(keys)}" if keys else ""
             return f"its requirements{what} contradict each other, so that no node can meet them"
-        case VolumeUnusable(claim=claim, why=why):
-            return f"its PersistentVolumeClaim {claim} {why}"
+        case VolumeUnusable():
+            return _describe_unusable_volume(reason)
         case VolumeTopologyConflict(volumes=volumes):
             return f"{_describe_volumes(volumes)}, which its node selector or affinity excludes"
         case TopologyUnsatisfied(by=by):
             return "; ".join(map(describe_constraint, by))
         case NoNodePools():
-            return "there is no NodePool that could launch a node"
+            return "there is no NodePool"
         case NoCompatiblePool():
             return "no NodePool can launch a node for it"
+
+
+def _describe_unusable_volume(reason: VolumeUnusable) -> str:
+    """its PersistentVolumeClaim data …; the pod's volumes are in different zones: pv-1 in …"""
+    if not reason.volumes:
+        return f"its PersistentVolumeClaim {reason.claim} {reason.why}"
+    labels = {key for each in reason.volumes for wanted in each.topology for key in wanted}
+    where = "zones" if labels <= {ZONE} else "places"
+    volumes = [f"{_volume_name(each)} in {_volume_place(each)}" for each in reason.volumes]
+    return f"the pod's volumes are in different {where}: {', '.join(volumes)}"
 
 
 def _describe_volumes(volumes: Sequence[PodVolume]) -> str:
@@ -110,21 +122,30 @@ def _describe_volumes(volumes: Sequence[PodVolume]) -> str:
 
 def describe_volume(volume: PodVolume) -> str:
     """the pod's volume pv-1 (claim data) is in us-west-2c"""
-    values = sorted(
-        {
-            value
-            for wanted in volume.topology
-            for requirement in wanted.values()
-            if not requirement.allowed.open
-            for value in requirement.allowed.values
-        }
-    )
-    place = f"is in {join_with_or(values)}" if values else "is in one place"
     if volume.volume:
-        return f"the pod's volume {volume.volume} (claim {volume.claim}) {place}"
+        return f"the pod's volume {_volume_name(volume)} is in {_volume_place(volume)}"
     by_class = f" by StorageClass {volume.storage_class}" if volume.storage_class else ""
-    allowed = join_with_or(values) if values else "some nodes"
+    allowed = join_with_or(_volume_values(volume)) or "some nodes"
     return f"its claim {volume.claim} can be provisioned{by_class} in {allowed} only"
+
+
+def _volume_name(volume: PodVolume) -> str:
+    return f"{volume.volume} (claim {volume.claim})" if volume.volume else f"claim {volume.claim}"
+
+
+def _volume_place(volume: PodVolume) -> str:
+    return join_with_or(_volume_values(volume)) or "one place"
+
+
+def _volume_values(volume: PodVolume) -> list[str]:
+    values = {
+        value
+        for wanted in volume.topology
+        for requirement in wanted.values()
+        if not requirement.allowed.open
+        for value in requirement.allowed.values
+    }
+    return sorted(values)
 
 
 def describe_constraint(reason: TopologyReason) -> str:
@@ -141,7 +162,10 @@ def describe_constraint(reason: TopologyReason) -> str:
             return f"the pod's required affinity by {key} selects {pods}, running only in {where}"
         case PodAntiAffinityUnsatisfied(key=key, pods=pods, taken=taken, theirs=True):
             where = join_with_and(taken)
-            return f"pods in {where} have required pod anti-affinity by {key} to {pods}, like it"
+            return (
+                f"pods in {where} have required anti-affinity by {key} to {pods}, which this pod "
+                "matches"
+            )
         case PodAntiAffinityUnsatisfied(key=key, pods=pods, taken=taken):
             where = join_with_and(taken)
             return f"the pod's required anti-affinity by {key} excludes {where}, where {pods} runs"
@@ -158,8 +182,19 @@ def _describe_spread(reason: TopologySpreadUnsatisfied) -> str:
     least = f", minDomains {reason.min_domains}" if reason.min_domains else ""
     skew = f"maxSkew {reason.max_skew}{least}"
     allowed = reason.allowed_domains
-    only = f"only {join_with_and(allowed)} is allowed" if allowed else "no domain is allowed"
+    only = f"only {join_with_and(allowed)} is allowed" if allowed else _no_domain_allowed(reason)
     return f"the pod's topology spread over {reason.key}{default} ({skew}): {counts}; {only}"
+
+
+def _no_domain_allowed(reason: TopologySpreadUnsatisfied) -> str:
+    """With fewer domains than minDomains the scheduler takes the lowest count as 0."""
+    exist, least = len(reason.counts), reason.min_domains or 0
+    if exist >= least:
+        return "no domain is allowed"
+    return (
+        f"only {exist:,} of minDomains {least:,} exist, so the lowest count is taken as 0 and no "
+        "domain may have another pod"
+    )
 
 
 def _meant_label(key: str) -> str:
@@ -200,9 +235,10 @@ def _describe_rejection(reason: PoolReason) -> str:
     match reason:
         case PoolUnusable() | NoInstanceTypes() | LaunchesTakenByOtherPods():
             return _describe_unusable_pool(reason)
-        case HostPortsTaken(ports=ports):
+        case HostPortsTaken(ports=ports, daemonsets=daemonsets):
             names = join_with_and(tuple(map(str, ports)))
-            return f"host port {names} of the pod is in use by a DaemonSet on its nodes"
+            users = f"DaemonSet {join_first(daemonsets)}" if daemonsets else "a DaemonSet"
+            return f"host port {names} of the pod is in use by {users} on its nodes"
         case NewNodeViolatesTopology():
             return (
                 "it could launch a node, but pod affinity, anti-affinity or topology spread "
@@ -233,10 +269,19 @@ def _describe_unusable_pool(
 
 
 def format_values(values: ValueSet) -> str:
-    """us-west-2a, us-west-2b; other than a list of values as `Exists`, `NotIn [a]` or bounds."""
-    if values.open or values.is_empty:
-        return str(values)
-    return join_first(sorted(values.values), MAX_SHOWN_VALUES)
+    """us-west-2a, us-west-2b; any but us-west-2a; 6 or higher."""
+    if not values.open:
+        return join_first(sorted(values.values), MAX_SHOWN_VALUES) or str(values)
+    excluded = join_first(sorted(values.values), MAX_SHOWN_VALUES)
+    if not values.is_bounded:
+        return f"any but {excluded}" if excluded else str(values)
+    if values.upper is None:
+        bounds = f"{values.lower} or higher"
+    elif values.lower is None:
+        bounds = f"{values.upper} or lower"
+    else:
+        bounds = f"{values.lower} to {values.upper}"
+    return f"{bounds}, but not {excluded}" if excluded else bounds
 
 
 def _describe_label_conflict(reason: LabelConflict) -> str:
@@ -248,6 +293,21 @@ def _describe_label_conflict(reason: LabelConflict) -> str:
     return f"{needs}; {allowed}"
 
 
+def describe_domains_of_pool(pool: str, reason: PoolReason) -> str | None:
+    """What a NodePool has of a label of which constraints between pods exclude values: said after
+    the constraint itself; None where it is another reason.
+    """
+    if not isinstance(reason, LabelConflict | NoMatchingOffering) or not reason.by_topology:
+        return None
+    offered = reason.offered
+    if not reason.wanted.open or offered is None or offered.is_empty:
+        return None
+    if isinstance(reason, LabelConflict):
+        return f"NodePool {pool} allows only {format_values(offered)}"
+    how, values = ONLY_OFFERED.get(reason.key, "with"), format_values(offered)
+    return f"NodePool {pool}: {reason.instance_type} is available only {how} {values}"
+
+
 def _describe_need(
     reason: LabelConflict | NoMatchingInstanceType | NoMatchingOffering, requester: str
 ) -> str:
@@ -255,7 +315,11 @@ def _describe_need(
     if reason.volume is not None:
         return f"{describe_volume(reason.volume)} ({reason.key})"
     if reason.by_topology:
-        left = "no value" if reason.wanted.is_empty else f"only {format_values(reason.wanted)}"
+        wanted = reason.wanted
+        if wanted.open and wanted.values:
+            excluded = join_first(sorted(wanted.values), MAX_SHOWN_VALUES)
+            return f"constraints between pods exclude {excluded} of {reason.key}"
+        left = "no value" if wanted.is_empty else f"only {format_values(wanted)}"
         return f"constraints between pods leave {left} of {reason.key}"
     return f"{requester} {reason.key} {format_values(reason.wanted)}"
 
@@ -286,6 +350,7 @@ REQUESTER_PHRASES = {
 }
 
 
+IN_PLACES: Final = frozenset({ZONE, REGION, ZONE_ID})
 ONLY_OFFERED = {ZONE: "in", REGION: "in", ZONE_ID: "in", CAPACITY_TYPE: "as"}
 
 
@@ -299,6 +364,12 @@ def _describe_unmatched_value(reason: NoMatchingInstanceType | NoMatchingOfferin
         if reason.offered.is_empty:
             return f"{needs}; no offering has it, for example none of {name}"
         values = format_values(reason.offered)
+        if reason.reservations:
+            noun = "capacity reservation" + "s" * (len(reason.reservations) > 1)
+            where = f"{join_first(reason.reservations)} of {name}"
+            verb = "is" if len(reason.reservations) == 1 else "are"
+            place = "in" if reason.key in IN_PLACES else f"for {reason.key}"
+            return f"{needs}; {noun} {where} {verb} {place} {values}"
         how = ONLY_OFFERED.get(reason.key, "with")
         return f"{needs}; {name} is available only {how} {values}{other_region}"
     wanted = f"{reason.key} {format_values(reason.wanted)}"
@@ -310,12 +381,20 @@ def _describe_unmatched_value(reason: NoMatchingInstanceType | NoMatchingOfferin
 
 
 def _describe_excluded(reason: NoMatchingInstanceType, excluded: ExcludedByPool) -> str:
-    """the pod needs instance-gpu-name h100, which is in p5; the NodePool allows family g5, g6"""
+    """the pod needs gpu-name h100, which is in family p5; the NodePool allows family g5, g6"""
     allows = f"the NodePool allows {excluded.key} {format_values(excluded.allowed)}"
     needs = _describe_need(reason, REQUESTER_PHRASES[RequiredBy.POD])
     if excluded.key == reason.key:
         return f"{needs}; {allows}"
-    return f"{needs}, which is in {join_first(excluded.values, MAX_SHOWN_VALUES)}; {allows}"
+    values = join_first(excluded.values, MAX_SHOWN_VALUES)
+    which = (
+        f"is in {IN_GROUPS[excluded.key]}" if excluded.key in IN_GROUPS else f"has {excluded.key}"
+    )
+    return f"{needs}, which {which} {values}; {allows}"
+
+
+IN_GROUPS: Final = {INSTANCE_FAMILY: "family", INSTANCE_CATEGORY: "category"}
+"""Labels that say to which group of instance types one belongs."""
 
 
 def _describe_shortfall(
@@ -372,14 +451,16 @@ def _describe_too_big(reason: InstanceTypesTooSmall) -> str:
     taken = format_quantity(first.resource, reason.daemonsets)
     room = f"left after {taken} for DaemonSets" if reason.daemonsets else "allocatable"
     needs = f"the pod needs {needed}"
+    allowed = "that it can launch as reserved" if reason.reserved else "that the NodePool allows"
     if not any(each.best for each in shortages):
-        return f"{needs}; no instance type that the NodePool allows has any"
+        return f"{needs}; no instance type {allowed} has any"
     name = reason.instance_type
     if reason.together or reason.other_shortages:
         both = "both" if len(shortages) == 2 else "all of it" if reason.together else "that"
-        types = "no instance type that the NodePool allows"
+        types = f"no instance type {allowed}"
         return f"{needs}; {types} has {both}: {name} has {best} {room}"
-    return f"{needs}; the largest instance type that the NodePool allows, {name}, has {best} {room}"
+    unit = " cpu" if first.resource == "cpu" else ""
+    return f"{needs}; the largest instance type {allowed}, {name}, has {best}{unit} {room}"
 
 
 def _describe_too_many_volumes(reason: TooManyVolumes) -> str:
@@ -398,9 +479,10 @@ def _describe_overhead(reason: DaemonSetsExceedCapacity) -> str:
         f"{each.name} {format_quantity(resource, each.amount)}" for each in reason.daemonsets
     ]
     listed = f" ({join_first(requests)})" if requests else ""
+    unit = " cpu" if resource == "cpu" else ""
     return (
         f"DaemonSets alone request {needed} {resource} on a node{listed}; the nearest instance "
-        f"type that the NodePool allows, {name}, has {best} allocatable"
+        f"type that the NodePool allows, {name}, has {best}{unit} allocatable"
     )
 
 

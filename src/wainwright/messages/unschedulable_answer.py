@@ -15,6 +15,7 @@ from wainwright.messages.formatting import format_count
 from wainwright.messages.suggestions import describe_suggestion
 from wainwright.messages.unschedulable import (
     describe_constraint,
+    describe_domains_of_pool,
     describe_pod_reason,
     describe_pool_reason,
     format_values,
@@ -41,6 +42,7 @@ from wainwright.model.reasons import (
     NoInstanceTypes,
     NoMatchingInstanceType,
     NoMatchingOffering,
+    NoNodePools,
     OfferingsUnavailable,
     PoolReason,
     PoolUnusable,
@@ -62,6 +64,7 @@ from wainwright.model.suggestions import (
 )
 
 NO_FIX: Final = "fix: none found that changes the pod or one NodePool"
+ADD_POOL: Final = "add a NodePool, and the EC2NodeClass that it refers to"
 POOL_CAUSES: Final[dict[type[PoolReason], str]] = {
     PoolUnusable: "not usable",
     NoInstanceTypes: "no instance types",
@@ -119,7 +122,9 @@ def answer_for(group: UnschedulableGroup, *, with_total: bool = True) -> Unsched
     others = [each for each in group.pools if each is not nearest]
     return UnschedulableAnswer(
         cause=_cause(group, nearest, others),
-        fix=_describe_fix(group.suggestion, with_total=with_total),
+        fix=ADD_POOL
+        if isinstance(group.reason, NoNodePools)
+        else _describe_fix(group.suggestion, with_total=with_total),
         alternative=_describe_fix(group.alternative, with_total=with_total),
         other_pools=_other_pools(others, group.unexplained_pools),
         nodes=_nodes(group),
@@ -149,7 +154,7 @@ def _cause(
         nearest.reason, UntoleratedTaint
     )
     if is_constraint_first:
-        return f"{topology}. {of_pool}"
+        return f"{topology}. {describe_domains_of_pool(nearest.pool, nearest.reason) or of_pool}"
     return f"{of_pool}; {topology}"
 
 

@@ -50,6 +50,18 @@ INSTANCE_GPU_MEMORY: Final = "karpenter.k8s.aws/instance-gpu-memory"
 INSTANCE_ACCELERATOR_NAME: Final = "karpenter.k8s.aws/instance-accelerator-name"
 INSTANCE_ACCELERATOR_MANUFACTURER: Final = "karpenter.k8s.aws/instance-accelerator-manufacturer"
 INSTANCE_ACCELERATOR_COUNT: Final = "karpenter.k8s.aws/instance-accelerator-count"
+DEVICE_LABELS: Final = frozenset(
+    {
+        INSTANCE_GPU_NAME,
+        INSTANCE_GPU_MANUFACTURER,
+        INSTANCE_GPU_COUNT,
+        INSTANCE_GPU_MEMORY,
+        INSTANCE_ACCELERATOR_NAME,
+        INSTANCE_ACCELERATOR_MANUFACTURER,
+        INSTANCE_ACCELERATOR_COUNT,
+    }
+)
+"""Those of GPUs and accelerators."""
 INSTANCE_TENANCY: Final = "karpenter.k8s.aws/instance-tenancy"
 NITRO_SANDBOX: Final = "karpenter.k8s.aws/nitro-sandbox"
 

@@ -16,6 +16,8 @@ from wainwright.model.resources import Resources
 from wainwright.model.taints import Toleration
 
 EBS_CSI_DRIVER: Final = "ebs.csi.aws.com"
+POD_TEMPLATE_HASH: Final = "pod-template-hash"
+"""The label that a Deployment gives its ReplicaSets and their pods."""
 
 
 class HostPort(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
@@ -190,6 +192,8 @@ class VolumeProblem(msgspec.Struct, frozen=True, kw_only=True):
     claim: str
     """The name of the PersistentVolumeClaim, or of the volume where it has none."""
     why: str
+    is_apart: bool = False
+    """Whether only the pod's other volumes keep it from being reached."""
 
 
 class PodVolume(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
@@ -267,6 +271,20 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def key(self) -> str:
         """namespace/name."""
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def workload(self) -> str:
+        """Deployment shop/web: what one edits to change the pod; empty where nothing owns it.
+
+        A ReplicaSet of a Deployment has its name, and the hash of the template after it.
+        """
+        if not self.eviction.owner:
+            return ""
+        kind, _, name = self.eviction.owner.partition("/")
+        ending = f"-{self.labels.get(POD_TEMPLATE_HASH, '')}"
+        if kind == "ReplicaSet" and len(ending) > 1 and name.endswith(ending):
+            kind, name = "Deployment", name.removesuffix(ending)
+        return f"{kind} {self.namespace}/{name}"
 
     @property
     def is_rescheduled(self) -> bool:

@@ -80,6 +80,8 @@ class VolumeUnusable(Reason, frozen=True, kw_only=True, tag="VolumeUnusable"):
 
     claim: str
     why: str
+    volumes: tuple[PodVolume, ...] = ()
+    """All volumes of the pod that are in one place, where they are apart."""
 
 
 class VolumeTopologyConflict(Reason, frozen=True, kw_only=True, tag="VolumesElsewhere"):
@@ -136,7 +138,7 @@ class TopologyUnsatisfied(Reason, frozen=True, kw_only=True, tag="Kept"):
 
 
 class NoNodePools(Reason, frozen=True, kw_only=True, tag="NoPools"):
-    """There is no NodePool that could launch a node."""
+    """There is no NodePool."""
 
 
 class NoCompatiblePool(Reason, frozen=True, kw_only=True, tag="NoPoolFits"):
@@ -218,6 +220,8 @@ class NoMatchingOffering(Reason, frozen=True, kw_only=True, tag="NotOnOffer"):
     """The value that was probably intended."""
     volume: PodVolume | None = None
     by_topology: bool = False
+    reservations: tuple[str, ...] = ()
+    """Where only capacity reservations are left before the label: those with the values."""
 
 
 class ResourceShortage(msgspec.Struct, frozen=True, kw_only=True):
@@ -241,6 +245,8 @@ class InstanceTypesTooSmall(Reason, frozen=True, kw_only=True, tag="NothingBigEn
     """Other resources of which there is too little: of any type, or of that type if `together`."""
     together: bool = False
     """Whether each resource alone is there on some type, but no type has all of them."""
+    reserved: bool = False
+    """Whether only types of capacity reservations count, as no other capacity is allowed."""
 
 
 class DaemonSetsExceedCapacity(Reason, frozen=True, kw_only=True, tag="Overdrawn"):
@@ -269,6 +275,8 @@ class HostPortsTaken(Reason, frozen=True, kw_only=True, tag="PortsTaken"):
 
     ports: tuple[int, ...]
     """Those of the pod."""
+    daemonsets: tuple[str, ...] = ()
+    """That use them."""
 
 
 class TooManyVolumes(Reason, frozen=True, kw_only=True, tag="TooManyVolumesForTypes"):

@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from wainwright.model.requirements import ValueSet
 from wainwright.model.taints import Toleration
 
 
@@ -35,6 +36,10 @@ class DropPodRequirement(Fix, frozen=True, kw_only=True, tag="DropLabel"):
     key: str
     pool: str
     meant: str | None = None
+    now: str = ""
+    """Of a label of GPUs and accelerators: what the pod requires now."""
+    gets: str = ""
+    """What the nodes have instead, on which it would be scheduled."""
 
 
 class ChangePodRequirement(Fix, frozen=True, kw_only=True, tag="SelectValue"):
@@ -86,6 +91,10 @@ class AllowPoolValue(Fix, frozen=True, kw_only=True, tag="AllowValue"):
     key: str
     value: str
     pool: str
+    now: ValueSet | None = None
+    """The requirement, where it is NotIn, Gt or Lt, to which no value can be added."""
+    to: ValueSet | None = None
+    """What it becomes then."""
 
 
 class HonorTaints(Fix, frozen=True, kw_only=True, tag="HonorTaints"):
@@ -143,7 +152,7 @@ AnyFix: TypeAlias = PodFix | PoolFix | EnlargeReservation
 
 
 class SuggestedLaunch(msgspec.Struct, frozen=True, kw_only=True):
-    """Equal new nodes that pods of the group would be scheduled on."""
+    """Equal new nodes that a change adds to the plan, or that are no longer in it."""
 
     count: int
     instance_type: str
@@ -156,6 +165,9 @@ class VerifiedSuggestion(msgspec.Struct, frozen=True, kw_only=True):
     """Changes that together make pods of one group schedulable, and how that was verified."""
 
     changes: tuple[AnyFix, ...]
+    workloads: tuple[str, ...] = ()
+    """Deployment shop/web: those whose pods are changed, all pods of each; empty where no pod is
+    changed, or one that nothing owns."""
     price_change: float | None = None
     """USD per hour, fees included, of the plan with the changes less the plan without; None where
     no plan of everything was made."""
@@ -166,7 +178,11 @@ class VerifiedSuggestion(msgspec.Struct, frozen=True, kw_only=True):
     modelled_price: bool = False
     """Whether a price in it is an estimate."""
     launches: tuple[SuggestedLaunch, ...] = ()
-    """The new nodes on which the pods would be; on existing nodes only, none."""
+    """The new nodes that the plan has with the changes and not without: what the price is for."""
+    replaces: tuple[SuggestedLaunch, ...] = ()
+    """Those that it has without the changes and not with them."""
+    planned_nodes: int = 0
+    """How many new nodes the pods would be on; on existing nodes only, none."""
     serves: int
     """How many of the pods are scheduled when the plan is made again with the changes."""
     of: int

@@ -406,8 +406,10 @@ class VolumeTranslator:
             topology = _intersect_topology(topology, reach.topology)
             if reach.topology is not ANY_NODE_TERMS:
                 named.append(_named_volume(name, reach))
-            why = reach.problem or (None if topology else UNREACHABLE_TOGETHER)
-            problem = problem or (VolumeProblem(claim=name, why=why) if why else None)
+            is_apart = not topology and not reach.problem
+            why = UNREACHABLE_TOGETHER if is_apart else reach.problem
+            if why and problem is None:
+                problem = VolumeProblem(claim=name, why=why, is_apart=is_apart)
         return PodVolumes(
             attachments=_sort_attachments(attachments),
             topology=topology,

@@ -107,7 +107,7 @@ def test_each_heavier_pool_says_why_it_opened_no_node() -> None:
     assert (
         "small (weight 100): the pod needs 3 cpu; the largest instance type that the "
         "NodePool allows, "
-        "m5.large, has 1930m allocatable"
+        "m5.large, has 1.93 cpu allocatable"
     ) in said
     assert any(line.startswith("full (weight 50): its limit of 1 cpu is reached") for line in said)
     assert any(line.startswith("tainted (weight 20): the pod does not tolerate") for line in said)
@@ -363,7 +363,10 @@ spec:
 """
     wanted = pod("a").replace("name: c, ", f"name: c, {taking}")
     said = explain_lines("a", agent, pool("only"), wanted)
-    assert "NodePool only: host port 80 of the pod is in use by a DaemonSet on its nodes" in said
+    assert (
+        "NodePool only: host port 80 of the pod is in use by DaemonSet default/agent on its nodes"
+        in said
+    )
 
 
 def test_types_with_accelerators_are_not_counted_unless_requested() -> None:

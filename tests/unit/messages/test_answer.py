@@ -18,13 +18,14 @@ from wainwright.model.reasons import (
     NoCompatiblePool,
     NoMatchingOffering,
     OfferingsUnavailable,
+    PodAntiAffinityUnsatisfied,
     PoolReason,
     PoolVerdict,
     TopologySpreadUnsatisfied,
     TopologyUnsatisfied,
     UntoleratedTaint,
 )
-from wainwright.model.requirements import one_of
+from wainwright.model.requirements import none_of, one_of
 from wainwright.model.suggestions import (
     AnyFix,
     ChangePodRequirement,
@@ -200,3 +201,62 @@ def test_the_total_of_the_plan_after_the_change_is_said_where_there_is_a_plan(
     change = f"remove the pod's requirement on zone: {bound}+~$0.100/h on existing nodes"
     assert describe_suggestion(given) == f"{change}; the plan then costs {bound}~$1.500/h"
     assert describe_suggestion(given, with_total=False) == change
+
+
+def nodes(count: int, name: str) -> tuple[SuggestedLaunch, ...]:
+    return (SuggestedLaunch(count=count, instance_type=name, capacity_type="on-demand"),)
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"launches": nodes(1, "m5.xlarge")}, "for 1 m5.xlarge (on-demand)"),
+        (
+            {"launches": nodes(1, "m5.xlarge"), "replaces": nodes(2, "m5.large")},
+            "for 1 m5.xlarge (on-demand) instead of 2 m5.large (on-demand)",
+        ),
+        ({"replaces": nodes(1, "m5.large")}, "without 1 m5.large (on-demand)"),
+        ({"planned_nodes": 2}, "on 2 nodes that the plan already has"),
+        ({}, "on existing nodes"),
+    ],
+)
+def test_the_nodes_of_a_fix_are_those_that_its_price_is_for(
+    fields: dict[str, Any], text: str
+) -> None:
+    drop = DropPodRequirement(key="zone", pool="p0")
+    given = suggestion(drop, price_change=0.1, **fields)
+    assert describe_suggestion(given) == f"remove the pod's requirement on zone: +$0.100/h {text}"
+
+
+EXCLUDED = TopologyUnsatisfied(
+    by=(PodAntiAffinityUnsatisfied(key="zone", pods="app=db", taken=("a",), theirs=True),)
+)
+
+
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [
+        (
+            LabelConflict(
+                key="zone", wanted=none_of(["a"]), offered=one_of(["a"]), by_topology=True
+            ),
+            "NodePool p0 allows only a",
+        ),
+        (
+            NoMatchingOffering(
+                key="zone",
+                wanted=none_of(["a"]),
+                offered=one_of(["a"]),
+                instance_type="m5.large",
+                by_topology=True,
+            ),
+            "NodePool p0: m5.large is available only with a",
+        ),
+    ],
+)
+def test_requirements_that_constraints_between_pods_come_to_are_not_shown(
+    reason: PoolReason, text: str
+) -> None:
+    assert answer_for(group(reason, reason=EXCLUDED)).cause == (
+        "pods in a have required anti-affinity by zone to app=db, which this pod matches. " + text
+    )

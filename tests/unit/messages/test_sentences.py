@@ -36,7 +36,7 @@ from wainwright.model.reasons import (
     TopologyElsewhere,
     TopologySpreadUnsatisfied,
 )
-from wainwright.model.requirements import Requirements, one_of
+from wainwright.model.requirements import Requirements, ValueSet, between, none_of, one_of
 from wainwright.model.suggestions import (
     AddToleration,
     AllowPoolValue,
@@ -73,6 +73,18 @@ def test_a_spread_that_leaves_few_domains(by_default: bool) -> None:
     assert unschedulable.describe_constraint(left) == (
         f"the pod's topology spread over zone{BY_DEFAULT[by_default]} (maxSkew 1): a has 5, "
         "b has 3; only b is allowed"
+    )
+
+
+def test_fewer_domains_than_min_domains_let_no_domain_have_another_pod() -> None:
+    counts = (DomainCount(domain="a", pods=1), DomainCount(domain="b", pods=1))
+    full = TopologySpreadUnsatisfied(
+        key="zone", max_skew=1, min_domains=3, counts=counts, allowed_domains=()
+    )
+    assert unschedulable.describe_constraint(full) == (
+        "the pod's topology spread over zone (maxSkew 1, minDomains 3): a has 1, b has 1; only 2 "
+        "of minDomains 3 exist, so the lowest count is taken as 0 and no domain may have another "
+        "pod"
     )
 
 
@@ -139,14 +151,14 @@ LABELS: list[tuple[PoolReason, str]] = [
             wanted=one_of(["h100"]),
             excluded=ExcludedByPool(key="family", allowed=one_of(["g5", "g6"]), values=("p5",)),
         ),
-        "the pod needs gpu-name h100, which is in p5; the NodePool allows family g5, g6",
+        "the pod needs gpu-name h100, which has family p5; the NodePool allows family g5, g6",
     ),
     (
         InstanceTypesTooSmall(
             resource="cpu", needed=64000, best=47810, instance_type="m5.12xlarge", daemonsets=100
         ),
         "the pod needs 64 cpu; the largest instance type that the NodePool allows, "
-        "m5.12xlarge, has 47810m "
+        "m5.12xlarge, has 47.81 cpu "
         "left after 100m for DaemonSets",
     ),
     (
@@ -305,6 +317,28 @@ def test_a_suggestion_says_its_price_and_what_is_launched(
 CHANGES: list[tuple[AnyFix, str]] = [
     (AllowPoolValue(key="zone", value="c", pool="web"), "allow zone=c in NodePool web"),
     (
+        AllowPoolValue(
+            key="zone", value="c", pool="web", now=none_of(["a", "c"]), to=none_of(["a"])
+        ),
+        "remove c from NotIn of zone in NodePool web",
+    ),
+    (
+        AllowPoolValue(key="cpu", value="8", pool="web", now=between(2, 3), to=between(2, 8)),
+        "change cpu from Lt 4 to Lt 9 in NodePool web",
+    ),
+    (
+        AllowPoolValue(key="cpu", value="1", pool="web", now=between(2, None), to=between(1, None)),
+        "change cpu from Gt 1 to Gt 0 in NodePool web",
+    ),
+    (
+        DropPodRequirement(key="gpu-name", pool="web", now="h100", gets="a10g"),
+        "remove the pod's requirement on gpu-name (a10g instead of h100)",
+    ),
+    (
+        DropPodRequirement(key="gpu-name", pool="web", now="h100"),
+        "remove the pod's requirement on gpu-name (another device instead of h100)",
+    ),
+    (
         HonorTaints(key="zone"),
         "set nodeTaintsPolicy: Honor in the pod's topology spread over zone",
     ),
@@ -334,3 +368,18 @@ CHANGES: list[tuple[AnyFix, str]] = [
 @pytest.mark.parametrize(("change", "text"), CHANGES)
 def test_a_change_as_a_sentence(change: AnyFix, text: str) -> None:
     assert describe_suggestion(VerifiedSuggestion(changes=(change,), serves=1, of=1)) == text
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        (one_of(["b", "a"]), "a, b"),
+        (none_of(["a"]), "any but a"),
+        (between(6, None), "6 or higher"),
+        (between(None, 3), "3 or lower"),
+        (between(2, 8), "2 to 8"),
+        (between(2, 8) & none_of(["4"]), "2 to 8, but not 4"),
+    ],
+)
+def test_values_that_a_requirement_allows_are_said_in_words(values: ValueSet, text: str) -> None:
+    assert unschedulable.format_values(values) == text

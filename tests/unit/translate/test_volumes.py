@@ -264,7 +264,7 @@ def test_volumes_that_are_apart_leave_the_pod_nowhere() -> None:
         spec=claimed("x", "y"),
     )
     assert found == VolumeProblem(
-        claim="y", why="cannot be reached from where the pod's other volumes are"
+        claim="y", why="cannot be reached from where the pod's other volumes are", is_apart=True
     )
 
 

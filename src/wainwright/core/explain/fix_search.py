@@ -9,11 +9,14 @@ effect of a change on other pods is not considered here: only a trial plan shows
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import combinations
 from typing import Final, NamedTuple, TypeAlias
 
 from wainwright.core.explain.instance_type_funnel import FunnelContext, FunnelResult, run_funnel
 from wainwright.core.explain.pod_verdicts import PoolRejection
 from wainwright.core.explain.suggested_changes import (
+    admit_value,
     apply_to_pod,
     apply_to_template,
     container_requests,
@@ -26,6 +29,7 @@ from wainwright.model.labels import (
     CAPACITY_TYPE,
     INSTANCE_CATEGORY,
     INSTANCE_FAMILY,
+    INSTANCE_GENERATION,
     ON_DEMAND,
     OS,
     RESERVED,
@@ -113,10 +117,11 @@ def _extend_fix(
     partial_fix: PartialFix, context: FunnelContext, extended: list[PartialFix]
 ) -> Iterator[ChangeSet]:
     """The fixes that one more change completes; the others are added to `extended`."""
-    for change in _changes_for_reason(partial_fix, context):
-        if any(_have_same_target(change, other) for other in partial_fix.changes):
+    for step in _changes_for_reason(partial_fix, context):
+        changes = step if isinstance(step, tuple) else (step,)
+        if any(_have_same_target(each, other) for each in changes for other in partial_fix.changes):
             continue
-        found = _raise_further_limits(_apply(partial_fix, change, context), context)
+        found = _raise_further_limits(_apply(partial_fix, changes, context), context)
         if isinstance(found, PartialFix):
             extended.append(found)
         else:
@@ -124,11 +129,12 @@ def _extend_fix(
 
 
 def _apply(
-    partial_fix: PartialFix, change: AnyFix, context: FunnelContext
+    partial_fix: PartialFix, added: ChangeSet, context: FunnelContext
 ) -> "PartialFix | ChangeSet":
-    template = apply_to_template(change, partial_fix.template)
-    pod = apply_to_pod(change, partial_fix.pod)
-    changes = (*partial_fix.changes, change)
+    template, pod = partial_fix.template, partial_fix.pod
+    for change in added:
+        template, pod = apply_to_template(change, template), apply_to_pod(change, pod)
+    changes = (*partial_fix.changes, *added)
     reason = run_funnel(template, pod, context).reason
     if reason is None:
         return changes
@@ -145,7 +151,7 @@ def _raise_further_limits(
             _have_same_target(change, other) for other in found.changes
         ):
             break
-        found = _apply(found, change, context)
+        found = _apply(found, (change,), context)
     return found
 
 
@@ -166,7 +172,10 @@ def _target(change: AnyFix) -> object:
             return getattr(change, "key", None)
 
 
-def _changes_for_reason(partial_fix: PartialFix, context: FunnelContext) -> Iterator[AnyFix]:
+def _changes_for_reason(
+    partial_fix: PartialFix, context: FunnelContext
+) -> Iterator[AnyFix | ChangeSet]:
+    """Single changes, and such as make sense only together."""
     template, pod, reason = partial_fix.template, partial_fix.pod, partial_fix.reason
     pool = template.pool
     match reason:
@@ -196,7 +205,7 @@ def _lower_request(reason: InstanceTypesTooSmall, pod: Pod, pool: str) -> Iterat
         yield LowerRequest(resource=reason.resource, now=requested, to=lower, pool=pool)
 
 
-def _label_changes(partial_fix: PartialFix, context: FunnelContext) -> Iterator[AnyFix]:
+def _label_changes(partial_fix: PartialFix, context: FunnelContext) -> Iterator[AnyFix | ChangeSet]:
     template, pod, reason = partial_fix.template, partial_fix.pod, partial_fix.reason
     name = template.pool.name
     match reason:
@@ -206,7 +215,7 @@ def _label_changes(partial_fix: PartialFix, context: FunnelContext) -> Iterator[
         case LabelConflict(key=key, meant=meant):
             yield from _rename_label(key, pod, name, meant)
             yield from _correct_label(reason, name)
-            yield from _widenings(partial_fix, context)
+            yield from _widenings_or_pairs(partial_fix, context)
             yield from _drop_label(key, pod, name)
         case NoMatchingInstanceType() | NoMatchingOffering():
             yield from _value_changes(reason, partial_fix, context)
@@ -224,7 +233,7 @@ def _value_changes(
     reason: NoMatchingInstanceType | NoMatchingOffering,
     partial_fix: PartialFix,
     context: FunnelContext,
-) -> Iterator[AnyFix]:
+) -> Iterator[AnyFix | ChangeSet]:
     """The correct value, one more value, or no requirement at all, for whom it is required by."""
     pod, pool = partial_fix.pod, partial_fix.template.pool
     known = [reason.meant] if reason.meant else []
@@ -235,9 +244,11 @@ def _value_changes(
     if reason.required_by is not RequiredBy.POOL and correction is not None:
         now, to = correction
         yield ChangePodRequirement(key=reason.key, now=now, to=to, pool=pool.name)
-    yield from _widenings(partial_fix, context)
-    if reason.required_by is not RequiredBy.POD and (
-        reason.key in pool.requirements or reason.key in pool.labels
+    yield from _widenings_or_pairs(partial_fix, context)
+    if (
+        reason.required_by is not RequiredBy.POD
+        and reason.key not in IMAGE_LABELS
+        and (reason.key in pool.requirements or reason.key in pool.labels)
     ):
         yield DropPoolRequirement(key=reason.key, pool=pool.name)
     if reason.required_by is not RequiredBy.POOL:
@@ -265,9 +276,16 @@ def _rename_label(key: str, pod: Pod, pool: str, meant: str | None) -> Iterator[
         yield from _drop_label(key, pod, pool, meant)
 
 
+IMAGE_LABELS: Final = frozenset({ARCH, OS})
+"""What container images are built for: without the requirement a pod would be scheduled on nodes on
+which it cannot start."""
+
+
 def _drop_label(
     key: str, pod: Pod, pool: str, meant: str | None = None
 ) -> Iterator[DropPodRequirement]:
+    if key in IMAGE_LABELS and meant is None:
+        return
     if any(key in wanted for wanted in pod.alternatives):
         yield DropPodRequirement(key=key, pool=pool, meant=meant)
 
@@ -275,7 +293,29 @@ def _drop_label(
 # Values added to requirements of a NodePool
 
 
-def _widenings(partial_fix: PartialFix, context: FunnelContext) -> Iterator[AllowPoolValue]:
+WIDENED_TOGETHER: Final = (ARCH, INSTANCE_CATEGORY, INSTANCE_FAMILY, INSTANCE_GENERATION)
+"""Labels of which NodePools often require two that mean the same types: category g, family g5."""
+
+
+def _widenings_or_pairs(
+    partial_fix: PartialFix, context: FunnelContext
+) -> Iterator[AnyFix | ChangeSet]:
+    """One more value of a requirement; where that is not enough, of two that go together."""
+    has_single = False
+    for change in _widenings(partial_fix, context):
+        has_single = has_single or change.key != CAPACITY_TYPE
+        yield change
+    if not has_single and partial_fix.may_widen:
+        own = [key for key in WIDENED_TOGETHER if key in partial_fix.template.pool.requirements]
+        for keys in combinations(own, 2):
+            values = _values_beyond(partial_fix, keys, context)
+            if values is not None:
+                yield tuple(map(partial(_allow, partial_fix.template.pool), keys, values))
+
+
+def _widenings(
+    partial_fix: PartialFix, context: FunnelContext
+) -> Iterator[AllowPoolValue | DropPoolRequirement]:
     """One more value of a requirement of the pool, with which it would take the pod.
 
     Each requirement is left out once to see whether it is the obstacle; of what the pool could
@@ -285,21 +325,47 @@ def _widenings(partial_fix: PartialFix, context: FunnelContext) -> Iterator[Allo
     if not partial_fix.may_widen:
         return
     for key in pool.requirements:
-        if key in partial_fix.template.well_known:
-            for value in _values_beyond(partial_fix, key, context):
-                yield AllowPoolValue(key=key, value=value, pool=pool.name)
+        if key == CAPACITY_TYPE:  # on-demand keeps more of what reserved capacity is for than spot
+            allowed = pool.requirements.allowed(key)
+            for value in (ON_DEMAND, SPOT):
+                if not allowed.admits(value):
+                    yield _allow(pool, key, value)
+        elif key in partial_fix.template.well_known:
+            values = _values_beyond(partial_fix, (key,), context)
+            if values is not None:
+                yield _allow(pool, key, values[0])
 
 
-def _values_beyond(partial_fix: PartialFix, key: str, context: FunnelContext) -> list[str]:
-    template, allowed = partial_fix.template, partial_fix.template.pool.requirements.allowed(key)
-    if key == CAPACITY_TYPE:  # on-demand keeps more of what reserved capacity is for than spot
-        return [each for each in (ON_DEMAND, SPOT) if not allowed.admits(each)]
-    without = _without_requirement(template, key, context)
+def _allow(pool: Pool, key: str, value: str) -> AllowPoolValue | DropPoolRequirement:
+    """A value is added to In, and one is removed from NotIn, or all of it; bounds are moved."""
+    now = pool.requirements.allowed(key)
+    if not now.open:
+        return AllowPoolValue(key=key, value=value, pool=pool.name)
+    if not now.is_bounded and now.values <= {value}:
+        return DropPoolRequirement(key=key, pool=pool.name)
+    to = admit_value(now, value)
+    return AllowPoolValue(key=key, value=value, pool=pool.name, now=now, to=to)
+
+
+def _values_beyond(
+    partial_fix: PartialFix, keys: tuple[str, ...], context: FunnelContext
+) -> list[str] | None:
+    """Values that the requirements do not allow, and with which the pool would take the pod."""
+    template = partial_fix.template
+    without = template
+    for key in keys:
+        without = _without_requirement(without, key, context)
     found = run_funnel(without, partial_fix.pod, context)
     if not found.types or not isinstance(found.reason, None | LimitExceeded | MinValuesUnsatisfied):
-        return []
-    value = _cheapest_value(without, found, key, template)
-    return [] if value is None or allowed.admits(value) else [value]
+        return None
+    values = _cheapest_values(without, found, keys, template)
+    own = template.pool.requirements
+    if any(
+        value is None or own.allowed(key).admits(value)
+        for key, value in zip(keys, values, strict=True)
+    ):
+        return None
+    return [value for value in values if value is not None]
 
 
 def _without_requirement(
@@ -314,19 +380,21 @@ def _without_requirement(
     return cache[entry][0]
 
 
-def _cheapest_value(
-    template: NodeClaimTemplate, found: FunnelResult, key: str, before: NodeClaimTemplate
-) -> str | None:
-    """The value of the cheapest offering of a type like those that the pool allows now."""
+def _cheapest_values(
+    template: NodeClaimTemplate,
+    found: FunnelResult,
+    keys: tuple[str, ...],
+    before: NodeClaimTemplate,
+) -> list[str | None]:
+    """The values of the cheapest offering of a type like those that the pool allows now."""
     index = template.index
     types = _similar_types(found.types, before)
     cheapest = index.find_cheapest(types, found.groups)
     if cheapest is None:
-        return None
+        return [None] * len(keys)
     number, _, offering = cheapest
-    return offering.requirements.single_value(key) or index.types[number].requirements.single_value(
-        key
-    )
+    of_type = index.types[number].requirements
+    return [offering.requirements.single_value(key) or of_type.single_value(key) for key in keys]
 
 
 KEPT_LABELS: Final = (ARCH, OS, INSTANCE_FAMILY, INSTANCE_CATEGORY)
@@ -347,7 +415,14 @@ def _similar_types(types: BitSet, template: NodeClaimTemplate) -> BitSet:
     return types
 
 
-# Constraints between pods
+# Volumes, and constraints between pods
+
+
+def find_dropped_selectors(pod: Pod) -> Iterator[ChangeSet]:
+    """Requirements of the pod on labels that say where its volumes are, and say otherwise."""
+    placed = {key for volume in pod.volumes for wanted in volume.topology for key in wanted}
+    for key in sorted(placed):
+        yield from ((change,) for change in _drop_label(key, pod, ""))
 
 
 def find_honored_taints(

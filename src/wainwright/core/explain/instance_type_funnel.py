@@ -16,7 +16,8 @@ from wainwright.core.scheduling.constraints.label_diagnosis import LabelDiagnosi
 from wainwright.core.scheduling.constraints.limits import ExceededLimit
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
 from wainwright.core.scheduling.reservation_manager import reserved_offerings
-from wainwright.model.bitset import BitSet
+from wainwright.model.bitset import BitSet, iter_bits, union
+from wainwright.model.labels import CAPACITY_TYPE, RESERVED
 from wainwright.model.offering_groups import OfferingGroupSet
 from wainwright.model.pod import Pod
 from wainwright.model.reasons import (
@@ -172,7 +173,7 @@ class _AlternativeFunnel:
         self._count(available)
         self.available, self.groups = available, offering_groups
         if not available:
-            return self._no_offering(fitting)
+            return self._no_reserved_type(with_ports, fitting) or self._no_offering(fitting)
         too_few_values = self._min_values(available, available, offering_groups)
         self._count(0 if too_few_values else available)
         return too_few_values or self._check_limits(available, offering_groups)
@@ -187,6 +188,26 @@ class _AlternativeFunnel:
         if types not in cache:
             cache[types] = template.type_resources.why(self.requests, types)
         return cache[types]
+
+    def _no_reserved_type(self, types: BitSet, fitting: BitSet) -> PoolReason | None:
+        """Where only reserved capacity is allowed, and instances of reservations are too small, or
+        in another place: other types have nothing to do with it.
+        """
+        capacity_types = self.combined.allowed(CAPACITY_TYPE)
+        if capacity_types.open or capacity_types.values != {RESERVED}:
+            return None
+        groups = reserved_offerings(self.index) if self.context.reservations else 0
+        reserved = types & union(
+            self.index.offering_groups[number].offered_types for number in iter_bits(groups)
+        )
+        if not reserved:
+            return None
+        if not reserved & self.template.allocatable.fitting(self.requests):
+            too_small = self._too_small(reserved)
+            if isinstance(too_small, InstanceTypesTooSmall):
+                too_small = msgspec.structs.replace(too_small, reserved=True)
+            return too_small
+        return self._no_offering(reserved & fitting) if reserved & fitting else None
 
     def _offering_groups(self) -> OfferingGroupSet:
         counts = self.context.available_counts if self.context.reservations else {}

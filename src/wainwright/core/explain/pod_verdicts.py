@@ -221,7 +221,9 @@ class VerdictBuilder:
         if pod.unsupported:
             return UnsupportedFeatures(features=pod.unsupported)
         if pod.volume_problem is not None:
-            return VolumeUnusable(claim=pod.volume_problem.claim, why=pod.volume_problem.why)
+            problem = pod.volume_problem
+            volumes = pod.volumes if problem.is_apart else ()
+            return VolumeUnusable(claim=problem.claim, why=problem.why, volumes=volumes)
         if not pod.alternatives:
             return ContradictoryRequirements(keys=pod.contradictory)
         return None

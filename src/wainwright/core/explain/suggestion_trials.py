@@ -24,13 +24,16 @@ from wainwright.core.launch.launch_choice import capacity_type_of, hourly_cost
 from wainwright.core.scheduling.drafts import Draft
 from wainwright.core.scheduling.solver import Solution
 from wainwright.model.instance_type import ACCELERATOR_RESOURCES
+from wainwright.model.labels import DEVICE_LABELS
 from wainwright.model.pod import Pod
 from wainwright.model.resources import Resources, add_resources, round_up, sort_resources
 from wainwright.model.snapshot import NODES_LIMIT, Pool, Snapshot
 from wainwright.model.suggestions import (
     AnyFix,
+    DropPodRequirement,
     EnlargeReservation,
     PodFix,
+    PreferConstraint,
     RaiseLimit,
     SuggestedLaunch,
     VerifiedSuggestion,
@@ -72,25 +75,47 @@ class TrialResult:
         """USD per hour of all new nodes, fees included."""
         return fsum(map(_hourly_cost, self._drafts))
 
-    def launches(self, pods: AbstractSet[str]) -> tuple[SuggestedLaunch, ...]:
-        """The new nodes with any of these pods, equal ones together."""
-        counts: Counter[tuple[str, str, bool]] = Counter()
-        for draft in self._drafts:
-            served = [pod for pod in draft.pods if pod.key in pods]
-            if served and draft.launch_choice is not None:
-                number = draft.launch_choice.type_number
-                capacity_type = capacity_type_of(draft.launch_options, draft.launch_choice)
-                idle = _has_unrequested_devices(draft, number, draft.pods)
-                counts[draft.template.index.types[number].name, capacity_type, idle] += 1
+    def nodes_beyond(self, other: "TrialResult") -> tuple[SuggestedLaunch, ...]:
+        """The new nodes that the other plan does not have, equal ones together."""
+        idle = {self._kind(draft) for draft in self._launched() if _has_idle_devices(draft)}
         return tuple(
             SuggestedLaunch(
                 count=count,
                 instance_type=name,
                 capacity_type=capacity_type,
-                unrequested_devices=idle,
+                unrequested_devices=(name, capacity_type) in idle,
             )
-            for (name, capacity_type, idle), count in sorted(counts.items())
+            for (name, capacity_type), count in sorted((self._kinds() - other._kinds()).items())
         )
+
+    def nodes_with(self, pods: AbstractSet[str]) -> int:
+        """How many new nodes have any of these pods."""
+        return sum(any(pod.key in pods for pod in draft.pods) for draft in self._launched())
+
+    def label_values(self, key: str, pods: AbstractSet[str]) -> list[str]:
+        """The values of a label that the instance types of new nodes with these pods have."""
+        found = {
+            draft.template.index.types[draft.launch_choice.type_number].requirements.single_value(
+                key
+            )
+            for draft in self._launched()
+            if draft.launch_choice is not None and any(pod.key in pods for pod in draft.pods)
+        }
+        return sorted(filter(None, found))
+
+    def _kinds(self) -> Counter[tuple[str, str]]:
+        return Counter(map(self._kind, self._launched()))
+
+    def _launched(self) -> Iterator[Draft]:
+        return (draft for draft in self._drafts if draft.launch_choice is not None)
+
+    @staticmethod
+    def _kind(draft: Draft) -> tuple[str, str]:
+        """Instance type and capacity type."""
+        choice = draft.launch_choice
+        assert choice is not None
+        name = draft.template.index.types[choice.type_number].name
+        return name, capacity_type_of(draft.launch_options, choice)
 
     def has_modelled_prices(self) -> bool:
         """Whether the price of any new node is an estimate."""
@@ -121,10 +146,12 @@ def _hourly_cost(draft: Draft) -> float:
     return hourly_cost(draft.template.index, choice.type_number, choice.offering)
 
 
-def _has_unrequested_devices(draft: Draft, type_number: int, pods: Iterable[Pod]) -> bool:
-    if not draft.template.index.accelerated >> type_number & 1:
+def _has_idle_devices(draft: Draft) -> bool:
+    """Whether it has GPUs or accelerators that none of its pods requests."""
+    choice = draft.launch_choice
+    if choice is None or not draft.template.index.accelerated >> choice.type_number & 1:
         return False
-    return not any(ACCELERATOR_RESOURCES & pod.requests.keys() for pod in pods)
+    return not any(ACCELERATOR_RESOURCES & pod.requests.keys() for pod in draft.pods)
 
 
 class TrialRunner:
@@ -150,8 +177,10 @@ class TrialRunner:
         self._results: dict[Hashable, TrialResult | None] = {}
 
     def run_trial(self, changes: ChangeSet, pods: Sequence[Pod]) -> TrialResult | None:
-        """The plan of everything with the changes made to these pods; None without budget left."""
-        keys = _changed_pod_keys(changes, pods)
+        """The plan of everything with the changes made to these pods, and to all others of their
+        workloads: nobody can edit some replicas of a Deployment. None without budget left.
+        """
+        keys = self._changed_pod_keys(changes, pods)
         if (changes, keys) not in self._results:
             self._results[changes, keys] = self._run(changes, keys)
         return self._results[changes, keys]
@@ -182,7 +211,7 @@ class TrialRunner:
         pool = raised.pop()
         yield (self._sized_for_pods(changes, pods, pool) or changes) if len(pods) > 1 else changes
         for_all_pods = self._first_fit_trial(
-            _without_raised_limits(changes), _changed_pod_keys(changes, pods), pool
+            _without_raised_limits(changes), self._changed_pod_keys(changes, pods), pool
         )
         if for_all_pods is not None:
             yield _with_raised_limits(changes, _pool_by_name(self._snapshot, pool), for_all_pods)
@@ -190,6 +219,22 @@ class TrialRunner:
     def lower_limits(self, changes: ChangeSet, trial: TrialResult) -> ChangeSet:
         """The changes, with limits raised only to what the pool uses in the trial."""
         return tuple(self._lower_limit(change, trial) for change in changes)
+
+    def limits_by_requests(self, changes: ChangeSet, pods: Sequence[Pod]) -> ChangeSet:
+        """The changes, with limits raised only to what is in use after the plan and what the pods
+        request: a plan without limits may take larger nodes than they need.
+        """
+        return tuple(self._limit_by_requests(change, pods) for change in changes)
+
+    def _limit_by_requests(self, change: AnyFix, pods: Sequence[Pod]) -> AnyFix:
+        if not isinstance(change, RaiseLimit):
+            return change
+        requested = sum(pod.requests.get(change.resource, 0) for pod in pods)
+        in_use = _pool_by_name(self._after_plan, change.pool).in_use.get(change.resource, 0)
+        to = round_up(change.resource, in_use + requested)
+        if not requested or not change.now < to < change.to:
+            return change
+        return msgspec.structs.replace(change, to=to)
 
     def _lower_limit(self, change: AnyFix, trial: TrialResult) -> AnyFix:
         if not isinstance(change, RaiseLimit):
@@ -231,7 +276,14 @@ class TrialRunner:
             pods = tuple(
                 _apply_all_to_pod(pod, changes) if pod.key in keys else pod for pod in pods
             )
-        return msgspec.structs.replace(self._snapshot, pods=pods, pools=pools)
+        changed = msgspec.structs.replace(self._snapshot, pods=pods, pools=pools)
+        return _with_changed_running_pods(changed, changes, keys) if keys else changed
+
+    def _changed_pod_keys(self, changes: ChangeSet, pods: Sequence[Pod]) -> frozenset[str]:
+        """The pods that the changes are made to; none where only pools are changed."""
+        if not any(isinstance(change, PodFix) for change in changes):
+            return frozenset()
+        return pods_of_same_workloads(self._snapshot, pods)
 
     def _first_fit(
         self, key: Hashable, pods: int, create: Callable[[], Snapshot], changes: ChangeSet
@@ -267,10 +319,35 @@ def _min_cost_trials(before: Solution) -> int:
     return MIN_COST_TRIALS if before.drafts else 0
 
 
-def _changed_pod_keys(changes: ChangeSet, pods: Sequence[Pod]) -> frozenset[str]:
-    """The pods that the changes are made to; none where only pools are changed."""
-    changes_pods = any(isinstance(change, PodFix) for change in changes)
-    return frozenset(pod.key for pod in pods) if changes_pods else frozenset()
+def pods_of_same_workloads(snapshot: Snapshot, pods: Sequence[Pod]) -> frozenset[str]:
+    """These pods, and all pods, pending or running, of the workloads that they belong to."""
+    workloads = {pod.workload for pod in pods} - {""}
+    keys = {pod.key for pod in pods}
+    if workloads:
+        every = chain(snapshot.pods, *(node.pods for node in snapshot.nodes))
+        keys.update(pod.key for pod in every if pod.eviction.owner and pod.workload in workloads)
+    return frozenset(keys)
+
+
+def _with_changed_running_pods(
+    snapshot: Snapshot, changes: ChangeSet, keys: AbstractSet[str]
+) -> Snapshot:
+    """Their anti-affinity keeps no pods away; requests stay until they are replaced."""
+    preferred = tuple(each for each in changes if isinstance(each, PreferConstraint))
+    if not preferred:
+        return snapshot
+    nodes = tuple(
+        msgspec.structs.replace(
+            node,
+            pods=tuple(
+                _apply_all_to_pod(pod, preferred) if pod.key in keys else pod for pod in node.pods
+            ),
+        )
+        if any(pod.key in keys for pod in node.pods)
+        else node
+        for node in snapshot.nodes
+    )
+    return msgspec.structs.replace(snapshot, nodes=nodes)
 
 
 def _apply_all_to_pod(pod: Pod, changes: ChangeSet) -> Pod:
@@ -336,18 +413,32 @@ def choose_suggestion(
 def _with_lowest_limits(
     suggestion: VerifiedSuggestion, pods: Sequence[Pod], trial: TrialResult, trials: TrialRunner
 ) -> VerifiedSuggestion:
-    """The suggestion with limits raised no further than its plan uses, if a trial allows that.
+    """The suggestion with limits raised no further than its plan uses, or than the pods request,
+    if a trial allows that.
 
     Nodes of the plan without the change may be replaced, and so count no longer.
     """
-    changes = trials.lower_limits(suggestion.changes, trial)
-    if changes == suggestion.changes:
-        return suggestion
-    lower = trials.run_trial(changes, pods)
+    by_requests = trials.limits_by_requests(suggestion.changes, pods)
+    suggestion, trial = _with_limits(by_requests, suggestion, pods, trial, trials)
+    used = trials.lower_limits(suggestion.changes, trial)
+    return _with_limits(used, suggestion, pods, trial, trials)[0]
+
+
+def _with_limits(
+    changes: ChangeSet,
+    suggestion: VerifiedSuggestion,
+    pods: Sequence[Pod],
+    trial: TrialResult,
+    trials: TrialRunner,
+) -> tuple[VerifiedSuggestion, TrialResult]:
+    """The suggestion with these lower limits and its trial; the old ones where that fails."""
+    lower = None if changes == suggestion.changes else trials.run_trial(changes, pods)
     if lower is None:
-        return suggestion
+        return suggestion, trial
     found = _suggestion_from_trial(changes, pods, lower, trials.before)
-    return found if found is not None and found.serves == len(pods) else suggestion
+    if found is None or found.serves < len(pods):
+        return suggestion, trial
+    return found, lower
 
 
 def enlarge_reservation(
@@ -379,15 +470,34 @@ def _suggestion_from_trial(
     if not served:
         return None
     return VerifiedSuggestion(
-        changes=changes,
+        changes=tuple(_name_devices(each, pods[0], trial, served) for each in changes),
+        workloads=_changed_workloads(changes, pods),
         price_change=trial.cost - before.cost,
         total_price=trial.cost,
         at_most=not trial.is_final,
         modelled_price=trial.has_modelled_prices(),
-        launches=trial.launches(served),
+        launches=trial.nodes_beyond(before),
+        replaces=before.nodes_beyond(trial),
+        planned_nodes=trial.nodes_with(served),
         serves=len(served),
         of=len(pods),
     )
+
+
+def _name_devices(
+    change: AnyFix, pod: Pod, trial: TrialResult | None, served: AbstractSet[str] = frozenset()
+) -> AnyFix:
+    """A pod is never moved onto another GPU without saying so."""
+    if not isinstance(change, DropPodRequirement) or change.key not in DEVICE_LABELS:
+        return change
+    wanted = {
+        value
+        for terms in pod.alternatives
+        if change.key in terms
+        for value in terms.allowed(change.key).values
+    }
+    gets = [] if trial is None else trial.label_values(change.key, served)
+    return msgspec.structs.replace(change, now=" or ".join(sorted(wanted)), gets=" or ".join(gets))
 
 
 def _served_pods(suggestion: VerifiedSuggestion | None) -> int:
@@ -401,4 +511,19 @@ def _untried_suggestion(
     fix = next(iter(fixes), None)
     if fix is None:
         return None
-    return VerifiedSuggestion(changes=fix, serves=1, of=len(pods), alone=True)
+    workloads = _changed_workloads(fix, pods)
+    return VerifiedSuggestion(
+        changes=tuple(_name_devices(each, pods[0], None) for each in fix),
+        workloads=workloads,
+        serves=1,
+        of=len(pods),
+        alone=True,
+    )
+
+
+def _changed_workloads(changes: ChangeSet, pods: Sequence[Pod]) -> tuple[str, ...]:
+    """What one edits to change the pods; none where only pools change, or nothing owns a pod."""
+    if not any(isinstance(change, PodFix) for change in changes):
+        return ()
+    workloads = {pod.workload for pod in pods}
+    return () if "" in workloads else tuple(sorted(workloads))

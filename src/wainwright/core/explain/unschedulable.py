@@ -13,6 +13,7 @@ import msgspec
 from wainwright.core.cluster_usage import remaining_cluster_limits
 from wainwright.core.explain.fix_search import (
     ChangeSet,
+    find_dropped_selectors,
     find_fixes,
     find_honored_taints,
     find_preferences,
@@ -45,7 +46,12 @@ from wainwright.model.plan import (
     UnschedulableGroup,
 )
 from wainwright.model.pod import Pod
-from wainwright.model.reasons import LimitExceeded, OfferingsUnavailable, PoolReason
+from wainwright.model.reasons import (
+    LimitExceeded,
+    OfferingsUnavailable,
+    PoolReason,
+    VolumeTopologyConflict,
+)
 from wainwright.model.resources import Resources, add_resources, resources_key
 from wainwright.model.snapshot import NODES_LIMIT, Snapshot
 from wainwright.model.suggestions import EnlargeReservation, VerifiedSuggestion
@@ -222,6 +228,8 @@ class _UnschedulableExplainer:
         Domains that only tainted NodePools have are no obstacle worth changing a pool for.
         """
         pod, topology = verdict.pods[0], verdict.topology
+        if isinstance(verdict.verdict.reason, VolumeTopologyConflict):
+            return find_dropped_selectors(pod)
         of_pools = find_fixes(verdict.narrowed_pod, verdict.rejections, self._context)
         honored = find_honored_taints(pod, topology, self._snapshot.pools)
         is_limit = verdict.rejections and isinstance(verdict.rejections[0][1], LimitExceeded)
@@ -256,7 +264,8 @@ def _on_demand_offering(index: InstanceTypeIndex, instance_type: str) -> Offerin
 def _group_equal_verdicts(verdicts: Iterable[PodVerdict]) -> list[list[PodVerdict]]:
     groups: dict[object, list[PodVerdict]] = {}
     for each in verdicts:
-        if each.rejections or each.topology:
+        is_conflict = isinstance(each.verdict.reason, VolumeTopologyConflict)
+        if each.rejections or each.topology or is_conflict:
             without_pods = msgspec.structs.replace(each.verdict, pods=())
             groups.setdefault(without_pods, []).append(each)
     return sorted(groups.values(), key=_most_pods_first)

@@ -42,13 +42,13 @@ DAEMONSET_REASONS: list[tuple[Resources, tuple[InstanceType, ...], str]] = [
         {"cpu": 3000},
         (SMALL,),
         "request 3 cpu on a node (system/greedy 3); the nearest instance type that "
-        "the NodePool allows, small, has 2 allocatable",
+        "the NodePool allows, small, has 2 cpu allocatable",
     ),
     (
         {"cpu": 5000},
         (SMALL, LARGE),
         "request 5 cpu on a node (system/greedy 5); the nearest instance type that "
-        "the NodePool allows, large, has 4 allocatable",
+        "the NodePool allows, large, has 4 cpu allocatable",
     ),
     (
         {"cpu": 5000, "memory": 64 * GIB},
@@ -66,7 +66,7 @@ DAEMONSET_REASONS: list[tuple[Resources, tuple[InstanceType, ...], str]] = [
         {"cpu": 1000},
         (SPENT,),
         "request 1 cpu on a node (system/greedy 1); the nearest instance type that "
-        "the NodePool allows, spent, has 0 allocatable",
+        "the NodePool allows, spent, has 0 cpu allocatable",
     ),
     ({}, (STARVED,), "starved leaves no cpu for pods"),
 ]
@@ -95,7 +95,7 @@ def test_where_some_type_holds_its_daemonsets_the_pod_is_too_large() -> None:
     reason = failed({"cpu": 3000}, SMALL, LARGE, pod=pod).pools[0].reason
     assert unschedulable.describe_pool_reason(reason) == (
         "the pod needs 3 cpu; the largest instance type that the NodePool allows, large, "
-        "has 1 left after 3 for DaemonSets"
+        "has 1 cpu left after 3 for DaemonSets"
     )
 
 

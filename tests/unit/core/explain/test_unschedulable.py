@@ -20,8 +20,9 @@ from wainwright.core.explain.unschedulable import explain_unschedulable
 from wainwright.core.plan import plan, solve_plan
 from wainwright.messages import unschedulable
 from wainwright.messages.suggestions import describe_suggestion
+from wainwright.model.instance_type import InstanceType
 from wainwright.model.instance_type_index import InstanceTypeIndex
-from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+from wainwright.model.labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, OS, ZONE
 from wainwright.model.plan import MinValuesPolicy, PlanOptions, UnschedulableGroup
 from wainwright.model.pod import Pod, PodConstraints, UnsupportedFeature
 from wainwright.model.reasons import InstanceTypesTooSmall, LabelConflict, NoMatchingOffering
@@ -102,7 +103,7 @@ def test_the_nearest_type_is_the_one_with_the_smallest_shortage_of_its_scarcest_
     assert (
         unschedulable.describe_pool_reason(reason)
         == "the pod needs 5 cpu; the largest instance type that the NodePool allows, m5.xlarge, "
-        "has 4 allocatable"
+        "has 4 cpu allocatable"
     )
 
 
@@ -184,10 +185,7 @@ def test_an_unusable_pool_is_reported_with_its_reason() -> None:
 
 def test_without_node_pools_there_is_one_reason_and_no_pool_verdict() -> None:
     found = failed(pod())
-    assert (
-        unschedulable.describe_pod_reason(found.reason)
-        == "there is no NodePool that could launch a node"
-    )
+    assert unschedulable.describe_pod_reason(found.reason) == "there is no NodePool"
     assert found.pools == ()
 
 
@@ -351,3 +349,119 @@ def test_a_limit_is_raised_no_further_than_the_plan_then_uses() -> None:
     assert fix(group) == RaiseLimit(resource=GPU, now=2, to=4, pool="gpu")
     assert group.suggestion is not None
     assert group.suggestion.serves == 2
+
+
+def typed(name: str, price: float, **labels: str) -> InstanceType:
+    own = {f"karpenter.k8s.aws/instance-{key.replace('_', '-')}": labels[key] for key in labels}
+    return instance_type(name=name, labels=own, offerings=(offering(price=price),))
+
+
+TWO_CPUS = typed("m4.large", 1.0, cpu="2", generation="4", category="m", family="m4")
+FOUR_CPUS = typed("m5.xlarge", 2.0, cpu="4", generation="5", category="m", family="m5")
+A10G = typed("g5.xlarge", 3.0, gpu_name="a10g", category="g", family="g5")
+H100 = typed("p5.4xlarge", 9.0, gpu_name="h100", category="p", family="p5")
+
+
+def requirement(label: str, operator: str, *values: str) -> Requirements:
+    return label_requirement(f"karpenter.k8s.aws/instance-{label}", operator, *values)
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "text"),
+    [
+        ("Lt", ("4",), "change karpenter.k8s.aws/instance-cpu from Lt 4 to Lt 5 in NodePool web"),
+        (
+            "NotIn",
+            ("3", "4"),
+            "remove 4 from NotIn of karpenter.k8s.aws/instance-cpu in NodePool web",
+        ),
+        (
+            "NotIn",
+            ("4",),
+            "remove the requirement on karpenter.k8s.aws/instance-cpu in NodePool web",
+        ),
+        ("In", ("2",), "allow karpenter.k8s.aws/instance-cpu=4 in NodePool web"),
+    ],
+)
+def test_a_value_is_allowed_in_the_words_of_the_requirement(
+    operator: str, values: tuple[str, ...], text: str
+) -> None:
+    """Nothing can be added to NotIn, Gt and Lt."""
+    pool = Pool(name="web", requirements=requirement("cpu", operator, *values))
+    selective = labelled_pods(1, alternatives=(requirement("generation", "In", "5"),))
+    [group] = explain_pods(selective, TWO_CPUS, FOUR_CPUS, pools=(pool,))
+    assert suggestion_text(group).startswith(f"{text}: ")
+
+
+def test_category_and_family_are_widened_together_before_the_pod_gets_another_gpu() -> None:
+    own = requirement("category", "In", "g").narrow(requirement("family", "In", "g5"))
+    selective = labelled_pods(1, alternatives=(requirement("gpu-name", "In", "h100"),))
+    [group] = explain_pods(selective, A10G, H100, pools=(Pool(name="gpu", requirements=own),))
+    assert suggestion_text(group).startswith(
+        "allow karpenter.k8s.aws/instance-category=p and karpenter.k8s.aws/instance-family=p5 in "
+        "NodePool gpu: "
+    )
+
+
+def test_a_fix_that_leads_to_another_gpu_names_both() -> None:
+    selective = labelled_pods(1, alternatives=(requirement("gpu-name", "In", "b200"),))
+    [group] = explain_pods(selective, A10G, pools=(Pool(name="gpu"),))
+    assert suggestion_text(group).startswith(
+        "remove the pod's requirement on karpenter.k8s.aws/instance-gpu-name (a10g instead of "
+        "b200): "
+    )
+
+
+@pytest.mark.parametrize(("key", "value"), [(ARCH, "arm64"), (OS, "windows")])
+def test_what_container_images_are_built_for_is_never_dropped(key: str, value: str) -> None:
+    linux = instance_type(labels={ARCH: "amd64", OS: "linux"})
+    selective = labelled_pods(1, alternatives=(label_requirement(key, "In", value),))
+    [group] = explain_pods(selective, linux, pools=(POOL,))
+    assert group.suggestion is None
+
+
+RESERVED_ONLY = Pool(name="web", requirements=label_requirement(CAPACITY_TYPE, "In", "reserved"))
+
+
+def reserved_type(**labels: str) -> InstanceType:
+    offerings = (
+        offering(zone="zone-b"),
+        offering(capacity_type="reserved", reservation_id="cr-1"),
+    )
+    return instance_type(name="c5.large", offerings=offerings, labels=labels)
+
+
+def cause(group: UnschedulableGroup) -> str:
+    return unschedulable.describe_pool_reason(group.pools[0].reason)
+
+
+def test_a_pod_that_is_too_large_for_the_reserved_types_does_not_hear_of_others() -> None:
+    """LARGE is large enough, and has nothing to do with a NodePool for reserved capacity."""
+    [group] = explain_pods(
+        labelled_pods(1, cpu=3000), reserved_type(), LARGE, pools=(RESERVED_ONLY,)
+    )
+    assert "that it can launch as reserved, c5.large, has " in cause(group)
+
+
+def test_a_reservation_in_another_zone_is_named() -> None:
+    elsewhere = (label_requirement(ZONE, "In", "zone-b"),)
+    other = instance_type(
+        name="a1.nano", offerings=(offering(zone="zone-b"), offering(zone="zone-a"))
+    )
+    [group] = explain_pods(
+        labelled_pods(1, alternatives=elsewhere), reserved_type(), other, pools=(RESERVED_ONLY,)
+    )
+    assert cause(group) == (
+        "the pod needs topology.kubernetes.io/zone zone-b; capacity reservation cr-1 of c5.large "
+        "is in zone-a"
+    )
+
+
+def test_of_types_with_equal_cpu_the_largest_is_the_one_with_most_memory() -> None:
+    room = {"cpu": 2000, "pods": 29}
+    types = [
+        instance_type(name=name, capacity={**room, "memory": memory * GIB})
+        for name, memory in (("t4g.nano", 4), ("r5.large", 16), ("m5.large", 8))
+    ]
+    [group] = explain_pods(labelled_pods(1, cpu=6000), *types)
+    assert "the largest instance type that the NodePool allows, r5.large, has 2 cpu" in cause(group)

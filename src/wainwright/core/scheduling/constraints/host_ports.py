@@ -84,6 +84,12 @@ class DaemonSetPorts:
         return types ^ (types & taken)
 
     def why(self, ports: Ports, types: BitSet) -> HostPortsTaken:
-        """The ports that are taken on any of the types."""
-        taken = {port.port for port in ports if self.admits_types(types, (port,)) != types}
-        return HostPortsTaken(ports=tuple(sorted(taken)))
+        """The ports that are taken on any of the types, and by whom."""
+        taken = [port for port in ports if self.admits_types(types, (port,)) != types]
+        users = {
+            f"{each.namespace}/{each.name}"
+            for each in self._daemonsets
+            if any(ports_conflict(port, other) for port in taken for other in each.ports)
+        }
+        numbers = {port.port for port in taken}
+        return HostPortsTaken(ports=tuple(sorted(numbers)), daemonsets=tuple(sorted(users)))

@@ -112,6 +112,7 @@ def why_no_offering(
         instance_type=next(index.iter_types(types)).name,
         required_by=required_by,
         meant=correction and correction[1],
+        reservations=_only_reservations(index, before, types),
     )
 
 
@@ -153,6 +154,16 @@ def _offered_values(
     offering = _groups(index, groups)
     available = [group for group in offering if group.available_types & types]
     return _label_values(key, available or offering)
+
+
+def _only_reservations(
+    index: InstanceTypeIndex, groups: OfferingGroupSet, types: BitSet
+) -> tuple[str, ...]:
+    """The capacity reservations that the groups are; none where any is something else."""
+    names = {
+        group.reservation_id for group in _groups(index, groups) if group.offered_types & types
+    }
+    return () if None in names else tuple(sorted(filter(None, names)))
 
 
 def _unavailable(

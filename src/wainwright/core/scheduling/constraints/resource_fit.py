@@ -259,7 +259,7 @@ class TypeResources(msgspec.Struct, frozen=True):
         closest = types & self.allocatable.fitting(offered) or _closest_types(
             types, offered, self.allocatable
         )
-        _, [name, *_], type_number = min(
+        _, [name, *_], _, type_number = min(
             self._shortages(requests, type_number) for type_number in iter_bits(closest)
         )
         return name, type_number
@@ -275,11 +275,11 @@ class TypeResources(msgspec.Struct, frozen=True):
 
     def _shortages(
         self, requests: Resources, type_number: int
-    ) -> tuple[tuple[float, ...], tuple[str, ...], int]:
+    ) -> tuple[tuple[float, ...], tuple[str, ...], int, int]:
         """What the type has too little of: multiples of what it has, the highest first; resources.
 
         Multiples are compared one after the other: of types that lack something altogether, the one
-        that has more of the rest comes closest.
+        that has more of the rest comes closest. Of equal ones the one with most memory is largest.
         """
         room = self._room(type_number)
         ratios = (
@@ -288,7 +288,7 @@ class TypeResources(msgspec.Struct, frozen=True):
             if amount > room.get(name, 0)
         )
         multiples, names = zip(*sorted(ratios, reverse=True), strict=True)
-        return multiples, names, type_number
+        return multiples, names, -room.get("memory", 0), type_number
 
     def _room(self, type_number: int) -> Resources:
         return subtract_resources(
