@@ -25,7 +25,6 @@ from wainwright.controllers.disruption.disruption_reports import DisruptionRepor
 from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
 from wainwright.controllers.nodepool.registration_health import find_condition
 from wainwright.controllers.runtime import WHOLE_CLUSTER, Again, Key, Poll, Result, WorkQueue
-from wainwright.controllers.settings import Pause
 from wainwright.core.disruption.candidates import Blocker, BlockerCode, BlockerKind
 from wainwright.core.disruption.commands import (
     VOLUNTARY_METHODS,
@@ -44,6 +43,7 @@ from wainwright.metrics import (
     DISRUPTION_FAILED_VALIDATIONS,
     DISRUPTION_TIMEOUTS,
 )
+from wainwright.model.disruption import Pause
 from wainwright.translate.object_metadata import parse_timestamp
 
 LOG: Final = logging.getLogger(__name__)

@@ -43,7 +43,6 @@ from wainwright.controllers.runtime import (
     Result,
     WorkQueue,
 )
-from wainwright.controllers.settings import Pause
 from wainwright.core.explain.unschedulable import explain_unschedulable, pools_without_types
 from wainwright.core.plan import SolvedPlan, solve_plan
 from wainwright.errors import KubernetesError
@@ -56,6 +55,7 @@ from wainwright.metrics import (
     SCHEDULER_UNSCHEDULABLE,
     SCHEDULING_SECONDS,
 )
+from wainwright.model.disruption import Pause
 from wainwright.model.plan import PlannedNodeClaim, PlanOptions, UnschedulableGroup
 from wainwright.model.snapshot import Snapshot
 from wainwright.translate.object_metadata import parse_timestamp

@@ -9,8 +9,9 @@ from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.controllers.disruption.disruption_breaker import DisruptionBreaker
 from wainwright.controllers.disruption.disruption_controller import Disruption
-from wainwright.controllers.settings import BreakerSettings, ControllerSettings, Pause
+from wainwright.controllers.settings import BreakerSettings, ControllerSettings
 from wainwright.metrics import DISRUPTION_BREAKER_OPEN, DISRUPTION_PAUSED
+from wainwright.model.disruption import Pause
 
 TYPES = ["m5.large"]
 POOL: dict[str, Any] = {"disruption": {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]}}
