@@ -68,6 +68,8 @@ SETTING_HELP: Final = {
     "min_saving": "As in `wain consolidate`.",
     "spot_to_spot_types": "As in `wain consolidate`.",
     "max_nodes": "As in `wain consolidate`.",
+    "balanced_k": "Policy Balanced: how many times what it saves a command may disrupt.",
+    "node_repair": "forceful, or replace-first: within budgets, with the gate NodeRepair.",
     "feature_gates": "A=true,B=false",
 }
 """Of every setting; its environment variable follows."""

@@ -407,6 +407,8 @@ def loop_settings(settings: OperatorSettings, options: RunOptions) -> Simulation
         minimum_saving=settings.min_saving,
         spot_to_spot_types=settings.spot_to_spot_types,
         max_nodes_per_command=settings.max_nodes,
+        balanced_k=settings.balanced_k,
+        node_repair=settings.node_repair,
         cluster_limits=options.cluster_limits,
         disruption_breaker=DisruptionBreaker(
             share=settings.breaker_share,
