@@ -9,7 +9,7 @@ from wainwright.core.disruption.commands import DEFAULT_DISRUPTION_OPTIONS, Disr
 from wainwright.model.disruption import Pause
 from wainwright.model.plan import DEFAULT_PLAN_OPTIONS, PlanOptions
 from wainwright.model.snapshot import Pool
-from wainwright.translate.disruption import is_paused_by_annotation, parse_pause
+from wainwright.translate.disruption import is_pausing, parse_pause
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def pauses(self, pool: Pool, what: Pause) -> bool:
         """Whether these settings or the annotation of the NodePool say so."""
-        return self.pauses_everywhere(what) or is_paused_by_annotation(pool, what)
+        return self.pauses_everywhere(what) or is_pausing(pool.annotations, what)
 
     def pauses_everywhere(self, what: Pause) -> bool:
         """Whether these settings say so of all NodePools."""

@@ -91,12 +91,13 @@ def parse_pause(text: str) -> Pause | None:
     return next((each for each in Pause if each == text), None)
 
 
-def is_paused_by_annotation(pool: Pool, what: Pause) -> bool:
-    return parse_pause(pool.annotations.get(PAUSE_ANNOTATION, "")) in (what, Pause.ALL)
+def is_pausing(annotations: Mapping[str, str], what: Pause) -> bool:
+    """Whether the annotations of a NodePool pause it."""
+    return parse_pause(annotations.get(PAUSE_ANNOTATION, "")) in (what, Pause.ALL)
 
 
 def paused_by_annotation(pools: Iterable[Pool], what: Pause) -> frozenset[str]:
-    return frozenset(pool.name for pool in pools if is_paused_by_annotation(pool, what))
+    return frozenset(pool.name for pool in pools if is_pausing(pool.annotations, what))
 
 
 class WireCondition(Protocol):
