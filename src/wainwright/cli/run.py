@@ -47,7 +47,7 @@ SETTING_HELP: Final = {
     "interruption_queue": "Name of the SQS queue with interruption messages.",
     "reserved_enis": "Network interfaces (ENIs) that are not available to pods.",
     "disable_dry_run": "Do not check launch permissions before a class is Ready.",
-    "metrics_port": "Port of /metrics; 0 picks a free one.",
+    "metrics_port": "Port of /metrics and /verdicts; 0 picks a free one.",
     "health_probe_port": "Port of /healthz and /readyz; 0 picks a free one.",
     "disable_cluster_state_observability": "No metrics by node, pod, offering or condition.",
     "kube_client_qps": "Requests per second to the API server.",
