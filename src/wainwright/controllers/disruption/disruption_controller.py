@@ -25,7 +25,7 @@ from wainwright.controllers.disruption.disruption_reports import DisruptionRepor
 from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
 from wainwright.controllers.nodepool.registration_health import find_condition
 from wainwright.controllers.runtime import WHOLE_CLUSTER, Again, Key, Poll, Result, WorkQueue
-from wainwright.core.disruption.candidates import Blocker, BlockerCode, BlockerKind
+from wainwright.core.disruption.candidates import Blocker, BlockerCode, BlockerKind, Candidate
 from wainwright.core.disruption.commands import (
     VOLUNTARY_METHODS,
     Command,
@@ -40,6 +40,7 @@ from wainwright.core.disruption.scheduled_release import next_release
 from wainwright.metrics import (
     DISRUPTION_EVALUATION_SECONDS,
     DISRUPTION_FAILED_VALIDATIONS,
+    DISRUPTION_MAX_NODES_WAITING,
     DISRUPTION_TIMEOUTS,
 )
 from wainwright.model.disruption import Pause
@@ -157,7 +158,8 @@ class Disruption:
             code = taken.command.reason.lower()
             return NodeOutcome(candidate=outcome.candidate, fate=fate, code=code)
         could_go = outcome.fate is Fate.KEPT and outcome.code in GOING
-        if not (could_go and self._held):
+        is_cut = outcome.max_nodes is not None and self._is_narrowed(outcome.max_nodes)
+        if not (could_go and (self._held or is_cut)):
             return outcome
         blocker = Blocker(
             code=BlockerCode.BREAKER,
@@ -166,7 +168,7 @@ class Disruption:
             until=self._breaker.next_change,
         )
         return msgspec.structs.replace(
-            outcome, fate=Fate.BLOCKED, code=blocker.code.text, blocker=blocker
+            outcome, fate=Fate.BLOCKED, code=blocker.code.text, blocker=blocker, max_nodes=None
         )
 
     # Looking
@@ -187,6 +189,7 @@ class Disruption:
             if not await self._prepare(looked):
                 return Again(PERIOD)
             found = await self._context.compute(looked.find_command)
+            await self._count_waiting(looked, found)
         await self._reports.repair_blocked(looked.repairs.due)
         if await self._is_held(found) or found is None:
             return await self._rest(looked)
@@ -200,6 +203,17 @@ class Disruption:
         self._found = found, self._context.clock.now() + VALIDATION_DELAY
         await self._reports.consolidation_found(found, looked)
         return Again(VALIDATION_DELAY)
+
+    async def _count_waiting(self, looked: DisruptionPass, found: Command | None) -> None:
+        """Nodes for which a command has no room; where the breaker leaves less, they are its."""
+        waiting: list[Candidate] = []
+        if found is not None and not self._is_narrowed(looked.options.max_nodes):
+            waiting = await self._context.compute(lambda: looked.waiting_for_room(found))
+        self._context.metrics.set(DISRUPTION_MAX_NODES_WAITING, len(waiting))
+
+    def _is_narrowed(self, max_nodes: int) -> bool:
+        """Whether it is what the breaker leaves of the setting."""
+        return max_nodes < self._options.max_nodes
 
     async def _prepare(self, looked: DisruptionPass) -> bool:
         """Simulates every node, in slices: pods that come meanwhile are planned before the next.
