@@ -14,11 +14,14 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+import msgspec
+from tests.integration.run_manifests import NODE_CLASS, NODE_POOL
 from tests.support.control_plane import ApiClient, ControlPlane
-from tests.support.running_operator import RunningOperator
+from tests.support.running_operator import RunningOperator, TestedCluster
 
 from benchmarks.cluster import Metrics, cpu_seconds, measure_on_control_plane, peak_mib
 from benchmarks.measure import print_row
+from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.kube.client import KubeClient
 from wainwright.kube.connections import RequestLimit
@@ -27,7 +30,10 @@ from wainwright.kube.kubeconfig import load_address
 NODES: Final = 5_000
 PODS_PER_NODE: Final = 10
 WRITERS: Final = 20
-STEADY_SECONDS: Final = 30.0
+STEADY_SECONDS: Final = 60.0
+CHANGING_SECONDS: Final = 30.0
+SCRAPE_PERIOD: Final = 30.0
+"""Seconds, as Prometheus operators usually have it."""
 CHANGES_PER_MINUTE: Final = 10_000
 WITHIN: Final = 600.0
 RUN: Final = ("--provider", "emulator", "--cluster-name", "shop", "--emulator-kubelet", "false")
@@ -48,12 +54,16 @@ async def _measure(nodes: int, plane: ControlPlane, folder: Path) -> None:
         create_objects(plane, "/api/v1/nodes", map(_node, range(nodes)))
         pods = range(nodes * PODS_PER_NODE)
         create_objects(plane, "/api/v1/namespaces/default/pods", map(_pod, pods))
+        cluster = TestedCluster(plane)
+        cluster.apply("EC2NodeClass", NODE_CLASS)
+        cluster.apply("NodePool", NODE_POOL)
         with RunningOperator(plane, folder, *RUN) as operator:
             await _until_synced(operator)
             print_row("own CPU until it is in sync", f"{cpu_seconds(operator.pid):.1f} s")
             print_row("memory", f"{peak_mib(operator.pid):.0f} MiB")
             await _steady(operator)
             await _changing(client, operator, nodes * PODS_PER_NODE)
+            await _pending(client)
             await asyncio.to_thread(operator.terminate)
 
 
@@ -82,15 +92,24 @@ async def _until_synced(operator: RunningOperator) -> None:
 
 
 async def _steady(operator: RunningOperator) -> None:
-    before = cpu_seconds(operator.pid)
-    await asyncio.sleep(STEADY_SECONDS)
-    share = (cpu_seconds(operator.pid) - before) / STEADY_SECONDS
-    print_row("CPU while nothing happens", f"{share:.1%} of a core")
+    before, started = cpu_seconds(operator.pid), time.monotonic()
+    scrapes: list[float] = []
+    series = 0
+    while time.monotonic() - started < STEADY_SECONDS:
+        began = time.monotonic()
+        text = (await asyncio.to_thread(operator.get, "metrics", "/metrics"))[1]
+        scrapes.append(time.monotonic() - began)
+        series = sum(not line.startswith("#") for line in text.splitlines())
+        await asyncio.sleep(max(0.0, began + SCRAPE_PERIOD - time.monotonic()))
+    share = (cpu_seconds(operator.pid) - before) / (time.monotonic() - started)
+    label = f"CPU while nothing happens but a scrape every {SCRAPE_PERIOD:.0f} s"
+    print_row(label, f"{share:.1%} of a core")
+    print_row(f"a scrape of {series:,} series", f"{max(scrapes):.2f} s at most")
 
 
 async def _changing(client: KubeClient, operator: RunningOperator, pods: int) -> None:
     before, started = cpu_seconds(operator.pid), time.monotonic()
-    changes = int(CHANGES_PER_MINUTE * STEADY_SECONDS / 60)
+    changes = int(CHANGES_PER_MINUTE * CHANGING_SECONDS / 60)
 
     async def change(number: int) -> None:
         due = started + number * 60 / CHANGES_PER_MINUTE
@@ -105,6 +124,18 @@ async def _changing(client: KubeClient, operator: RunningOperator, pods: int) ->
     rate = changes * 60 / seconds
     print_row(f"CPU at {rate:,.0f} pod changes a minute", f"{share:.1%} of a core")
     print_row("event loop late by at most, p99", metrics.quantile(0.99))
+
+
+async def _pending(client: KubeClient) -> None:
+    """From the creation of a pod that fits no node until its NodeClaim is there."""
+    started = time.monotonic()
+    await client.create(msgspec.convert(_large_pod(), Pod, strict=False))
+    while not (await client.list(NodeClaim)).items:
+        if time.monotonic() - started > WITHIN:
+            raise TimeoutError("the pending pod got no NodeClaim")
+        await asyncio.sleep(0.05)
+    seconds = time.monotonic() - started
+    print_row("a pending pod has its NodeClaim after", f"{seconds:.1f} s")
 
 
 def create_objects(plane: ControlPlane, path: str, documents: Iterator[Document]) -> None:
@@ -138,4 +169,14 @@ def _pod(number: int) -> Document:
     return {
         "metadata": {"name": f"pod-{number}", "labels": {"app": "web"}},
         "spec": {"containers": [container], "nodeName": f"node-{number // PODS_PER_NODE}"},
+    }
+
+
+def _large_pod() -> Document:
+    """Larger than what the other pods leave of a node."""
+    requests = {"requests": {"cpu": "15", "memory": "1Gi"}}
+    container = {"name": "app", "image": "app:1", "resources": requests}
+    return {
+        "metadata": {"name": "pending", "namespace": "default"},
+        "spec": {"containers": [container]},
     }

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from benchmarks.measure import peak_memory_megabytes, print_row
 from benchmarks.planner import MIB, type_index
 from wainwright.core.disruption.cluster_changes import ClusterChanges
-from wainwright.core.disruption.commands import DisruptionInput, DisruptionOptions
+from wainwright.core.disruption.disruption_input import DisruptionInput, DisruptionOptions
 from wainwright.core.disruption.disruption_pass import DisruptionPass
 from wainwright.core.disruption.lookahead import find_sequence
 from wainwright.core.plan import plan

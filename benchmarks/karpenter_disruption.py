@@ -19,7 +19,7 @@ from tests.oracle.runs import prepare_cluster
 from tests.support.processes import MissingTool
 
 from benchmarks.planner import processor_seconds
-from wainwright.core.disruption.commands import DisruptionInput
+from wainwright.core.disruption.disruption_input import DisruptionInput
 from wainwright.core.disruption.disruption_pass import DisruptionPass
 from wainwright.model.instance_type import UNLIMITED
 from wainwright.model.labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, OS, ZONE, ZONE_ID

@@ -1,8 +1,8 @@
 """Refuses private vocabulary: words that a reader who knows Kubernetes and EC2 cannot guess.
 
-`check_words.py` looks at every identifier of the sources, tests, benchmarks and scripts, and at the
-prose of comments, docstrings, messages and documents. It prints file, line, the word and what to
-write instead, and exits with 1 if there is any.
+`check_words.py` looks at every identifier of the sources, tests, benchmarks, scripts and the report
+page, and at the prose of comments, docstrings, messages and documents. It prints file, line, the
+word and what to write instead, and exits with 1 if there is any.
 """
 
 import io
@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).parent.parent
 SOURCES: Final = ("src", "tests", "benchmarks", "scripts")
+PAGE: Final = ("web/src/**/*.js", "web/src/**/*.css", "web/src/**/*.html")
 DOCUMENTS: Final = ("*.md", "docs/**/*.md", "examples/**/*.md")
 
 METAPHORS: Final = {
@@ -38,6 +39,7 @@ METAPHORS: Final = {
     "shun": "mark unavailable, anti-affinity",
     "shunned": "inverse anti-affinity",
     "shunning": "anti-affinity",
+    "stretch": "queue segment, period",
     "thrift": "cost-effective",
     "thrifty": "cost-effective",
     "wares": "offerings",
@@ -64,6 +66,10 @@ NAMES: Final = METAPHORS | {
     "ware": "offering",
 }
 """Denied in identifiers; in prose they may mean something plain."""
+PAGE_NAMES: Final = {
+    word: instead for word, instead in NAMES.items() if word not in {*METAPHORS, "slot"}
+}
+"""Of the page's scripts; a slot of its picture is a square that nodes have one after another."""
 PHRASES: Final = {
     "has no place": "is unschedulable",
     "have no place": "are unschedulable",
@@ -117,6 +123,9 @@ ALLOWED: Final = frozenset({"RuleBasedStateMachine", "run_state_machine_as_test"
 """Names of libraries, and of the JSON that `wain simulate` prints."""
 WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 PROSE: Final = (tokenize.COMMENT, tokenize.STRING)
+SCRIPT_PROSE: Final = re.compile(r"//.*|/\*.*|^\s*\*.*|`[^`]*`|\"[^\"]*\"|'[^']*'")
+"""Comments and strings of a line of JavaScript, roughly: what is left are identifiers."""
+CSS_VALUES: Final = re.compile(r":\s*stretch\b")
 
 
 class Finding(NamedTuple):
@@ -131,7 +140,7 @@ class Finding(NamedTuple):
 
 
 def main() -> int:
-    found = [*_in_sources(), *_in_documents()]
+    found = [*_in_sources(), *_in_page(), *_in_documents()]
     for finding in found:
         print(finding)
     return 1 if found else 0
@@ -164,6 +173,16 @@ def _is_message(token: tokenize.TokenInfo, path: Path) -> bool:
 
 def _is_ours(name: str) -> bool:
     return not name.startswith("__") and name not in ALLOWED
+
+
+def _in_page() -> Iterator[Finding]:
+    for path in sorted(path for pattern in PAGE for path in ROOT.glob(pattern)):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            text = CSS_VALUES.sub(":", line)
+            yield from _denied(path, number, text, METAPHORS)
+            yield from _denied_phrases(path, number, text)
+            if path.suffix == ".js":
+                yield from _denied(path, number, SCRIPT_PROSE.sub(" ", text), PAGE_NAMES)
 
 
 def _in_documents() -> Iterator[Finding]:

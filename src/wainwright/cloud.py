@@ -15,11 +15,11 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 
 from wainwright.model.disruption import RepairPolicy
+from wainwright.model.instance_type import OfferedTypes
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import CAPACITY_TYPE, RESERVED
 from wainwright.model.node_claim import Instance, Interruption, LaunchRecord, NodeClaim
 from wainwright.model.overlays import AppliedOverlays, no_overlays
-from wainwright.model.requirements import Requirements
 from wainwright.model.snapshot import ReservationState
 
 Manifest: TypeAlias = Mapping[str, Any]
@@ -104,14 +104,6 @@ class NodePoolCatalog(msgspec.Struct, frozen=True, kw_only=True):
     """About overrides and classes."""
     applied_overlays: Callable[[], AppliedOverlays] = no_overlays
     """Works out which NodeOverlays apply, which only those who create claims need."""
-
-
-OfferedTypes: TypeAlias = Mapping[str, tuple[Requirements, ...]]
-"""By instance type, the labels of each offering that exists, whether or not it can be launched now.
-
-Offerings without capacity, price, subnet or free addresses are among them: a node is not replaced
-because another one like it cannot be launched today.
-"""
 
 
 class ReservedNode(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from wainwright.core.disruption.cluster_bound import cluster_lower_bound
-from wainwright.core.disruption.commands import Command, DisruptionOptions
-from wainwright.core.disruption.preview import MAX_STEPS, DisruptionPreview, preview_disruption
+from wainwright.core.disruption.commands import Command
+from wainwright.core.disruption.disruption_input import MAX_STEPS, DisruptionOptions
+from wainwright.core.disruption.preview import DisruptionPreview, preview_disruption
 from wainwright.errors import InvalidInputError, UsageError, WainError
 from wainwright.manifests import cluster_manifests
 from wainwright.manifests.cluster_manifests import ClusterManifests

@@ -16,7 +16,6 @@ from wainwright.cloud import (
     LabelChange,
     NodeClassState,
     NodePoolCatalog,
-    OfferedTypes,
     RecoveredLaunches,
     Refreshed,
     ReservedNode,
@@ -24,6 +23,7 @@ from wainwright.cloud import (
 from wainwright.errors import CloudProviderError
 from wainwright.metrics import CLOUD_DURATION, CLOUD_ERRORS, MetricsRegistry
 from wainwright.model.disruption import RepairPolicy
+from wainwright.model.instance_type import OfferedTypes
 from wainwright.model.node_claim import Instance, Interruption, NodeClaim
 
 Result = TypeVar("Result")

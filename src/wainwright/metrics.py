@@ -505,15 +505,18 @@ class ConditionMetricsOfKind(msgspec.Struct, frozen=True):
     current_termination_seconds: Metric
 
 
-def condition_metrics(kind: str) -> ConditionMetricsOfKind:
-    """Named as operators in general have them: operator_nodeclaim_status_condition_count."""
+def condition_metrics(kind: str, *, by_name: bool) -> ConditionMetricsOfKind:
+    """Named as operators in general have them: operator_nodeclaim_status_condition_count. Where
+    there are many objects of the kind, conditions are counted, with no object named.
+    """
     prefix = f"operator_{kind.lower()}"
+    labels = (*(("namespace", "name") if by_name else ()), "type", "status", "reason")
     return ConditionMetricsOfKind(
         count=Metric(
             name=f"{prefix}_status_condition_count",
-            help=f"1 for each condition of each {kind}, with its status and reason.",
+            help=f"How often the kind {kind} has a condition of this type, status and reason.",
             kind=MetricKind.GAUGE,
-            labels=("namespace", "name", "type", "status", "reason"),
+            labels=labels,
         ),
         transitions=Metric(
             name=f"{prefix}_status_condition_transitions_total",
@@ -537,9 +540,9 @@ def condition_metrics(kind: str) -> ConditionMetricsOfKind:
         ),
         current_seconds=Metric(
             name=f"{prefix}_status_condition_current_status_seconds",
-            help=f"For how long each condition of each {kind} has had its status.",
+            help=f"For how long a {kind} has had the status of a condition; the longest time.",
             kind=MetricKind.GAUGE,
-            labels=("namespace", "name", "type", "status", "reason"),
+            labels=labels,
         ),
         current_termination_seconds=Metric(
             name=f"{prefix}_termination_current_time_seconds",
@@ -786,6 +789,7 @@ POD_STATE: Final = Metric(
     kind=MetricKind.GAUGE,
     labels=(
         "scheduled",
+        "managed",
         "nodepool",
         "zone",
         "arch",
@@ -793,7 +797,6 @@ POD_STATE: Final = Metric(
         "instance_type",
         "phase",
         "ready",
-        "managed",
     ),
 )
 BUILD_INFO: Final = Metric(

@@ -32,7 +32,6 @@ from wainwright.catalogue.region_catalog import (
     offline_inputs,
 )
 from wainwright.core.disruption.eviction import evict_from_deleting_nodes
-from wainwright.core.explain.unschedulable import explain_plan
 from wainwright.core.plan import SolvedPlan, plan, solve_plan
 from wainwright.core.static_capacity import StaticPoolState, plan_static_capacity
 from wainwright.errors import InvalidInputError
@@ -55,7 +54,7 @@ from wainwright.model.plan import (
     PreferencePolicy,
 )
 from wainwright.model.pod import Pod
-from wainwright.model.snapshot import ReservationState, Snapshot
+from wainwright.model.snapshot import Node, ReservationState, Snapshot
 from wainwright.translate.class_reservations import reservations_of_class_status
 from wainwright.translate.cluster_state import translate_snapshot
 from wainwright.translate.region_inference import infer_region
@@ -209,7 +208,7 @@ def prepare_input(manifests: ClusterManifests, settings: PlanSettings) -> Prepar
         *translated.remarks,
         *blocked_evictions(evictions.blocked),
         *_ignored_static_pools(translated.snapshot, settings.options),
-        *_reservations_without_counts(manifests, settings),
+        *(reservations_without_counts(manifests) if settings.gates.capacity_reservations else ()),
     )
     diagnostics = dict.fromkeys(
         diagnostic for catalog in catalogs.values() for diagnostic in catalog.diagnostics
@@ -239,11 +238,9 @@ def _check_static_replicas(snapshot: Snapshot, settings: PlanSettings) -> None:
             )
 
 
-def _reservations_without_counts(
-    manifests: ClusterManifests, settings: PlanSettings
-) -> list[InputRemark]:
-    is_stated = manifests.cloud is not None or manifests.account_reservations is not None
-    if is_stated or not settings.gates.capacity_reservations:
+def reservations_without_counts(manifests: ClusterManifests) -> list[InputRemark]:
+    """A remark on the reservations of which only the status of a class tells."""
+    if manifests.cloud is not None or manifests.account_reservations is not None:
         return []
     ids = tuple(each.id for each in reservations_of_class_status(manifests.objects))
     if not ids:
@@ -302,11 +299,20 @@ def plan_snapshot(
 
 def explain_solved_plan(solved: SolvedPlan, *, with_suggestions: bool = True) -> ExplainedPlan:
     """The same of a plan that has been made."""
-    result = explain_plan(solved, with_suggestions=with_suggestions)
+    result = _explain_unplaced(solved, with_suggestions=with_suggestions)
     warnings = _preference_cost_warnings(solved.snapshot, solved.catalogs, solved.options, result)
     warnings += _unpriced_node_warnings(result)
     warnings += _unexplained_warnings(result)
     return msgspec.structs.replace(result, warnings=(*result.warnings, *warnings))
+
+
+def _explain_unplaced(solved: SolvedPlan, *, with_suggestions: bool) -> ExplainedPlan:
+    if not solved.plan.unplaced:
+        return ExplainedPlan(**msgspec.structs.asdict(solved.plan), unschedulable=())
+    # Not loaded where every pod is scheduled: it takes a twentieth of the start-up.
+    from wainwright.core.explain.unschedulable import explain_plan
+
+    return explain_plan(solved, with_suggestions=with_suggestions)
 
 
 def describe_static_pool(state: StaticPoolState) -> str:
@@ -400,4 +406,20 @@ def _has_preferences(pod: Pod) -> bool:
         or constraints.preferred_anti_affinity
         or constraints.preferred_nodes
         or any(not spread.required for spread in constraints.spreads)
+    )
+
+
+def plan_depends_on_time(prepared: PreparedInput) -> bool:
+    """Whether anything that a plan is made from is compared with the time that it is made for."""
+    reservations = known_reservations(prepared.manifests)
+    leaving = [node for node in prepared.snapshot.nodes if node.deleting]
+    return any(each.startTime or each.endTime for each in reservations) or any(
+        map(has_timed_protection, leaving)
+    )
+
+
+def has_timed_protection(node: Node) -> bool:
+    return any(
+        not isinstance(pod.eviction.do_not_disrupt, bool) and pod.eviction.started is not None
+        for pod in node.pods
     )

@@ -19,19 +19,24 @@ from wainwright.catalogue.offerings.capacity_reservations import (
 )
 from wainwright.core.disruption.budgets import DisruptionReason, evaluate_budgets
 from wainwright.core.disruption.candidates import is_initialized
-from wainwright.core.disruption.commands import DisruptionInput
+from wainwright.core.disruption.disruption_input import DisruptionInput
 from wainwright.core.disruption.drift import (
     DRIFTED_CONDITION,
-    OfferedTypes,
     claim_annotations,
     claim_conditions,
     find_drift,
 )
 from wainwright.messages.formatting import join_with_and
 from wainwright.model.disruption import Condition, Pause
+from wainwright.model.instance_type import OfferedTypes
 from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVATION_ID, RESERVED
 from wainwright.model.snapshot import Node, Pool, Snapshot
-from wainwright.offline import PreparedInput, known_reservations
+from wainwright.offline import (
+    PreparedInput,
+    has_timed_protection,
+    known_reservations,
+    plan_depends_on_time,
+)
 from wainwright.translate.disruption import (
     DO_NOT_DISRUPT_ANNOTATION,
     MINIMUM_SAVING_ANNOTATION,
@@ -170,22 +175,6 @@ class ClassDrift:
         return annotations.get(NODE_CLASS_HASH) not in (None, self.class_hash(pool))
 
 
-def plan_depends_on_time(prepared: PreparedInput) -> bool:
-    """Whether anything that a plan is made from is compared with the time that it is made for."""
-    reservations = known_reservations(prepared.manifests)
-    leaving = [node for node in prepared.snapshot.nodes if node.deleting]
-    return any(each.startTime or each.endTime for each in reservations) or any(
-        map(_has_timed_protection, leaving)
-    )
-
-
-def _has_timed_protection(node: Node) -> bool:
-    return any(
-        not isinstance(pod.eviction.do_not_disrupt, bool) and pod.eviction.started is not None
-        for pod in node.pods
-    )
-
-
 def depends_on_time(prepared: PreparedInput) -> bool:
     """Whether anything in the input is compared with the time that the decision is made for."""
     snapshot = prepared.snapshot
@@ -202,7 +191,7 @@ def _has_times(node: Node) -> bool:
     if claim is not None:
         times += [claim.created, claim.last_pod_event]
         times += [condition.since for condition in claim.conditions.values()]
-    return _has_timed_protection(node) or any(each is not None for each in times)
+    return has_timed_protection(node) or any(each is not None for each in times)
 
 
 def disruption_warnings(prepared: PreparedInput) -> list[str]:

@@ -3,6 +3,7 @@ by another path, in processes of their own, on a real API server. The test plays
 """
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -11,14 +12,18 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import botocore.session
 import pytest
 from tests.integration.run_manifests import NODE_CLASS, deployment
+from tests.support.kubectl import kubectl_command
+from tests.support.processes import MissingTool, skip_or_fail
 from tests.support.running_operator import RunningOperator, TestedCluster
 
+from wainwright.aws.instances import BATCH_TAG
 from wainwright.clock import format_microseconds
+from wainwright.translate.nodeclaims import LAUNCH_RECORD_ANNOTATION, parse_launch_record
 from wainwright.translate.object_metadata import parse_timestamp
 
 RUN = ("--provider", "aws", "--cluster-name", "wain")
@@ -41,7 +46,13 @@ def emulator() -> Iterator[dict[str, Any]]:
 
 
 def instances(emulator: dict[str, Any]) -> dict[str, Any]:
-    """Those that EC2 still has, by id."""
+    """Those that run or are about to, by id."""
+    running = {"Name": "instance-state-name", "Values": ["pending", "running"]}
+    return described(emulator, Filters=[running])
+
+
+def described(emulator: dict[str, Any], **request: Any) -> dict[str, Any]:
+    """Instances by id; terminated ones are described for an hour."""
     client = botocore.session.get_session().create_client(
         "ec2",
         region_name=emulator["region"],
@@ -49,9 +60,7 @@ def instances(emulator: dict[str, Any]) -> dict[str, Any]:
         aws_access_key_id="wain",
         aws_secret_access_key="wain",
     )
-    reply = client.describe_instances(
-        Filters=[{"Name": "instance-state-name", "Values": ["pending", "running"]}]
-    )
+    reply = client.describe_instances(**request)
     found = [each for part in reply["Reservations"] for each in part["Instances"]]
     return {each["InstanceId"]: each for each in found}
 
@@ -178,22 +187,99 @@ def test_ten_kills_at_random_moments_leak_and_double_nothing(
     use_class(operated, emulator)
     flags = (*RUN, "--disable-leader-election")
     chance = random.Random(20)
-    for number in range(10):
+    log = LaunchRecords(operated, tmp_path / "claims.txt")
+    with log, shown_where_it_fails(emulator):
+        for number in range(10):
+            with RunningOperator(
+                operated.plane, tmp_path, *flags, environment=emulator["environment"]
+            ) as operator:
+                operated.apply("Deployment", deployment(3 + 3 * (number % 3)))
+                play_kubelets(operated, chance.uniform(3.0, 9.0))
+                operator.kill()
         with RunningOperator(
             operated.plane, tmp_path, *flags, environment=emulator["environment"]
         ) as operator:
-            operated.apply("Deployment", deployment(3 + 3 * (number % 3)))
-            play_kubelets(operated, chance.uniform(3.0, 9.0))
-            operator.kill()
-    with RunningOperator(
-        operated.plane, tmp_path, *flags, environment=emulator["environment"]
-    ) as operator:
-        operated.apply("Deployment", deployment(9))
-        with shown_where_it_fails(emulator):
+            operated.apply("Deployment", deployment(9))
             operated.wait_for("9 pods that are bound", lambda: bound(operated) == 9, seconds=400)
             operated.wait_for(
                 "an instance for each claim", lambda: is_one_to_one(operated, emulator), seconds=400
             )
+        operated.wait_for("all launch records", lambda: log.has_all(operated))
+        without_claim = instances_without_claim(described(emulator), log.claims_by_batch())
+        assert not without_claim, "launched a second time, and collected since"
+
+
+class LaunchRecords:
+    """What NodeClaims have said, at any time, of the batch that they are launched in. A watch sees
+    also those that are gone before anybody lists them.
+    """
+
+    def __init__(self, operated: TestedCluster, file: Path) -> None:
+        self._file, self._kubeconfig = file, operated.plane.kubeconfig
+
+    def __enter__(self) -> Self:
+        try:
+            kubectl = kubectl_command()
+        except MissingTool as missing:
+            skip_or_fail(str(missing))
+        record = LAUNCH_RECORD_ANNOTATION.replace(".", r"\.")
+        shown = rf'{{.metadata.uid}} {{.metadata.annotations.{record}}}{{"\n"}}'
+        command = [str(kubectl), "get", "nodeclaims", "--watch", f"--output=jsonpath={shown}"]
+        with self._file.open("wb") as output:
+            self._watch = subprocess.Popen(
+                command, stdout=output, env={**os.environ, "KUBECONFIG": str(self._kubeconfig)}
+            )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._watch.kill()
+        self._watch.wait()
+
+    def claims_by_batch(self) -> dict[str, set[str]]:
+        """The uids of the claims of each batch."""
+        found: dict[str, set[str]] = {}
+        for line in self._file.read_text("utf-8").splitlines():
+            uid, _, text = line.partition(" ")
+            record = parse_launch_record(text)
+            if record is not None:
+                found.setdefault(record.batch, set()).add(uid)
+        return found
+
+    def has_all(self, operated: TestedCluster) -> bool:
+        """Whether it has those of the claims that are there now: it is a moment late."""
+        assert self._watch.poll() is None, "the watch has ended"
+        known = {uid for each in self.claims_by_batch().values() for uid in each}
+        claims = operated.all("NodeClaim")
+        return known >= {
+            each["metadata"]["uid"] for each in claims if each.get("status", {}).get("providerID")
+        }
+
+
+def instances_without_claim(
+    launched: dict[str, Any], claims_by_batch: dict[str, set[str]]
+) -> list[str]:
+    """Those left over when every claim gets at most one instance of the batches that it was in."""
+    owners: dict[str, str] = {}
+
+    def give(instance: str, tried: set[str]) -> bool:
+        tags = {each["Key"]: each["Value"] for each in launched[instance].get("Tags", ())}
+        for claim in claims_by_batch.get(tags[BATCH_TAG], set()) - tried:
+            tried.add(claim)
+            if claim not in owners or give(owners[claim], tried):
+                owners[claim] = instance
+                return True
+        return False
+
+    return [instance for instance in sorted(launched) if not give(instance, set())]
+
+
+def test_an_instance_that_no_claim_is_left_for_is_found() -> None:
+    def tagged(batch: str) -> dict[str, Any]:
+        return {"Tags": [{"Key": BATCH_TAG, "Value": batch}]}
+
+    launched = {"i-1": tagged("a"), "i-2": tagged("b"), "i-3": tagged("b")}
+    assert instances_without_claim(launched, {"a": {"x"}, "b": {"x", "y"}}) == ["i-3"]
+    assert instances_without_claim(launched, {"a": {"x", "z"}, "b": {"x", "y"}}) == []
 
 
 @contextmanager

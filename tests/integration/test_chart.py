@@ -180,11 +180,32 @@ def test_every_rule_says_what_it_is_for() -> None:
             assert above.startswith(("#", "verbs:")), lines[start]
 
 
-def test_alerts_link_to_their_runbook() -> None:
-    rules = rendered("PrometheusRule", *MONITORED)[0]["spec"]["groups"][0]["rules"]
-    pages = {f"docs/runbooks/{path.name}" for path in (ROOT / "docs" / "runbooks").glob("Wain*.md")}
-    assert {each["annotations"]["runbook_url"] for each in rules} == pages
-    assert all({"alert", "expr", "for", "labels", "annotations"} == set(each) for each in rules)
+def alerts(*values: str) -> list[dict[str, Any]]:
+    rule = rendered("PrometheusRule", *MONITORED, *values)[0]
+    found: list[dict[str, Any]] = rule["spec"]["groups"][0]["rules"]
+    assert all({"alert", "expr", "for", "labels", "annotations"} == set(each) for each in found)
+    return found
+
+
+def test_alerts_name_their_runbook_and_link_to_nothing_that_nobody_publishes() -> None:
+    for each in alerts():
+        page = f"docs/runbooks/{each['alert']}.md"
+        assert page in each["annotations"]["description"]
+        assert (ROOT / page).exists()
+        assert "runbook_url" not in each["annotations"]
+
+
+def test_alerts_link_to_the_runbooks_where_they_are_published() -> None:
+    where = "https://docs.example.org/runbooks"
+    for each in alerts(f"prometheusRule.runbookURL={where}/"):
+        assert each["annotations"]["runbook_url"] == f"{where}/{each['alert']}.md"
+
+
+def test_a_relative_link_to_runbooks_is_refused() -> None:
+    values = ("settings.clusterName=shop", "prometheusRule.runbookURL=docs/runbooks")
+    ended = run_helm("template", RELEASE, str(CHART), *KUBE_VERSION, *set_flags(values))
+    assert ended.returncode != 0
+    assert "runbookURL" in ended.stderr
 
 
 def test_the_dashboard_is_the_file() -> None:

@@ -1,5 +1,5 @@
 """`wain run` over longer stretches on a real control plane: many pods with constraints, drift, the
-end of a reservation, and a leader that is stopped.
+end of a reservation, a drain under a budget, and a leader that is stopped.
 """
 
 import json
@@ -228,6 +228,53 @@ def is_going(claim: dict[str, Any]) -> bool:
     return any(
         each["type"] == "DisruptionReason" and each["status"] == "True" for each in conditions
     )
+
+
+# Draining
+
+
+def test_a_drain_never_breaks_a_disruption_budget(operated: TestedCluster, tmp_path: Path) -> None:
+    """Three pods on one node that is deleted, and two of them must be available: each eviction but
+    the first has to wait for a pod that runs elsewhere.
+    """
+    document = deployment(3)
+    del document["spec"]["template"]["spec"]["topologySpreadConstraints"]
+    operated.apply("PodDisruptionBudget", at_least_available(2))
+    with RunningOperator(operated.plane, tmp_path, *EMULATED):
+        operated.apply("Deployment", document)
+        operated.wait_for("3 pods", lambda: len(available_pods(operated)) == 3)
+        [claim] = operated.names("NodeClaim")
+        before = set(available_pods(operated))
+        operated.wait_for("the status of the budget", lambda: allowed_disruptions(operated) == 1)
+        operated.delete("NodeClaim", claim)
+        least = 3
+
+        def is_drained() -> bool:
+            nonlocal least
+            available = available_pods(operated)
+            least = min(least, len(available))
+            is_moved = len(available) == 3 and not before & set(available)
+            return is_moved and claim not in operated.names("NodeClaim")
+
+        operated.wait_for("three pods elsewhere", is_drained)
+        assert least == 2, "one at a time"
+
+
+def at_least_available(pods: int) -> dict[str, Any]:
+    spec = {"minAvailable": pods, "selector": {"matchLabels": {"app": "web"}}}
+    kind = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"}
+    return {**kind, "metadata": {"name": "web"}, "spec": spec}
+
+
+def available_pods(operated: TestedCluster) -> list[str]:
+    """Those that a budget counts, by uid."""
+    metadata = [each["metadata"] for each in operated.ready_pods("web")]
+    return [each["uid"] for each in metadata if "deletionTimestamp" not in each]
+
+
+def allowed_disruptions(operated: TestedCluster) -> int:
+    [budget] = operated.all("PodDisruptionBudget")
+    return int(budget.get("status", {}).get("disruptionsAllowed", 0))
 
 
 def test_a_storm_of_conflicting_writes_holds_nothing_up(

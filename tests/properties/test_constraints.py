@@ -79,7 +79,7 @@ def both_halves(
     yield nodes.taints.admits(tolerations), nodes.taints.why(tolerations, everything)
     yield nodes.labels.admits(wanted), nodes.labels.why(wanted, everything)
     yield with_room, nodes.resources.why(amounts, everything)
-    yield everything ^ nodes.ports.with_conflict(ports), nodes.ports.why(ports, everything)
+    yield nodes.ports.admits(ports, everything), nodes.ports.why(ports, everything)
     yield attachable, nodes.volumes.why(volumes, everything)
 
 

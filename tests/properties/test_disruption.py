@@ -12,10 +12,15 @@ from tests.support.random_inputs.unconstrained import PlannerInput, random_input
 
 from wainwright.core.disruption.candidate_outcomes import ClosedNodes, RemovalEvaluator
 from wainwright.core.disruption.cluster_changes import with_returned
-from wainwright.core.disruption.commands import Command, DisruptionInput, DisruptionOptions, Method
+from wainwright.core.disruption.commands import Command
+from wainwright.core.disruption.disruption_input import (
+    DisruptionInput,
+    DisruptionOptions,
+    Method,
+    ReplacementRules,
+)
 from wainwright.core.disruption.disruption_pass import DisruptionPass
 from wainwright.core.disruption.preview import DisruptionPreview, preview_disruption
-from wainwright.core.disruption.replacement import ReplacementRules
 from wainwright.core.plan import plan
 from wainwright.core.removal_simulation import ClusterSimulator
 from wainwright.model.disruption import DisruptionBudget, NodePoolDisruption

@@ -21,17 +21,16 @@ from tests.support.disruption_checker import (
 from tests.support.random_inputs.disruptable import DisruptableCluster, random_disruptable_cluster
 from tests.support.random_inputs.unconstrained import PlannerInput
 
-from wainwright.core.disruption.commands import (
+from wainwright.core.disruption.commands import Command, Outcome
+from wainwright.core.disruption.disruption_input import (
     LOOK_AHEAD_NODES,
-    Command,
     DisruptionInput,
     DisruptionOptions,
-    Outcome,
+    ReplacementRules,
 )
 from wainwright.core.disruption.disruption_pass import DisruptionPass
 from wainwright.core.disruption.freeing_changes import ChangeFinder, RemovalTrial, without_rule
 from wainwright.core.disruption.preview import DisruptionPreview, preview_disruption
-from wainwright.core.disruption.replacement import ReplacementRules
 from wainwright.model.disruption import MinimumSaving
 from wainwright.model.labels import INSTANCE_TYPE
 from wainwright.model.requirements import Requirements, parse_requirement

@@ -22,7 +22,7 @@ from tests.support.random_inputs.disruptable import random_disruptable_cluster
 from tests.unit.core.disruption.test_commands import WEB, node, types
 from tests.unit.core.disruption.test_incremental_passes import summary
 
-from wainwright.core.disruption.commands import DisruptionInput, DisruptionOptions
+from wainwright.core.disruption.disruption_input import DisruptionInput, DisruptionOptions
 from wainwright.core.disruption.disruption_pass import DisruptionPass
 from wainwright.core.removal_simulation import ClusterSimulator
 from wainwright.model.instance_type_index import InstanceTypeIndex

@@ -117,6 +117,17 @@ def test_a_row_of_the_control_loop_has_a_test_named_after_it(row: str, proof: st
     assert re.search(rf"::test_(?:\w+_)?{name}_", proof)
 
 
+NAMED_REQUIREMENTS: Final = (13, 41, 42, 43, 44, 45, 46, 47, 48, 49, 56, 57)
+"""Of the first design document: launches, their failures, expiry and relabelling."""
+
+
+@pytest.mark.parametrize("number", NAMED_REQUIREMENTS)
+def test_a_requirement_of_reservations_has_a_test_or_scenario_named_after_it(number: int) -> None:
+    page = next(each for each in PAGES if each.name == "requirements.md")
+    proof = dict(table(page))[f"001-{number}"]
+    assert re.search(rf"_m{number}_|test_001_{number}_|/1\.1-{number}-", proof)
+
+
 EVENT_LINE: Final = re.compile(r"^\| (\w+) \| (.*?) ?\| (.+?) \| (.*?) ?\|$", re.MULTILINE)
 WRITERS: Final = frozenset(
     {"warn", "inform", "warn_many", "inform_each", "_about_pool", "_about_candidates"}

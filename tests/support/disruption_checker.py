@@ -41,7 +41,8 @@ from tests.support.reference_planner.offerings import (
     total_requests,
 )
 
-from wainwright.core.disruption.commands import Command, DisruptionOptions
+from wainwright.core.disruption.commands import Command
+from wainwright.core.disruption.disruption_input import DisruptionOptions
 from wainwright.core.plan import plan
 from wainwright.model.disruption import (
     MinimumSaving,

@@ -159,7 +159,7 @@ function endedText(model, record, at) {
   return end ? `ended at ${momentText(model, end[0])}` : "not active";
 }
 
-/** What came of it over the whole simulation.
+/** Its use over the whole simulation.
  * @param {StoryModel} model @param {string} id */
 function wholeUse(model, id) {
   const totals = (model.story.figures.reservations ?? []).find((/** @type {{id: string}} */ each) => each.id === id);

@@ -80,7 +80,6 @@ from wainwright.cloud import (
     NodeClassState,
     NodePoolCatalog,
     ObjectRemark,
-    OfferedTypes,
     RecoveredLaunches,
     Refreshed,
     ReservedNode,
@@ -94,7 +93,7 @@ from wainwright.errors import (
 from wainwright.metrics import USER_DATA_BYTES, MetricsRegistry
 from wainwright.model import node_claim as model
 from wainwright.model.disruption import RepairPolicy
-from wainwright.model.instance_type import InstanceType, Offering
+from wainwright.model.instance_type import InstanceType, OfferedTypes, Offering
 from wainwright.model.labels import (
     INSTANCE_TENANCY,
     PLACEMENT_GROUP_ID,
@@ -404,7 +403,7 @@ class AwsCloudProvider:
 
     async def catalog(self, pool: str) -> NodePoolCatalog:
         classes = self._components.classes
-        with _error_context(f"looking up what the pool {pool} can buy"):
+        with _error_context(f"looking up what NodePool {pool} can launch"):
             launch_context = await classes.launch_context(classes.node_class_of(pool), pool)
         catalog = launch_context.catalog
         return NodePoolCatalog(

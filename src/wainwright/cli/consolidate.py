@@ -23,16 +23,18 @@ from wainwright.cli.options import (
 from wainwright.cli.plan import PlanArguments, Timings, prepare_run, write_saved_input
 from wainwright.cli.printing import print_notes, print_problems
 from wainwright.core.disruption.cluster_bound import cluster_lower_bound
-from wainwright.core.disruption.commands import (
+from wainwright.core.disruption.commands import Command
+from wainwright.core.disruption.disruption_input import (
     LOOK_AHEAD_NODES,
     MAX_NODES_PER_COMMAND,
+    MAX_STEPS,
+    SPOT_TO_SPOT_TYPES,
     VOLUNTARY_METHODS,
-    Command,
     DisruptionOptions,
     Method,
+    ReplacementRules,
 )
-from wainwright.core.disruption.preview import MAX_STEPS, DisruptionPreview, preview_disruption
-from wainwright.core.disruption.replacement import SPOT_TO_SPOT_TYPES, ReplacementRules
+from wainwright.core.disruption.preview import DisruptionPreview, preview_disruption
 from wainwright.errors import UsageError
 from wainwright.gc_pause import gc_paused
 from wainwright.messages.formatting import format_hourly

@@ -10,7 +10,6 @@ import importlib
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from shutil import get_terminal_size
 from textwrap import wrap
 from typing import Any, Final, TextIO
 
@@ -53,7 +52,11 @@ def wrap_line(text: str, width: int) -> list[str]:
 
 def _fitted(text: str, stream: TextIO) -> list[str]:
     """In a pipe as it is: a program may read lines."""
-    return wrap_line(text, get_terminal_size().columns) if stream.isatty() else [text]
+    if not stream.isatty():
+        return [text]
+    from shutil import get_terminal_size  # loads bz2 and lzma: 2 ms that a pipe does not need
+
+    return wrap_line(text, get_terminal_size().columns)
 
 
 def echo_json(value: Any) -> None:

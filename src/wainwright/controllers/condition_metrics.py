@@ -1,8 +1,9 @@
 """Metrics of the conditions of NodeClaims, Nodes, NodePools and classes: what they are, and how
-long they took to become so. Written as changes are seen; conditions that have not changed cost
-nothing. For how long they have been so is computed when it is asked for.
+long they took to become so. Transitions are written as changes are seen; what conditions are, and
+since when, is computed when it is asked for.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -12,11 +13,19 @@ from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.informer_cache import Change, metadata_of
-from wainwright.metrics import ConditionMetricsOfKind, Sample, condition_metrics
+from wainwright.metrics import (
+    ConditionMetricsOfKind,
+    MetricLabelValues,
+    Sample,
+    condition_metrics,
+)
 from wainwright.translate.object_metadata import parse_timestamp
 
 KINDS: Final = (NodeClaim, Node, NodePool, EC2NodeClass)
-METRICS: Final = {kind: condition_metrics(kind.__name__) for kind in KINDS}
+BY_NAME: Final = (NodePool, EC2NodeClass)
+"""There are few of them. Conditions of nodes and NodeClaims are counted by what they are: one by
+one they were half of all series of a large cluster."""
+METRICS: Final = {kind: condition_metrics(kind.__name__, by_name=kind in BY_NAME) for kind in KINDS}
 
 
 class ConditionMetrics:
@@ -29,43 +38,34 @@ class ConditionMetrics:
         self._metrics.add_collector(self._collect)
 
     def _collect(self) -> Iterator[Sample]:
+        """How many conditions there are, and the longest time that one of them has been so."""
         now = self._context.clock.now()
         for kind, of_kind in METRICS.items():
+            counts, longest = Counter[MetricLabelValues](), dict[MetricLabelValues, float]()
             for obj in [*self._context.cache.all(kind)]:
                 metadata = metadata_of(obj)
-                labels = metadata.namespace, metadata.name
+                named = (metadata.namespace, metadata.name)
+                whose = named if kind in BY_NAME else ()
                 for each in _stated(obj) or ():
-                    since = parse_timestamp(each.lastTransitionTime) or now
-                    values = (*labels, each.type, each.status, each.reason)
-                    yield of_kind.current_seconds, values, max(0.0, now - since)
+                    values = (*whose, each.type, each.status, each.reason)
+                    lasted = now - (parse_timestamp(each.lastTransitionTime) or now)
+                    counts[values] += 1
+                    longest[values] = max(lasted, longest.get(values, 0.0))
                 if metadata.deletionTimestamp:
                     deleted = parse_timestamp(metadata.deletionTimestamp) or now
-                    yield of_kind.current_termination_seconds, labels, max(0.0, now - deleted)
+                    yield of_kind.current_termination_seconds, named, max(0.0, now - deleted)
+            for values, count in counts.items():
+                yield of_kind.count, values, float(count)
+                yield of_kind.current_seconds, values, longest[values]
 
     def _changed(self, change: Change[Any]) -> None:
         of_kind = METRICS[type(change.object)]
-        old, new = _stated(change.before), _stated(change.after)
-        if old is not new:
-            before, after = _by_type(old), _by_type(new)
-            labels = {"namespace": metadata_of(change.object).namespace, "name": change.name}
-            self._count(of_kind, labels, before, after)
-            if change.before is not None and change.after is not None:
-                self._observe_transitions(of_kind, before, after)
         if change.after is None:
             self._observe_end(of_kind, change.object)
-
-    def _count(
-        self,
-        of_kind: ConditionMetricsOfKind,
-        labels: Mapping[str, str],
-        before: Mapping[str, Any],
-        after: Mapping[str, Any],
-    ) -> None:
-        for kind, each in before.items():
-            if _state(each) != _state(after.get(kind)):
-                self._metrics.remove(of_kind.count, type=kind, **_labels(each), **labels)
-        for kind, each in after.items():
-            self._metrics.set(of_kind.count, 1, type=kind, **_labels(each), **labels)
+        elif change.before is not None:
+            old, new = _stated(change.before), _stated(change.after)
+            if old is not new:
+                self._observe_transitions(of_kind, _by_type(old), _by_type(new))
 
     def _observe_transitions(
         self,
@@ -77,16 +77,13 @@ class ConditionMetrics:
             known = before.get(kind)
             if known is None or known.status == each.status:
                 continue
-            self._metrics.add(of_kind.transitions, type=kind, **_labels(each))
+            labels = {"type": kind, "status": each.status}
+            self._metrics.add(of_kind.transitions, reason=each.reason, **labels)
             since = parse_timestamp(known.lastTransitionTime)
             until = parse_timestamp(each.lastTransitionTime)
             if since is not None and until is not None:
-                self._metrics.observe(
-                    of_kind.transition_seconds,
-                    max(0.0, until - since),
-                    type=kind,
-                    status=each.status,
-                )
+                taken = max(0.0, until - since)
+                self._metrics.observe(of_kind.transition_seconds, taken, **labels)
 
     def _observe_end(self, of_kind: ConditionMetricsOfKind, obj: Any) -> None:
         deleted = parse_timestamp(metadata_of(obj).deletionTimestamp)
@@ -101,11 +98,3 @@ def _stated(obj: Any) -> Sequence[Any] | None:
 
 def _by_type(conditions: Sequence[Any] | None) -> Mapping[str, Any]:
     return {each.type: each for each in conditions or ()}
-
-
-def _state(condition: Any) -> tuple[str, str] | None:
-    return None if condition is None else (condition.status, condition.reason)
-
-
-def _labels(condition: Any) -> dict[str, str]:
-    return {"status": condition.status, "reason": condition.reason}

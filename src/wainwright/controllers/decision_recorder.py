@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from wainwright.api.karpenter.nodepool import NodePool
-from wainwright.core.disruption.commands import Command, DisruptionInput, DisruptionOptions
+from wainwright.core.disruption.commands import Command
+from wainwright.core.disruption.disruption_input import DisruptionInput, DisruptionOptions
 from wainwright.core.plan import SolvedPlan
 
 

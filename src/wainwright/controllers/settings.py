@@ -5,7 +5,10 @@ from typing import Final
 
 import msgspec
 
-from wainwright.core.disruption.commands import DEFAULT_DISRUPTION_OPTIONS, DisruptionOptions
+from wainwright.core.disruption.disruption_input import (
+    DEFAULT_DISRUPTION_OPTIONS,
+    DisruptionOptions,
+)
 from wainwright.model.disruption import Pause
 from wainwright.model.plan import DEFAULT_PLAN_OPTIONS, PlanOptions
 from wainwright.model.snapshot import Pool

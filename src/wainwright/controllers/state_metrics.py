@@ -2,12 +2,11 @@
 the nodes of each NodePool cost, and what there is to be launched.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.cluster import Node
-from wainwright.cloud import NodePoolCatalog
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.informer_cache import Change
 from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
@@ -22,7 +21,6 @@ from wainwright.controllers.runtime import (
     WorkQueue,
     existence_of,
 )
-from wainwright.core.disruption.candidates import find_offering
 from wainwright.metrics import (
     NODEPOOL_COST,
     NODEPOOL_COST_ERRORS,
@@ -36,8 +34,11 @@ from wainwright.metrics import (
     Sample,
 )
 from wainwright.model.instance_type import InstanceType, Offering
+from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import INSTANCE_TYPE
+from wainwright.model.requirements import Requirements
 from wainwright.model.resources import CPU, MEMORY, in_units
+from wainwright.model.snapshot import find_offering
 
 UNSYNCED_POLL: Final = 1.0  # seconds
 COST_PERIOD: Final = 60.0
@@ -60,8 +61,8 @@ class StateMetrics:
         """The NodePools that have a cost."""
         self._usage = PoolUsage(context.state)
         self._unsynced_since: float | None = None
-        self._catalogs: Mapping[str, NodePoolCatalog] = {}
-        """Of the last time the cost was measured."""
+        self._offered: list[tuple[InstanceTypeIndex, Requirements]] = []
+        """What each NodePool can launch, of the last time the cost was measured."""
 
     def watch(self, queue: WorkQueue) -> None:
         def changed_claim(change: Change[NodeClaim]) -> None:
@@ -97,10 +98,15 @@ class StateMetrics:
     async def _measure_cost(self) -> None:
         """At the prices in effect now, overlays and InstanceTypes included."""
         catalogs, metrics = await self._declared.catalogs(), self._context.metrics
-        self._catalogs = catalogs
         costs = dict.fromkeys(catalogs, 0.0)
         await self._state.prepare_snapshot()
-        for node in self._state.snapshot(catalogs.values()).nodes:
+        snapshot = self._state.snapshot(catalogs.values())
+        self._offered = [
+            (catalogs[pool.name].index, pool.requirements)
+            for pool in snapshot.pools
+            if pool.name in catalogs
+        ]
+        for node in snapshot.nodes:
             pool = node.pool or ""
             if node.managed and pool in costs:
                 found = catalogs[pool].index.find(node.labels.get(INSTANCE_TYPE, ""))
@@ -115,24 +121,36 @@ class StateMetrics:
         self._priced = frozenset(costs)
 
     def _collect_offerings(self) -> Iterator[Sample]:
-        """An offering that several NodePools have counts once, at the lowest of their prices."""
-        types: dict[str, list[InstanceType]] = {}
-        for catalog in self._catalogs.values():
-            for each in catalog.index.types:
-                types.setdefault(each.name, []).append(each)
-        for name, alike in types.items():
-            yield TYPE_CPU_CORES, (name,), in_units(CPU, alike[0].capacity.get(CPU, 0))
-            yield TYPE_MEMORY_BYTES, (name,), float(alike[0].capacity.get(MEMORY, 0))
-            offerings = [offering for each in alike for offering in each.offerings]
-            for labels, (price, is_available) in _by_zone(offerings).items():
-                yield OFFERING_PRICE, (name, *labels), price
-                yield OFFERING_AVAILABLE, (name, *labels), float(is_available)
+        """An offering that several NodePools have counts once, at the lowest of their prices. Those
+        that no NodePool can launch are left out: a region has more than ten thousand.
+        """
+        types: dict[str, InstanceType] = {}
+        offered: dict[str, list[Offering]] = {}
+        for index, wanted in [*self._offered]:
+            for each in index.iter_types(index.compatible_types(wanted)):
+                types.setdefault(each.name, each)
+                offered.setdefault(each.name, []).extend(
+                    offering
+                    for offering in each.offerings
+                    if wanted.is_compatible(offering.requirements, index.keys)
+                )
+        for name, offerings in offered.items():
+            if offerings:
+                yield from _samples_of(types[name], offerings)
 
     def _look(self, queue: WorkQueue) -> None:
         value = self._context.metrics.value
         is_counted = value(STATE_NODES) == self._usage.nodes
         if not is_counted or bool(value(STATE_SYNCED)) != self._state.is_synced:
             queue.add(WHOLE_CLUSTER)
+
+
+def _samples_of(found: InstanceType, offerings: Iterable[Offering]) -> Iterator[Sample]:
+    yield TYPE_CPU_CORES, (found.name,), in_units(CPU, found.capacity.get(CPU, 0))
+    yield TYPE_MEMORY_BYTES, (found.name,), float(found.capacity.get(MEMORY, 0))
+    for labels, (price, is_available) in _by_zone(offerings).items():
+        yield OFFERING_PRICE, (found.name, *labels), price
+        yield OFFERING_AVAILABLE, (found.name, *labels), float(is_available)
 
 
 def _by_zone(offerings: Iterable[Offering]) -> dict[tuple[str, str], tuple[float, bool]]:

@@ -6,14 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from wainwright.core.disruption.candidates import find_offering
 from wainwright.core.scheduling.constraints.limits import ClusterLimits, price_units
 from wainwright.model.instance_type import InstanceType
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import INSTANCE_TYPE
 from wainwright.model.plan import PRICE_LIMIT, PlannedNodeClaim, PlanOptions
 from wainwright.model.resources import Resources
-from wainwright.model.snapshot import NODES_LIMIT, Node, Snapshot
+from wainwright.model.snapshot import NODES_LIMIT, Node, Snapshot, find_offering
 
 
 class ClusterUsage(msgspec.Struct, frozen=True, kw_only=True):

@@ -293,7 +293,7 @@ class ClusterSimulator:
         return any(
             template.limits.is_limited
             and (types := fitting_types(template, pod_reqs))
-            and not types & template.limits.allowed_at_start
+            and not types & template.limits.admitted_at_start
             for batch in solution.failed
             for pod_reqs in batch.pod_class.alternatives
             for template in solution.state.templates

@@ -12,7 +12,6 @@ from typing import Final
 
 import msgspec
 
-from wainwright.core.disruption.cluster_changes import ClusterChanges
 from wainwright.core.plan import plan
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import (
@@ -191,6 +190,8 @@ def _without_stand_in(claim: PlannedNodeClaim) -> PlannedNodeClaim:
 def _with_nodes(
     snapshot: Snapshot, claims: tuple[PlannedNodeClaim, ...], catalogs: Catalogs
 ) -> Snapshot:
+    from wainwright.core.disruption.cluster_changes import ClusterChanges  # few inputs need it
+
     nothing = Plan(claims=claims, placements=(), unplaced=(), reservations=())
     after = ClusterChanges(snapshot.pools, catalogs).after_plan(snapshot, nothing)
     changed = {pool.name: pool for pool in after.pools}

@@ -5,8 +5,6 @@ with a remote base, because planning must not fetch what somebody else may chang
 """
 
 import os
-import shutil
-import subprocess
 from collections.abc import Sequence
 from typing import Final
 
@@ -62,6 +60,8 @@ def _render(package: Package) -> RenderedPackage | Problem:
         remote = [name for each in with_bases(package.kustomization) for name in each.remote]
         if remote:
             return _not_rendered(package, f"it has the remote base {join_first(remote)}")
+    import shutil  # as subprocess below
+
     tools = [HELM] if package.kustomization is None else list(KUSTOMIZE)
     found = next((each for each in tools if shutil.which(each[0]) is not None), None)
     if found is None:
@@ -71,6 +71,8 @@ def _render(package: Package) -> RenderedPackage | Problem:
 
 
 def _run(package: Package, tool: tuple[str, str]) -> RenderedPackage | Problem:
+    import subprocess  # for --render only: loading both would take 3 ms of every command
+
     command = f"{' '.join(tool)} {package.folder}"
     try:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Every node, pod and reservation of a cluster over a stretch of time, each with its moments.
+"""Every node, pod and reservation of a cluster over a period, each with its moments.
 
 The state at any moment follows from it: what was launched and has not ended is there. This is far
 smaller than a state for every change, and every front end can go back and forth in it. Moments are

@@ -1,8 +1,8 @@
 """Instance types, and the offerings through which each of them can be launched."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -122,3 +122,11 @@ def accelerated_types(types: Sequence[InstanceType]) -> BitSet:
     return sum(
         1 << number for number, instance_type in enumerate(types) if is_accelerated(instance_type)
     )
+
+
+OfferedTypes: TypeAlias = Mapping[str, tuple[Requirements, ...]]
+"""By instance type, the labels of each offering that exists, whether or not it can be launched now.
+
+Offerings without capacity, price, subnet or free addresses are among them: a node is not replaced
+because another one like it cannot be launched today.
+"""

@@ -5,6 +5,7 @@ placed, DaemonSets, PodDisruptionBudgets and capacity reservations. Nothing in i
 plan is made.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -16,7 +17,17 @@ from wainwright.model.disruption import (
     NodePoolDisruption,
     PodDisruptionBudget,
 )
-from wainwright.model.labels import INITIALIZED, NODEPOOL, REGISTERED, node_class_labels
+from wainwright.model.instance_type import Offering
+from wainwright.model.labels import (
+    CAPACITY_TYPE,
+    INITIALIZED,
+    NODEPOOL,
+    REGISTERED,
+    RESERVATION_ID,
+    RESERVED,
+    ZONE,
+    node_class_labels,
+)
 from wainwright.model.pod import DaemonSet, Pod
 from wainwright.model.requirements import NO_REQUIREMENTS, Requirements
 from wainwright.model.resources import Resources
@@ -152,3 +163,20 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     def taken_names(self) -> frozenset[str]:
         """The names that a new claim may not have."""
         return self.claims.union(node.name for node in self.nodes)
+
+
+def find_offering(node: Node, offerings: Iterable[Offering]) -> Offering | None:
+    """The offering of the node's zone, capacity type and reservation, available or not.
+
+    One that leaves a label open is for every value of it.
+    """
+    labels = node.labels
+    wanted = (labels.get(ZONE), labels.get(CAPACITY_TYPE))
+    reservation = labels.get(RESERVATION_ID) if wanted[1] == RESERVED else None
+    if None in wanted:
+        return None
+    for offering in offerings:
+        is_same = (offering.zone or wanted[0], offering.capacity_type or wanted[1]) == wanted
+        if is_same and (reservation is None or offering.reservation_id == reservation):
+            return offering
+    return None

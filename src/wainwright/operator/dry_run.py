@@ -24,7 +24,8 @@ from wainwright.controllers.nodeclaim.launch_log import NodeClaimLaunchLog
 from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
 from wainwright.controllers.provisioning.provisioner import describe_claim
 from wainwright.controllers.settings import ControllerSettings
-from wainwright.core.disruption.commands import Command, DisruptionInput
+from wainwright.core.disruption.commands import Command
+from wainwright.core.disruption.disruption_input import DisruptionInput
 from wainwright.core.disruption.disruption_pass import DisruptionPass
 from wainwright.core.plan import plan
 from wainwright.model.disruption import Pause

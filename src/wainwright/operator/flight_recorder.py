@@ -23,7 +23,8 @@ from wainwright import __version__
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.clock import Clock, format_timestamp
 from wainwright.core.disruption.cluster_bound import cluster_lower_bound
-from wainwright.core.disruption.commands import Command, DisruptionInput, DisruptionOptions
+from wainwright.core.disruption.commands import Command
+from wainwright.core.disruption.disruption_input import DisruptionInput, DisruptionOptions
 from wainwright.core.disruption.preview import (
     DisruptionPreview,
     preview_command,

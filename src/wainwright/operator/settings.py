@@ -10,9 +10,11 @@ from typing import Any, Final
 import msgspec
 
 from wainwright.api.field_error import did_you_mean
-from wainwright.core.disruption.balanced import BALANCED_K
-from wainwright.core.disruption.commands import MAX_NODES_PER_COMMAND
-from wainwright.core.disruption.replacement import SPOT_TO_SPOT_TYPES
+from wainwright.core.disruption.disruption_input import (
+    BALANCED_K,
+    MAX_NODES_PER_COMMAND,
+    SPOT_TO_SPOT_TYPES,
+)
 from wainwright.errors import InvalidInputError
 from wainwright.model.disruption import NO_MINIMUM_SAVING, MinimumSaving
 from wainwright.model.plan import MinValuesPolicy, PackingPolicy, PreferencePolicy

@@ -18,7 +18,6 @@ from wainwright.controllers import conditions as condition
 from wainwright.controllers.disruption.disruption_breaker import VOLUNTARY
 from wainwright.controllers.informer_cache import Change
 from wainwright.controllers.nodepool.registration_health import find_condition
-from wainwright.core.disruption.candidates import find_offering
 from wainwright.core.disruption.cluster_changes import ClusterChanges, with_returned
 from wainwright.core.disruption.commands import Command
 from wainwright.core.plan import plan
@@ -26,7 +25,7 @@ from wainwright.messages.formatting import format_count, format_hourly
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, SPOT, ZONE
 from wainwright.model.plan import PlannedNodeClaim, PlanOptions
-from wainwright.model.snapshot import Node, Snapshot
+from wainwright.model.snapshot import Node, Snapshot, find_offering
 
 Indexes = Mapping[str, InstanceTypeIndex]
 

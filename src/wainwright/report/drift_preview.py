@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from wainwright.core.disruption.budgets import DisruptionReason, evaluate_budgets
-from wainwright.core.disruption.commands import DisruptionOptions, Method
+from wainwright.core.disruption.disruption_input import DisruptionOptions, Method
 from wainwright.core.disruption.drift import (
     DRIFTED_CONDITION,
     Drift,

@@ -15,28 +15,23 @@ import msgspec
 
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.wire import to_manifest
-from wainwright.core.disruption.commands import DisruptionInput, DisruptionOptions
-from wainwright.core.disruption.drift import OfferedTypes
-from wainwright.core.disruption.preview import MAX_STEPS
+from wainwright.core.disruption.disruption_input import (
+    MAX_STEPS,
+    DisruptionInput,
+    DisruptionOptions,
+)
 from wainwright.errors import InvalidInputError
 from wainwright.manifests.problems import Problem
 from wainwright.messages.input_remarks import region_note
 from wainwright.model.disruption import Pause, RepairPolicy
 from wainwright.model.input_remarks import RegionChoice
-from wainwright.model.instance_type import InstanceType
+from wainwright.model.instance_type import InstanceType, OfferedTypes
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.overlays import AppliedOverlays
 from wainwright.model.plan import PlanOptions
 from wainwright.model.serialization import decode_model, encode_model, from_plain
 from wainwright.model.snapshot import Snapshot
-from wainwright.offline import PreparedInput
-from wainwright.offline_disruption import (
-    ClassDrift,
-    depends_on_time,
-    disruption_input,
-    disruption_warnings,
-    plan_depends_on_time,
-)
+from wainwright.offline import PreparedInput, plan_depends_on_time
 from wainwright.report.pool_warnings import pool_warnings
 from wainwright.translate.disruption import paused_by_annotation
 
@@ -200,6 +195,8 @@ def with_overlays(given: PlanInput, prepared: PreparedInput) -> PlanInput:
 
 def with_classes(given: PlanInput, prepared: PreparedInput) -> PlanInput:
     """What the classes say, for the drift that a change of them causes."""
+    from wainwright.offline_disruption import ClassDrift  # a plan does not need it
+
     drift = ClassDrift(prepared)
     classes = {
         pool.metadata.name: ClassFacts(
@@ -220,6 +217,12 @@ def with_consolidation(
     time_given: bool,
 ) -> PlanInput:
     """With the drift of its nodes, and what `wain consolidate` depends on besides."""
+    from wainwright.offline_disruption import (  # a plan does not need it
+        depends_on_time,
+        disruption_input,
+        disruption_warnings,
+    )
+
     disruption = disruption_input(prepared)
     settings = ConsolidationSettings(
         options=options,

@@ -1,4 +1,8 @@
-"""What the emulated EC2 sells where a Catalog is given: its types, at its prices."""
+"""What the emulated EC2 sells where a Catalog is given: its types, at its prices.
+
+The Cloud that is made here is no detour around the catalogue's sources: a simulation is used
+instead of an account, and a Cloud is how one is described (docs/adr/0005-ec2-emulator.md).
+"""
 
 from collections.abc import Iterator
 

@@ -37,6 +37,7 @@ from wainwright.manifests.documents import (
 )
 from wainwright.manifests.manifest_validation import SCENARIO_KIND
 from wainwright.manifests.problems import InvalidInput, Problem, ProblemReport, sort_problems
+from wainwright.offline import known_reservations
 from wainwright.sim.scenario import (
     END,
     ApplyObjects,
@@ -519,9 +520,7 @@ class _ScenarioReader:
 
 
 def _reservation_ids(manifests: ClusterManifests) -> list[str]:
-    found: list[str] = []
-    for cloud in [] if manifests.cloud is None else [manifests.cloud]:
-        found += [each.id for each in cloud.spec.capacityReservations or ()]
+    found = [each.id for each in known_reservations(manifests)]
     for catalog in [] if manifests.catalog is None else [manifests.catalog]:
         offerings = [item for each in catalog.instanceTypes for item in each.offerings or ()]
         found += [item.reservationID for item in offerings if item.reservationID]

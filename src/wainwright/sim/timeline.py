@@ -55,9 +55,10 @@ LABEL_KINDS: Final = (NodeClaim, Node)
 
 
 def object_name(obj: WireStruct) -> str:
-    """`Kind/name` or `Kind/namespace/name`."""
-    metadata, kind = metadata_of(obj), resource_of(type(obj)).kind
-    return qualified_name(kind, metadata.namespace, metadata.name)
+    """`Kind/name` or `Kind/namespace/name`; one that names no namespace is in `default`."""
+    metadata, resource = metadata_of(obj), resource_of(type(obj))
+    namespace = (metadata.namespace or "default") if resource.is_namespaced else ""
+    return qualified_name(resource.kind, namespace, metadata.name)
 
 
 def qualified_name(kind: str, namespace: str, name: str) -> str:

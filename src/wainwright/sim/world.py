@@ -9,13 +9,14 @@ from typing import Any, Final
 import msgspec
 
 from wainwright.api.api_resources import served_resources
-from wainwright.api.catalog_documents import Cloud, CloudSpec
+from wainwright.api.catalog_documents import Cloud, CloudReservation, CloudSpec
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.cluster import Namespace, Node, PriorityClass
 from wainwright.api.kubernetes.operations import Event, Lease
 from wainwright.api.kubernetes.workloads import Pod, PodCondition
 from wainwright.api.wire import WireStruct
+from wainwright.catalogue.catalog_source import offline_source
 from wainwright.clock import VirtualClock, format_timestamp
 from wainwright.cluster import EventType, WatchEvent
 from wainwright.controllers.runtime import ACCOUNT, IMAGES, INSTANCES, Subject, existence_of
@@ -25,7 +26,8 @@ from wainwright.emulator.settings import EmulatorSettings
 from wainwright.errors import RequestForbiddenError
 from wainwright.manifests.auto_mode import is_auto_mode
 from wainwright.manifests.cluster_manifests import ClusterManifests
-from wainwright.offline import choose_region
+from wainwright.messages.input_remarks import describe_remarks
+from wainwright.offline import choose_region, known_reservations, reservations_without_counts
 from wainwright.sim.api_server import InMemoryApiServer
 from wainwright.sim.catalog_cloud import cloud_of_catalog
 from wainwright.sim.initial_nodes import InitialNodes
@@ -75,6 +77,7 @@ class World:
         self.clock = VirtualClock(start)
         self.warnings: list[str] = []
         self.region = choose_region(manifests, None).region
+        self.warnings += describe_remarks(reservations_without_counts(manifests))
         self.cloud = self._stated_cloud()
         self.account = EmulatedAwsAccount(
             self.cloud, clock=self.clock, seed=seed, settings=EmulatorSettings()
@@ -107,14 +110,33 @@ class World:
     # The cloud
 
     def _stated_cloud(self) -> Cloud:
-        """The Cloud of the input; what a Catalog sells and what it costs there."""
-        cloud = self.manifests.cloud or Cloud(spec=CloudSpec(region=self.region))
+        """The Cloud of the input, with the reservations that EC2 or the classes' status tell of;
+        what a Catalog sells and what it costs there.
+        """
+        cloud = self._with_reservations(
+            self.manifests.cloud or Cloud(spec=CloudSpec(region=self.region))
+        )
         catalog = self.manifests.catalog
         if catalog is None:
             return cloud
         cloud, warnings = cloud_of_catalog(catalog, cloud)
         self.warnings += warnings
         return cloud
+
+    def _with_reservations(self, cloud: Cloud) -> Cloud:
+        """An account may have reservations in zones that the emulated region does not have; of a
+        Cloud that is a mistake, which the account refuses.
+        """
+        stated, zones = cloud.spec.capacityReservations or (), offline_source(cloud=cloud).all_zones
+        found: list[CloudReservation] = []
+        for each in known_reservations(self.manifests):
+            if each in stated or each.availabilityZone in zones:
+                found.append(each)
+            else:
+                place = f"{each.availabilityZone}, which {self.region} does not have"
+                self.warnings.append(f"the capacity reservation {each.id} is left out: {place}")
+        spec = msgspec.structs.replace(cloud.spec, capacityReservations=found or None)
+        return msgspec.structs.replace(cloud, spec=spec)
 
     def _add_classes(self) -> None:
         """Whatever the classes name exists."""

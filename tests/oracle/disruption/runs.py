@@ -28,9 +28,12 @@ from tests.support.disruption_checker import (
 )
 from tests.support.random_inputs.unconstrained import PlannerInput
 
-from wainwright.core.disruption.commands import DisruptionInput, DisruptionOptions
+from wainwright.core.disruption.disruption_input import (
+    DisruptionInput,
+    DisruptionOptions,
+    ReplacementRules,
+)
 from wainwright.core.disruption.preview import preview_disruption
-from wainwright.core.disruption.replacement import ReplacementRules
 from wainwright.core.launch.launch_choice import choose_offering, options_of_claim
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVATION_ID, ZONE

@@ -516,7 +516,7 @@ def test_an_instance_whose_reservation_is_cancelled_is_relabelled_and_not_drifte
     run_in_virtual_time(main)
 
 
-def test_an_instance_whose_reservation_has_expired_is_relabelled_and_not_drifted() -> None:
+def test_m13_an_instance_whose_reservation_has_expired_is_relabelled_and_not_drifted() -> None:
     async def main(clock: VirtualClock) -> None:
         scenario = ReservationScenario(clock, reservations=[described_row(endTime=IN_AN_HOUR)])
         before = await scenario.launch()

@@ -19,10 +19,11 @@ from tests.support.aws_provider import (
     run_scene,
 )
 
-from wainwright.cloud import DeclaredObjects, NodePoolScope, OfferedTypes
+from wainwright.cloud import DeclaredObjects, NodePoolScope
 from wainwright.emulator.faults import FaultRule
 from wainwright.emulator.settings import EmulatorSettings
 from wainwright.errors import TemporarilyUnavailableError
+from wainwright.model.instance_type import OfferedTypes
 from wainwright.model.labels import (
     ARCH,
     CAPACITY_TYPE,

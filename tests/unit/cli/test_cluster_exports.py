@@ -199,6 +199,21 @@ def plan(*files: str) -> dict[str, Any]:
     return found
 
 
+def simulated(folder: Path, *files: str, **spec: Any) -> dict[str, Any]:
+    """The result of ten minutes in which nothing happens but what the controllers do."""
+    scenario = {
+        "apiVersion": "wainwright.dev/v1alpha1",
+        "kind": "Scenario",
+        "metadata": {"name": "export"},
+        "spec": {"start": "2026-01-10T12:00:00Z", "duration": "10m", "manifests": [*files], **spec},
+    }
+    file = folder / "scenario" / "scenario.yaml"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(yaml.safe_dump(scenario))
+    result: dict[str, Any] = json.loads(run("simulate", str(file), "-q", "-o", "json").stdout)
+    return result
+
+
 def capacity_types(planned: dict[str, Any]) -> list[str]:
     return [each["capacityType"] for each in planned["nodeClaims"]]
 
@@ -285,3 +300,48 @@ def test_a_field_that_is_missing_is_named(tmp_path: Path) -> None:
     result = CliRunner().invoke(wain, ["validate", str(file)], standalone_mode=False)
     assert result.return_value == 2
     assert "instanceType" in result.output
+
+
+def launched_and_relabelled(result: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """The capacity types of launches, and what became another capacity type."""
+    timeline = result["timeline"]
+    launches = [each["capacityType"] for each in timeline if each["what"] == "launch"]
+    labels = [each for each in timeline if each["what"] == "label"]
+    key = "karpenter.sh/capacity-type"
+    return launches, [each["object"] for each in labels if each["key"] == key]
+
+
+def test_a_simulation_has_the_reservations_that_ec2_describes(tmp_path: Path) -> None:
+    files = kubectl_output(tmp_path), aws_output(tmp_path, available=2)
+    result = simulated(tmp_path, *files)
+    assert launched_and_relabelled(result) == (["reserved"], [])
+    assert not [each for each in result["warnings"] if "reservation" in each]
+
+
+def test_a_simulation_without_counts_keeps_what_runs_and_says_so(tmp_path: Path) -> None:
+    result = simulated(tmp_path, kubectl_output(tmp_path))
+    assert launched_and_relabelled(result) == (["on-demand"], [])
+    command = "aws ec2 describe-capacity-reservations"
+    [warning] = [each for each in result["warnings"] if command in each]
+    assert RESERVATION in warning
+
+
+def test_an_event_of_a_scenario_can_cancel_a_described_reservation(tmp_path: Path) -> None:
+    files = kubectl_output(tmp_path), aws_output(tmp_path, available=0)
+    cancelled = {"at": "1m", "reservation": {"cancel": RESERVATION}}
+    result = simulated(tmp_path, *files, events=[cancelled])
+    launches, relabelled = launched_and_relabelled(result)
+    assert launches == ["on-demand"], "nothing was free"
+    assert "Node/node-1" in relabelled, "its instance runs outside of the reservation"
+
+
+def test_a_simulation_leaves_out_a_reservation_of_a_zone_that_it_does_not_know(
+    tmp_path: Path,
+) -> None:
+    elsewhere = aws_output(tmp_path, 2, AvailabilityZone="us-west-2-nowhere-1a")
+    [warning] = [
+        each
+        for each in simulated(tmp_path, kubectl_output(tmp_path), elsewhere)["warnings"]
+        if RESERVATION in each
+    ]
+    assert "us-west-2-nowhere-1a" in warning

@@ -116,15 +116,41 @@ print(*sorted(name for name in sys.modules if name.startswith("wainwright.")))
 """
 FOREIGN = {"boto3", "botocore", "aiohttp", "asyncio", "ssl", "prometheus_client", "rich"}
 OURS = ("wainwright.aws", "wainwright.emulator", "wainwright.kube", "wainwright.controllers")
+UNNEEDED = (
+    "wainwright.core.disruption.",
+    "wainwright.core.explain.",
+    "wainwright.core.removal_simulation",
+    "wainwright.offline_disruption",
+    "wainwright.report.drift_preview",
+    "wainwright.report.consolidation",
+    "wainwright.messages.disruption",
+)
+NEEDED = {
+    "wainwright.core.disruption.disruption_input",
+    "wainwright.core.disruption.eviction",
+}
+"""The settings that a saved input may have, and where the pods of nodes being deleted go."""
 
 
-def test_a_plan_loads_nothing_that_talks_to_a_cloud_or_a_cluster() -> None:
+def loaded_by_a_plan() -> tuple[set[str], set[str]]:
+    """Packages, and our modules."""
     done = subprocess.run(
         [sys.executable, "-c", LOADED], cwd=TESTS.parent, capture_output=True, check=True, text=True
     )
     packages, modules = (set(line.split()) for line in done.stdout.splitlines())
+    return packages, modules
+
+
+def test_a_plan_loads_nothing_that_talks_to_a_cloud_or_a_cluster() -> None:
+    packages, modules = loaded_by_a_plan()
     assert packages & FOREIGN == set()
     assert [name for name in modules if name.startswith(OURS)] == []
+
+
+def test_a_plan_of_scheduled_pods_loads_neither_disruption_nor_explanations_nor_rendering() -> None:
+    packages, modules = loaded_by_a_plan()
+    assert packages & {"subprocess", "zipfile"} == set()
+    assert {name for name in modules if name.startswith(UNNEEDED)} <= NEEDED
 
 
 PRINT = """

@@ -80,7 +80,6 @@ def test_a_node_has_its_resources_and_those_of_its_pods() -> None:
             return scraped.value(f"karpenter_nodes_{metric}", resource_type=resource, **labels)
 
         assert of_node("allocatable", "cpu") == 3.92
-        assert of_node("allocatable", "ephemeral_storage") == 18 * GIB
         assert of_node("system_overhead", "cpu") == 0.08
         assert of_node("system_overhead", "memory") == GIB
         assert of_node("total_pod_requests", "cpu") == 1.5
@@ -89,7 +88,26 @@ def test_a_node_has_its_resources_and_those_of_its_pods() -> None:
         assert of_node("total_pod_limits", "cpu") == 2
         assert of_node("total_daemon_requests", "cpu") == 0.5
         assert of_node("total_daemon_limits", "memory") == 2 * GIB
-        assert of_node("total_daemon_limits", "pods") == 1
+        assert of_node("total_daemon_requests", "pods") == 1
+
+    run_cluster(story)
+
+
+def test_a_node_has_other_resources_once_a_pod_of_the_cluster_requests_them() -> None:
+    storage = {"resource_type": "ephemeral_storage"}
+
+    async def story(cluster: ControlledCluster) -> None:
+        name = await start(cluster)
+        allocatable = "karpenter_nodes_allocatable"
+        assert not ScrapedMetrics(cluster.metrics).values(allocatable, **storage)
+        resources = {"requests": {"ephemeral-storage": "1Gi"}}
+        container = {"name": "main", "resources": resources}
+        await cluster.create_pod("writer", spec={"containers": [container]})
+        await cluster.bind("writer", name)
+        await cluster.wait(1)
+        scraped = ScrapedMetrics(cluster.metrics)
+        assert scraped.value(allocatable, **storage) == 18 * GIB
+        assert scraped.value("karpenter_nodes_total_pod_requests", **storage) == GIB
 
     run_cluster(story)
 

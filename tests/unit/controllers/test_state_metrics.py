@@ -1,7 +1,7 @@
 """Metrics of the state (rows STA-1, STA-4), and of conditions."""
 
 import msgspec
-from tests.support.controlled_cluster import ControlledCluster, node_pool, run_cluster
+from tests.support.controlled_cluster import SOLD, ControlledCluster, node_pool, run_cluster
 from tests.support.scraped_metrics import ScrapedMetrics
 
 from wainwright.api.catalog_documents import NodeOverlay
@@ -9,6 +9,7 @@ from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.workloads import Pod
+from wainwright.controllers.condition_metrics import METRICS
 from wainwright.metrics import (
     NODEPOOL_COST,
     SCHEDULER_QUEUE,
@@ -17,7 +18,6 @@ from wainwright.metrics import (
     STATE_NODES,
     STATE_SYNCED,
     STATE_UNSYNCED_SECONDS,
-    condition_metrics,
 )
 from wainwright.model.labels import INSTANCE_TYPE
 
@@ -83,7 +83,7 @@ def test_sta_4_the_cost_of_a_pool_follows_its_nodes_prices_and_overlays() -> Non
 
 
 def test_conditions_are_counted_with_their_transitions_until_their_object_is_gone() -> None:
-    of_claims = condition_metrics("NodeClaim")
+    of_claims = METRICS[NodeClaim]
 
     async def story(cluster: ControlledCluster) -> None:
         await cluster.set_up(node_pool(disruption={"consolidateAfter": "Never"}))
@@ -95,10 +95,9 @@ def test_conditions_are_counted_with_their_transitions_until_their_object_is_gon
         name = claim.metadata.name
 
         def count(kind: str, status: str, reason: str) -> float:
-            stated = {"namespace": "", "name": name}
-            return cluster.metrics.value(
-                of_claims.count, type=kind, status=status, reason=reason, **stated
-            )
+            scraped = ScrapedMetrics(cluster.metrics)
+            labels = {"type": kind, "status": status, "reason": reason}
+            return sum(scraped.values("operator_nodeclaim_status_condition_count", **labels))
 
         assert count("Launched", "True", "Launched") == 1
         assert count("Registered", "Unknown", "NodeNotFound") == 1
@@ -152,7 +151,7 @@ def test_for_how_long_conditions_and_deletions_last_is_computed_by_the_scrape() 
         await cluster.wait(10)
         name = (await cluster.claim()).metadata.name
         current = f"{prefix}status_condition_current_status_seconds"
-        labels = {"name": name, "type": "Registered", "status": "True", "reason": "Registered"}
+        labels = {"type": "Registered", "status": "True", "reason": "Registered"}
         assert 10 <= ScrapedMetrics(cluster.metrics).value(current, **labels) <= 11
         await cluster.wait(100)
         assert 110 <= ScrapedMetrics(cluster.metrics).value(current, **labels) <= 111
@@ -164,6 +163,48 @@ def test_for_how_long_conditions_and_deletions_last_is_computed_by_the_scrape() 
         await cluster.stop_pods()
         await cluster.wait(60)
         assert not ScrapedMetrics(cluster.metrics).values(deletion, name=name)
+
+    run_cluster(story)
+
+
+def test_conditions_of_node_claims_are_counted_together_with_the_longest_time() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(node_pool(disruption={"consolidateAfter": "Never"}))
+        cluster.start()
+        await cluster.wait(30)
+        await cluster.add_node()
+        await cluster.wait(100)
+        await cluster.add_node("second")
+        await cluster.wait(10)
+        scraped, prefix = ScrapedMetrics(cluster.metrics), "operator_nodeclaim_status_condition_"
+        registered = {"type": "Registered", "status": "True"}
+        assert scraped.value(f"{prefix}count", **registered) == 2
+        assert scraped.value(f"{prefix}current_status_seconds", **registered) > 100
+        assert all("name" not in each for each in scraped.labels(f"{prefix}count"))
+        ready = {"name": "web", "type": "Ready", "status": "True"}
+        assert scraped.value("operator_nodepool_status_condition_count", **ready) == 1
+
+    run_cluster(story)
+
+
+def test_offerings_that_no_pool_can_launch_have_no_series() -> None:
+    wanted = [
+        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+        {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["us-east-1a"]},
+        {"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["m5"]},
+    ]
+
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(node_pool(template={"spec": {"requirements": wanted}}))
+        cluster.start()
+        await cluster.wait(70)
+        found = ScrapedMetrics(cluster.metrics)
+        prefix = "karpenter_cloudprovider_instance_type_"
+        types = {each["instance_type"] for each in found.labels(f"{prefix}cpu_cores")}
+        assert types == {each for each in SOLD if each.startswith("m5.")}
+        for each in found.labels(f"{prefix}offering_available"):
+            assert (each["capacity_type"], each["zone"]) == ("on-demand", "us-east-1a")
+        assert len(found.labels(f"{prefix}offering_price_estimate")) == len(types)
 
     run_cluster(story)
 

@@ -115,6 +115,25 @@ def test_every_process_has_its_version_and_says_whether_it_leads() -> None:
     play(story)
 
 
+def test_metrics_of_controllers_and_of_disruption_have_the_names_of_karpenter() -> None:
+    async def story(world: World) -> None:
+        process = world.run()
+        await world.api.create(pending_pod())
+        await world.clock.sleep(120)
+        scraped = ScrapedMetrics(process.operator.metrics)
+        lifecycle = {"controller": "nodeclaim.lifecycle"}
+        assert scraped.value("controller_runtime_max_concurrent_reconciles", **lifecycle) >= 1
+        assert scraped.value("controller_runtime_reconcile_time_seconds_count", **lifecycle) > 1
+        assert scraped.value("workqueue_depth", **lifecycle) == 0
+        evaluations = "karpenter_voluntary_disruption_decision_evaluation_duration_seconds_count"
+        assert scraped.value(evaluations) > 0
+        allowed = "karpenter_nodepools_allowed_disruptions"
+        for reason in ("empty", "underutilized", "drifted"):
+            assert scraped.value(allowed, nodepool="web", reason=reason) == 1
+
+    play(story)
+
+
 @pytest.mark.parametrize("pause", ["provisioning", "all"])
 def test_a_pause_in_the_config_map_acts_within_a_second_and_is_lifted(pause: str) -> None:
     async def story(world: World) -> None:

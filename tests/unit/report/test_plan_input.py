@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.support.model_builders import instance_type, offering
 
-from wainwright.core.disruption.commands import DisruptionOptions, Method
+from wainwright.core.disruption.disruption_input import DisruptionOptions, Method
 from wainwright.model.disruption import MinimumSaving
 from wainwright.model.input_remarks import RegionChoice, RegionSource
 from wainwright.model.instance_type_index import InstanceTypeIndex

@@ -64,6 +64,14 @@ def test_apply_creates_objects_with_their_namespace() -> None:
     ]
 
 
+def test_an_object_without_a_namespace_has_the_same_name_in_every_line_of_the_timeline() -> None:
+    web = {**WEB, "metadata": {"name": "web"}}
+    scale = {"name": "web", "replicas": 2}
+    finished = play(scenario(events=[{"at": "1m", "apply": web}, {"at": "2m", "scale": scale}]))
+    found = [(each["verb"], each["object"]) for each in finished.entries("scenario")]
+    assert found == [("apply", "Deployment/default/web"), ("scale", "Deployment/default/web")]
+
+
 def test_apply_of_what_exists_replaces_spec_labels_and_annotations_and_keeps_the_rest() -> None:
     before = {
         **POOL,

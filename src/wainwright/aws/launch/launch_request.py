@@ -56,7 +56,7 @@ from wainwright.catalogue.offerings.capacity_reservations import (
 from wainwright.catalogue.offerings.capacity_state import CapacityState
 from wainwright.catalogue.region_catalog import CatalogInputs, CatalogScope, FeatureGates
 from wainwright.clock import Clock
-from wainwright.cloud import OfferedTypes
+from wainwright.model.instance_type import OfferedTypes
 from wainwright.model.instance_type_index import IndexCompiler
 from wainwright.model.node_claim import NodeClaim
 

@@ -56,13 +56,14 @@ from wainwright.aws.reservation_availability import (
 from wainwright.catalogue.instancetypes.node_class_settings import AmiFamily, resolve_ami_family
 from wainwright.catalogue.region_catalog import CatalogScope
 from wainwright.clock import Clock
-from wainwright.cloud import DeclaredObjects, Manifest, OfferedTypes
+from wainwright.cloud import DeclaredObjects, Manifest
 from wainwright.errors import (
     AwsError,
     InsufficientCapacityError,
     InvalidInputError,
     NodeClassNotReadyError,
 )
+from wainwright.model.instance_type import OfferedTypes
 
 ERROR_REQUEUE_SECONDS = 60.0  # seconds until a failed lookup is retried
 

@@ -231,7 +231,7 @@ def compute_memory(
     return DerivedAmount((mib - overhead) * MIB, rule, inputs)
 
 
-@cache
+@cache  # one share for all types, and arithmetic with fractions is slow
 def _format_percent(share: Fraction) -> str:
     return f"{float(share * 100):g}"
 

@@ -113,7 +113,7 @@ def _memory_for_pods(pods: int, rule: DerivationRule) -> DerivedAmount:
     return DerivedAmount((255 + 11 * pods) * MIB, rule, {"pods": pods})
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096)  # as above
 def _kube_reserved_cpu(cpu: int) -> DerivedAmount:
     return DerivedAmount(kube_reserved_cpu(cpu), DerivationRule.KUBE_CPU)
 

@@ -26,9 +26,9 @@ from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTra
 from wainwright.controllers.nodepool.registration_health import find_condition
 from wainwright.controllers.runtime import WHOLE_CLUSTER, Again, Key, Poll, Result, WorkQueue
 from wainwright.core.disruption.candidates import Blocker, BlockerCode, BlockerKind, Candidate
-from wainwright.core.disruption.commands import (
+from wainwright.core.disruption.commands import Command
+from wainwright.core.disruption.disruption_input import (
     VOLUNTARY_METHODS,
-    Command,
     DisruptionInput,
     DisruptionOptions,
     Method,

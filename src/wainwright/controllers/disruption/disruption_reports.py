@@ -19,7 +19,8 @@ from wainwright.core.disruption.balanced import (
     pool_totals,
 )
 from wainwright.core.disruption.candidates import BlockerCode, Candidate
-from wainwright.core.disruption.commands import Command, Method, Outcome
+from wainwright.core.disruption.commands import Command, Outcome
+from wainwright.core.disruption.disruption_input import Method
 from wainwright.core.disruption.disruption_pass import DisruptionPass, FailedValidation
 from wainwright.core.disruption.preview import NodeOutcome
 from wainwright.core.disruption.repair import RepairBlock, UnhealthyNode

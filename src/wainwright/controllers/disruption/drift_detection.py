@@ -14,7 +14,6 @@ from wainwright.api.catalog_documents import InstanceType, NodeOverlay
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
 from wainwright.api.karpenter.nodepool import NodePool
-from wainwright.cloud import OfferedTypes
 from wainwright.controllers import conditions as condition
 from wainwright.controllers.conditions import ConditionSet, write_claim_conditions
 from wainwright.controllers.context import ControllerContext
@@ -36,6 +35,7 @@ from wainwright.core.disruption.drift import DRIFTED_CONDITION, MIN_AGE_OF_MISSI
 from wainwright.errors import CloudProviderError, ConflictError, InstanceNotFoundError
 from wainwright.messages.disruption import describe_requirement_drift
 from wainwright.model.disruption import NodeClaimState
+from wainwright.model.instance_type import OfferedTypes
 from wainwright.model.snapshot import Node as ModelNode
 from wainwright.translate.disruption import translate_claim_state
 from wainwright.translate.node_claim_pairing import pool_of_claim

@@ -12,10 +12,9 @@ from typing import Final
 import msgspec
 
 from wainwright.core.disruption.candidates import Candidate
+from wainwright.core.disruption.disruption_input import BALANCED_K
 
 BALANCED: Final = "Balanced"
-BALANCED_K: Final = 2.0
-"""A move may disturb up to this many times the share that it saves."""
 
 
 class PoolTotals(msgspec.Struct, frozen=True):

@@ -14,10 +14,10 @@ from wainwright.core.disruption.balanced import PoolTotals, is_balanced
 from wainwright.core.disruption.budgets import DisruptionReason
 from wainwright.core.disruption.candidates import Candidate
 from wainwright.core.disruption.cluster_changes import Catalogs, with_returned
-from wainwright.core.disruption.commands import Command, DisruptionOptions, Method, Outcome
+from wainwright.core.disruption.commands import Command, Outcome
+from wainwright.core.disruption.disruption_input import DisruptionOptions, Method, ReplacementRules
 from wainwright.core.disruption.replacement import (
     NoReplacement,
-    ReplacementRules,
     cheaper_replacement,
     cheaper_replacements,
 )

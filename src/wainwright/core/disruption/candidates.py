@@ -14,14 +14,14 @@ from typing import Final
 import msgspec
 
 from wainwright.core.disruption.disruption_cost import disruption_cost
-from wainwright.core.disruption.drift import Drift, OfferedTypes, find_drift
+from wainwright.core.disruption.drift import Drift, find_drift
 from wainwright.core.disruption.eviction import EvictionAllowance
 from wainwright.model.disruption import BlockingBudget, NodeClaimState
-from wainwright.model.instance_type import Offering
+from wainwright.model.instance_type import OfferedTypes, Offering
 from wainwright.model.instance_type_index import InstanceTypeIndex
-from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVATION_ID, RESERVED, ZONE
+from wainwright.model.labels import INSTANCE_TYPE
 from wainwright.model.pod import Pod
-from wainwright.model.snapshot import Node, Pool, Snapshot
+from wainwright.model.snapshot import Node, Pool, Snapshot, find_offering
 from wainwright.model.taints import UNREGISTERED_TAINT
 
 COST_PRECISION: Final = 0.01
@@ -319,23 +319,6 @@ class _CandidateFinder:
                         name=f"{budget.namespace}/{budget.name}",
                         budget=self._budgets.shortfall(budget, pod),
                     )
-
-
-def find_offering(node: Node, offerings: Iterable[Offering]) -> Offering | None:
-    """The offering of the node's zone, capacity type and reservation, available or not.
-
-    One that leaves a label open is for every value of it.
-    """
-    labels = node.labels
-    wanted = (labels.get(ZONE), labels.get(CAPACITY_TYPE))
-    reservation = labels.get(RESERVATION_ID) if wanted[1] == RESERVED else None
-    if None in wanted:
-        return None
-    for offering in offerings:
-        is_same = (offering.zone or wanted[0], offering.capacity_type or wanted[1]) == wanted
-        if is_same and (reservation is None or offering.reservation_id == reservation):
-            return offering
-    return None
 
 
 def is_protected(pod: Pod, now: float | None) -> tuple[bool, float | None]:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from wainwright.core.disruption.candidates import find_offering
 from wainwright.core.packing.lower_bound import lower_bound
 from wainwright.core.plan import prepare_snapshot, solve_with_fallbacks
 from wainwright.model.instance_type import UNLIMITED, InstanceType, Offering
@@ -18,7 +17,7 @@ from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import INSTANCE_TYPE, INSTANCE_TYPE_LABELS
 from wainwright.model.plan import ClusterLimits, PlanOptions, PreferencePolicy
 from wainwright.model.pod import DaemonSet
-from wainwright.model.snapshot import Node, Snapshot
+from wainwright.model.snapshot import Node, Snapshot, find_offering
 
 Catalogs = Mapping[str, InstanceTypeIndex]
 

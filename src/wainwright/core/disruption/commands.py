@@ -1,48 +1,20 @@
 """Commands: which nodes to remove, what replaces them, and where their pods go."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final
 
 import msgspec
 
-from wainwright.core.disruption.balanced import BALANCED_K
 from wainwright.core.disruption.budgets import DisruptionReason
 from wainwright.core.disruption.candidates import Candidate
-from wainwright.core.disruption.drift import OfferedTypes
-from wainwright.core.disruption.replacement import ReplacementRules
+from wainwright.core.disruption.disruption_input import Method
 from wainwright.core.removal_simulation import RemovalSimulation
-from wainwright.model.disruption import NO_MINIMUM_SAVING, MinimumSaving, RepairPolicy
-from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.plan import (
-    DEFAULT_PLAN_OPTIONS,
     PlannedNodeClaim,
-    PlanOptions,
     RemainingOptions,
 )
-from wainwright.model.snapshot import Node, Snapshot
-
-MAX_NODES_PER_COMMAND: Final = 100
-LOOK_AHEAD_NODES: Final = 10_000
-MAX_REPETITIONS: Final = 400
-"""At most a quarter of a second of a look at 5,000 nodes; a change that concerns all of them is
-known everywhere after a dozen looks.
-"""
-
-
-class Method(StrEnum):
-    """In the order in which they are tried."""
-
-    REPAIR = "repair"
-    """Only where it is switched on: nodes that are unhealthy, once their replacements are up."""
-    EMPTINESS = "emptiness"
-    STATIC_DRIFT = "static-drift"
-    DRIFT = "drift"
-    MULTI_NODE = "multi-node"
-    SINGLE_NODE = "single-node"
-
-
-VOLUNTARY_METHODS: Final = tuple(each for each in Method if each is not Method.REPAIR)
+from wainwright.model.snapshot import Node
 
 
 class Search(StrEnum):
@@ -79,36 +51,6 @@ class Outcome(StrEnum):
     MIN_SAVING = "min-saving"
     BALANCED_SCORE = "balanced-score"
     LIMITS = "limits"
-
-
-class DisruptionOptions(msgspec.Struct, frozen=True, kw_only=True):
-    plan: PlanOptions = DEFAULT_PLAN_OPTIONS
-    rules: ReplacementRules = ReplacementRules()
-    methods: tuple[Method, ...] = VOLUNTARY_METHODS
-    max_nodes: int = MAX_NODES_PER_COMMAND
-    minimum_saving: MinimumSaving = NO_MINIMUM_SAVING
-    """Where a NodePool has none of its own."""
-    allow_split: bool = False
-    """Whether nodes may be replaced by several that are cheaper together."""
-    ignore_budgets: bool = False
-    terminate_first_drift: bool = False
-    """Whether a drifted node may go before its replacement, if that needs its reservation."""
-    terminate_first_repair: bool = False
-    """The same of an unhealthy node."""
-    managed_deletion_cost: bool = False
-    """Whether a controller writes the deletion costs of pods, so that they do not count here."""
-    balanced_k: float = BALANCED_K
-    look_ahead: int = LOOK_AHEAD_NODES
-    """How many nodes may be looked at to compare whole sequences of commands, a node once for each
-    pass over it; 0 to choose every command by itself.
-    """
-    max_repetitions: int = MAX_REPETITIONS
-    """How many removals a pass that goes on from another simulates again because something changed
-    elsewhere; the next pass goes on from there.
-    """
-
-
-DEFAULT_DISRUPTION_OPTIONS: Final = DisruptionOptions()
 
 
 class PodMove(msgspec.Struct, frozen=True, kw_only=True):
@@ -199,19 +141,3 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
         for target, pods in targets:
             for pod in pods:
                 yield PodMove(pod=pod, source=sources[pod], target=target)
-
-
-class DisruptionInput(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster, and what can be launched for it."""
-
-    snapshot: Snapshot
-    catalogs: Mapping[str, InstanceTypeIndex]
-    offered: Mapping[str, OfferedTypes] = {}
-    """By NodePool what exists at all; without it nothing has drifted by its instance type."""
-    nominated: frozenset[str] = frozenset()
-    """Names of nodes and claims that pods were planned onto before, and may be on their way to."""
-    paused: frozenset[str] = frozenset()
-    """Names of NodePools in which no voluntary disruption is begun."""
-    repair_policies: tuple[RepairPolicy, ...] = ()
-    is_live: bool = False
-    """Whether controllers work on it: they delete expired nodes at their own pace."""

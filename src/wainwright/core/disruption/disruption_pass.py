@@ -31,16 +31,12 @@ from wainwright.core.disruption.candidates import (
     settled_at,
 )
 from wainwright.core.disruption.cluster_changes import ClusterChanges
-from wainwright.core.disruption.commands import (
+from wainwright.core.disruption.commands import ONE_LOOK, Command, Outcome, Search, SearchStrategy
+from wainwright.core.disruption.disruption_input import (
     DEFAULT_DISRUPTION_OPTIONS,
-    ONE_LOOK,
-    Command,
     DisruptionInput,
     DisruptionOptions,
     Method,
-    Outcome,
-    Search,
-    SearchStrategy,
 )
 from wainwright.core.disruption.eviction import evict_from_deleting_nodes, with_stated_allowances
 from wainwright.core.disruption.multi_node import MultiNodeSearch

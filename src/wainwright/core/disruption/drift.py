@@ -6,11 +6,12 @@ what the cloud provider finds (AMI, subnets, security groups, the class, its res
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 
 from wainwright.model.disruption import Condition
+from wainwright.model.instance_type import OfferedTypes
 from wainwright.model.labels import (
     CAPACITY_TYPE,
     INSTANCE_TYPE,
@@ -29,9 +30,6 @@ HASH_VERSION: Final = "wain-1"
 
 DRIFTED_CONDITION: Final = "Drifted"
 MIN_AGE_OF_MISSING_TYPE: Final = 3600.0  # seconds; a list of types may be incomplete for a while
-
-OfferedTypes: TypeAlias = Mapping[str, tuple[Requirements, ...]]
-"""By instance type the labels of each offering that exists, available or not."""
 
 
 class DriftReason(StrEnum):

@@ -18,12 +18,8 @@ from wainwright.core.disruption.candidates import (
     BlockerKind,
     Candidate,
 )
-from wainwright.core.disruption.commands import (
-    Command,
-    DisruptionInput,
-    DisruptionOptions,
-    Outcome,
-)
+from wainwright.core.disruption.commands import Command, Outcome
+from wainwright.core.disruption.disruption_input import DisruptionInput, DisruptionOptions
 from wainwright.core.disruption.disruption_pass import DisruptionPass
 from wainwright.core.explain.suggested_changes import (
     apply_to_pod,

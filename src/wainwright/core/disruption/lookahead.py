@@ -17,18 +17,12 @@ from typing import Final
 import msgspec
 
 from wainwright.core.disruption.cluster_changes import ClusterChanges, with_returned
-from wainwright.core.disruption.commands import (
-    ONE_LOOK,
-    Command,
-    DisruptionInput,
-    Search,
-    SearchStrategy,
-)
+from wainwright.core.disruption.commands import ONE_LOOK, Command, Search, SearchStrategy
+from wainwright.core.disruption.disruption_input import MAX_STEPS, DisruptionInput
 from wainwright.core.disruption.disruption_pass import DisruptionPass
 from wainwright.core.disruption.replacement import ROUNDING
 from wainwright.model.plan import NodeAssignment
 
-MAX_COMMANDS: Final = 1000
 NEARLY_AS_MUCH: Final = 0.01
 """The share of a saving that is given up for fewer moves of pods."""
 MIN_PASSES: Final = 10
@@ -126,7 +120,7 @@ class _Rollouts:
 
     def roll_out(self, strategy: SearchStrategy) -> CommandSequence:
         states, commands = [self._first.given], list[Command]()
-        while self._nodes_left > 0 and len(commands) < MAX_COMMANDS:
+        while self._nodes_left > 0 and len(commands) < MAX_STEPS:
             looked = self._look(states[-1], strategy)
             command = looked.find_command()
             if command is None and strategy != ONE_LOOK:

@@ -15,7 +15,8 @@ from typing import Final
 from wainwright.core.disruption.budgets import BudgetCounter, DisruptionReason
 from wainwright.core.disruption.candidate_outcomes import RemovalEvaluator
 from wainwright.core.disruption.candidates import Candidate
-from wainwright.core.disruption.commands import Command, Method, Outcome
+from wainwright.core.disruption.commands import Command, Outcome
+from wainwright.core.disruption.disruption_input import Method
 
 MAX_TRIALS: Final = 24  # simulated sets of each kind in a pass
 MAX_FIRST_TRIALS: Final = 16  # of these until the first set is found: seven halvings, nine pairs

@@ -17,22 +17,20 @@ from wainwright.core.disruption.candidates import (
     Candidate,
     expires_at,
 )
-from wainwright.core.disruption.commands import (
+from wainwright.core.disruption.commands import Command, Outcome
+from wainwright.core.disruption.disruption_input import (
     DEFAULT_DISRUPTION_OPTIONS,
-    Command,
+    MAX_STEPS,
     DisruptionInput,
     DisruptionOptions,
-    Outcome,
 )
 from wainwright.core.disruption.disruption_pass import DisruptionPass
 from wainwright.core.disruption.freeing_changes import RULE_BLOCKERS, RuleTrials, rule_blockers
-from wainwright.core.disruption.lookahead import MAX_COMMANDS, after_command, find_sequence
+from wainwright.core.disruption.lookahead import after_command, find_sequence
 from wainwright.core.disruption.warnings import command_warnings
 from wainwright.model.disruption import CommandWarning
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.snapshot import Node, Snapshot
-
-MAX_STEPS = MAX_COMMANDS
 
 
 class Fate(StrEnum):

@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from wainwright.core.disruption.candidates import Candidate
+from wainwright.core.disruption.disruption_input import ReplacementRules
 from wainwright.core.launch.launch_choice import (
     LaunchOptions,
     capacity_type_of,
@@ -29,15 +30,7 @@ from wainwright.model.offering_groups import OfferingGroupSet
 from wainwright.model.plan import PlannedLaunch, PlannedNodeClaim, RemainingOptions
 from wainwright.model.requirements import Requirements
 
-SPOT_TO_SPOT_TYPES: Final = 15
 ROUNDING: Final = 1e-9  # of prices; a share of a price is not exact
-
-
-class ReplacementRules(msgspec.Struct, frozen=True, kw_only=True):
-    spot_to_spot: bool = False
-    """Whether spot nodes may be replaced by cheaper spot nodes (feature gate)."""
-    spot_to_spot_types: int = SPOT_TO_SPOT_TYPES
-    """How many cheaper types a single spot node needs: with fewer it would soon be interrupted."""
 
 
 class NoReplacement(StrEnum):

@@ -15,12 +15,8 @@ import msgspec
 from wainwright.core.disruption.budgets import DisruptionReason
 from wainwright.core.disruption.candidates import Candidate
 from wainwright.core.disruption.cluster_changes import Catalogs, ClusterChanges, unknown_node
-from wainwright.core.disruption.commands import (
-    Command,
-    DisruptionOptions,
-    Method,
-    UnavailableReplacement,
-)
+from wainwright.core.disruption.commands import Command, UnavailableReplacement
+from wainwright.core.disruption.disruption_input import DisruptionOptions, Method
 from wainwright.core.plan import unused_names
 from wainwright.core.removal_simulation import ClusterSimulator, RemovalSimulation
 from wainwright.core.static_capacity import plan_static_capacity, template_options

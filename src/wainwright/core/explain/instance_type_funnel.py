@@ -155,7 +155,7 @@ class _AlternativeFunnel:
         if not compatible:
             return node_affinity.why_no_type(self._label_diagnosis)
         daemonset_ports = self.template.daemonset_ports
-        with_ports = compatible ^ (compatible & daemonset_ports.with_conflict(self.ports))
+        with_ports = daemonset_ports.admits_types(compatible, self.ports)
         if not with_ports:
             return daemonset_ports.why(self.ports, compatible)
         large_enough = with_ports & self.template.allocatable.fitting(self.requests)
@@ -256,9 +256,9 @@ class _AlternativeFunnel:
     ) -> LimitExceeded | MinValuesUnsatisfied | None:
         limits, reserved = self.template.limits, self._reserved(offering_groups)
         unreserved_types = (
-            types & limits.allowed & self.index.available_in(offering_groups ^ reserved)
+            types & limits.admitted & self.index.available_in(offering_groups ^ reserved)
         )
-        reserved_types = types & limits.allowed_reserved & self.index.available_in(reserved)
+        reserved_types = types & limits.admitted_reserved & self.index.available_in(reserved)
         self._count(unreserved_types | reserved_types)
         if unreserved_types | reserved_types:
             return self._min_values(unreserved_types, reserved_types, offering_groups)

@@ -67,6 +67,9 @@ class GrowthRule:
             for template in templates
         ]
         self._cache: dict[CompiledRequirements, CostEffectiveTypes] = {}
+        """Drafts have few different requirements: without it each pod that is tried on a draft
+        rates all its types again.
+        """
         self._refused: dict[PodRequirements, BitSet] = {}
         """By pod requirements: the drafts that this rule, and nothing else, made refuse them."""
 
@@ -127,7 +130,6 @@ class GrowthRule:
     def _cost_effective_types(
         self, template: NodeClaimTemplate, compiled: CompiledRequirements
     ) -> CostEffectiveTypes:
-        """Cached: drafts have few different requirements, and are tried for thousands of pods."""
         best = self._cache.get(compiled)
         if best is None:
             pool = self._pools[template.number]
@@ -144,6 +146,7 @@ class _PoolValuation:
         self._template = template
         self._rooms = CapacityForPods(template, resources)
         self._cache: dict[OfferingGroupSet, PriceRates] = {}
+        """Requirements with the same offerings share rates, which take a look at every type."""
         base = template.base
         offerings = _offerings_of_template(template, base.types & base.offered)
         bin_types = enumerate_bin_types([template], [offerings], resources)

@@ -94,7 +94,7 @@ def _fillable_types(
     template: NodeClaimTemplate, compatibility: PoolCompatibility, resources: Sequence[str]
 ) -> BitSet:
     """The types that could be launched with all their room in use."""
-    types = compatibility.types & compatibility.compiled.offered & template.limits.allowed
+    types = compatibility.types & compatibility.compiled.offered & template.limits.admitted
     if not template.min_values:
         return types
     return _types_keeping_min_values(template, compatibility, types, resources) or types
@@ -111,7 +111,7 @@ def _types_keeping_min_values(
     for type_number in iter_bits(types):
         amounts = dict(zip(resources, rooms.room_of(type_number), strict=True))
         larger = types & template.allocatable.fitting(amounts)
-        witnesses = template.min_values_checker.witnesses(
+        witnesses = template.min_values_checker.admits(
             template.min_values, compiled, larger, compiled.offering_groups
         )
         kept |= 0 if witnesses is None else 1 << type_number

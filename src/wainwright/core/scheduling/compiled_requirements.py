@@ -69,7 +69,14 @@ class CompiledRequirements:
         """Types available in these groups."""
         self._context = context
         self._cache = cache
+        """All of one template, by requirements: whichever way drafts get to the same requirements,
+        these are compiled once and are one object, so that others can cache by it. Cleared when it
+        is full, as what is lost is only compiled again.
+        """
         self._combined: dict[Requirements, CompiledRequirements | None] = {}
+        """Results of `combine`: every pod that is tried on a draft asks for one. Saves narrowing
+        the requirements to find out that they are in `_cache`.
+        """
 
     def combine(self, other: Requirements) -> "CompiledRequirements | None":
         """Both requirements at once; None if no node can satisfy both."""

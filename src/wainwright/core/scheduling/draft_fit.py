@@ -80,13 +80,11 @@ def _meets_min_values(draft: Draft, change: DraftChange) -> bool:
     offering_groups = change.compiled.offering_groups | change.held
     checker = draft.template.min_values_checker
     if change.compiled is draft.compiled:
-        witnesses = checker.recheck(
+        witnesses = checker.admits_fewer(
             draft.min_values, draft.witnesses, change.compiled, change.types, offering_groups
         )
     else:
-        witnesses = checker.witnesses(
-            draft.min_values, change.compiled, change.types, offering_groups
-        )
+        witnesses = checker.admits(draft.min_values, change.compiled, change.types, offering_groups)
     if witnesses is None:
         return False
     change.witnesses = witnesses

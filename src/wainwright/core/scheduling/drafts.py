@@ -185,7 +185,7 @@ class DraftTable:
                 break
             candidates ^= candidates & too_full[position]
         if candidates and scheduling.ports:
-            candidates ^= candidates & self._ports.with_conflict(scheduling.ports)
+            candidates = self._ports.admits(scheduling.ports, candidates)
         if candidates and pod_reqs.attachments:
             candidates ^= candidates & self._volumes.too_full(pod_reqs.attachments)
         return candidates

@@ -92,7 +92,7 @@ class ExistingNodes:
         for too_full, position in pod_reqs.too_full_nodes:
             candidates ^= candidates & too_full[position]
         if candidates and pod_reqs.scheduling.ports:
-            candidates ^= candidates & self.ports.with_conflict(pod_reqs.scheduling.ports)
+            candidates = self.ports.admits(pod_reqs.scheduling.ports, candidates)
         resources, attachments = self.resources, pod_class.attachments
         while candidates:
             # The lowest bit is the first node in order.

@@ -117,7 +117,7 @@ class NewNodeEvaluator:
         available = compatibility.compiled.reserved & template.pool_reservations.groups_of(
             self.reservation_manager.available
         )
-        at_best = fitting_types(template, pod_reqs) & template.limits.allowed_reserved_at_start
+        at_best = fitting_types(template, pod_reqs) & template.limits.admitted_reserved_at_start
         return bool(available and available & template.pool_reservations.groups_offering(at_best))
 
     def _reserved(
@@ -129,10 +129,10 @@ class NewNodeEvaluator:
     ) -> NewNodeOption | None:
         """A reserved node, or WAIT_FOR_RESERVATION if there may be one later; else None."""
         pool_reservations, limits = template.pool_reservations, template.limits
-        at_best = types & limits.allowed_reserved_at_start
+        at_best = types & limits.admitted_reserved_at_start
         if not available & pool_reservations.groups_offering(at_best):
             return None
-        allowed_types = types & limits.allowed_reserved
+        allowed_types = types & limits.admitted_reserved
         held = (
             available
             & pool_reservations.groups_of(self.reservation_manager.unheld)
@@ -150,7 +150,7 @@ class NewNodeEvaluator:
         self, template: NodeClaimTemplate, compiled: CompiledRequirements, types: BitSet
     ) -> NewNodeOption:
         offered = types & compiled.offered
-        allowed_types = offered & template.limits.allowed
+        allowed_types = offered & template.limits.admitted
         option = self._option(template, compiled, allowed_types) if allowed_types else None
         return option or self._limit_reached_or_incompatible(template, compiled, offered)
 
@@ -159,8 +159,8 @@ class NewNodeEvaluator:
     ) -> NewNodeOption:
         """LIMIT_REACHED if limits could allow it once drafts count as what they launch."""
         limits = template.limits
-        at_best = offered & limits.allowed_at_start
-        if not at_best or at_best == offered & limits.allowed:
+        at_best = offered & limits.admitted_at_start
+        if not at_best or at_best == offered & limits.admitted:
             return INCOMPATIBLE
         return (
             INCOMPATIBLE
@@ -182,7 +182,7 @@ class NewNodeEvaluator:
             option.min_values = checker.lower_to_available(
                 option.min_values, compiled, types, offering_groups
             )
-        witnesses = checker.witnesses(option.min_values, compiled, types, offering_groups)
+        witnesses = checker.admits(option.min_values, compiled, types, offering_groups)
         option.witnesses = witnesses or ()
         return None if witnesses is None else option
 

@@ -147,7 +147,7 @@ class NodeClaimTemplate:
             return None
         types = compiled.types
         if scheduling.ports:
-            types ^= types & self.daemonset_ports.with_conflict(scheduling.ports)
+            types = self.daemonset_ports.admits_types(types, scheduling.ports)
         return PoolCompatibility(known, compiled, types, is_implied=compiled is base)
 
     @property

@@ -206,8 +206,13 @@ class PoolReservations:
         self._types_by_group: dict[OfferingGroupSet, BitSet] = {}
         self._groups_by_type: dict[int, OfferingGroupSet] = {}
         self._groups_cache: dict[BitSet, OfferingGroupSet] = {}
+        """Results of `groups_offering`: equal pods ask for the same types. Without it each pod that
+        opens a node looks at every type that has a reservation.
+        """
         self._last_query: tuple[OfferingGroupSet, BitSet] = (0, 0)
-        """The last argument and result of `_types_in`."""
+        """The last argument and result of `_types_in`. From one node to the next a reservation or
+        two run out: saves collecting the types of thousands of others again.
+        """
         for offering_group in iter_bits(admitted):
             name = index.offering_groups[offering_group].reservation_id
             if name is not None and index.offering_groups[offering_group].available_types:
@@ -215,9 +220,16 @@ class PoolReservations:
         self._one_type_per_group = all(
             types.bit_count() == 1 for types in self._types_by_group.values()
         )
+        """As almost always: a reservation is for one type. Lets `groups_still_offering` look at the
+        lost types alone; where a group has several types, one of them may be left.
+        """
         self.ids_are_groups = all(
             ids == 1 << offering_group for offering_group, ids in self.ids_by_group.items()
         )
+        """Whether reservations and their groups have the same numbers, as where there is one
+        catalogue and each reservation has one group: then a set of the one is a set of the other,
+        and nothing is translated bit by bit.
+        """
 
     def _add(self, offering_group: int, number: int) -> None:
         types = self._index.offering_groups[offering_group].available_types

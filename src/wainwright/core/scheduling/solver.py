@@ -106,22 +106,30 @@ class Rounds:
                 ]
                 return
 
-    def _pass(self, segment: QueueSegment) -> bool:
-        """Tries each pod of the segment once; keeps those that may be placed later."""
-        if self._reservation_wait.can_skip(segment):
+    def _pass(self, group: QueueSegment) -> bool:
+        """Tries each pod of the segments once; keeps those that may be placed later."""
+        if self._reservation_wait.can_skip(group):
             return True
-        if segment.children:
-            segment.children = [child for child in segment.children if self._pass(child)]
-            return bool(segment.children)
+        kept: list[QueueSegment] = []
+        for segment in group.children or (group,):
+            if segment is not group and self._reservation_wait.can_skip(segment):
+                kept.append(segment)
+                continue
+            remaining: Queue = []
+            for batch in self._tried_batches(segment, remaining):
+                self._try(batch, remaining)
+            segment.batches = remaining
+            if remaining:
+                kept.append(segment)
+        if group.children:
+            group.children = kept
+        return bool(kept)
+
+    def _tried_batches(self, segment: QueueSegment, remaining: Queue) -> Iterable[PodBatch]:
         self.placement.skip_inflight = self._reservation_wait.can_skip_inflight(segment)
-        remaining: Queue = []
-        batches: Iterable[PodBatch] = segment.batches
-        if self.reservation_manager.available:  # without any, no pod waits for a reservation
-            batches = self._not_skipped(segment, remaining)
-        for batch in batches:
-            self._try(batch, remaining)
-        segment.batches = remaining
-        return bool(remaining)
+        if self.reservation_manager.available:
+            return self._not_skipped(segment, remaining)
+        return segment.batches  # without any, no pod waits for a reservation
 
     def _not_skipped(self, segment: QueueSegment, remaining: Queue) -> Iterator[PodBatch]:
         """The batches that may be placed now; skipped ones go to `remaining`, in queue order."""

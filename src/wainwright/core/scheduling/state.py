@@ -139,7 +139,7 @@ class SchedulingState:
         """The limits of the cluster are shared: a draft of one pool leaves less to all."""
         self.pool_selector.all_limits_charged()
         for template in self.templates:
-            template.limits.update_allowed()
+            template.limits.update_admitted()
             template.limits.version = self.reservation_manager.version
 
     def end_round_of_limits(self) -> None:

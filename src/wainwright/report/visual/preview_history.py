@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from wainwright.core.disruption.candidates import find_offering
 from wainwright.model.cluster_history import (
     ClusterHistory,
     NodeRecord,
@@ -20,7 +19,7 @@ from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVATION_ID
 from wainwright.model.plan import PlannedNodeClaim
 from wainwright.model.pod import Pod
 from wainwright.model.resources import CPU, MEMORY, Resources, subtract_resources
-from wainwright.model.snapshot import Node, Pool, ReservationState, Snapshot
+from wainwright.model.snapshot import Node, Pool, ReservationState, Snapshot, find_offering
 from wainwright.report.visual.story import PoolInfo
 
 DAEMON_PODS: Final = "pods of DaemonSets"

@@ -109,7 +109,7 @@ IN_RESERVATION = (RESERVED, "cr-1", "default")
 LEFT = (ON_DEMAND, None, None)
 
 
-def test_acr_3_a_node_that_left_its_reservation_is_on_demand_within_a_minute() -> None:
+def test_acr_3_m49_a_node_that_left_its_reservation_is_on_demand_within_a_minute() -> None:
     async def story(cluster: ControlledCluster) -> None:
         await start(cluster)
         await run_pod(cluster)

@@ -10,7 +10,7 @@ from wainwright.api.kubernetes.workloads import Pod
 from wainwright.controllers.disruption.disruption_breaker import DisruptionBreaker
 from wainwright.controllers.disruption.disruption_controller import Disruption
 from wainwright.controllers.settings import BreakerSettings, ControllerSettings
-from wainwright.core.disruption.commands import DisruptionOptions
+from wainwright.core.disruption.disruption_input import DisruptionOptions
 from wainwright.core.disruption.preview import Fate
 from wainwright.disruption_verdicts import verdict_facts
 from wainwright.messages.disruption import describe_verdict

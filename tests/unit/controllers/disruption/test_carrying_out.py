@@ -24,7 +24,7 @@ from wainwright.api.kubernetes.workloads import Pod
 from wainwright.aws.provider import AwsCloudProvider
 from wainwright.clock import format_timestamp
 from wainwright.controllers.settings import ControllerSettings
-from wainwright.core.disruption.commands import DisruptionOptions
+from wainwright.core.disruption.disruption_input import DisruptionOptions
 from wainwright.errors import KubernetesError, ObjectNotFoundError
 from wainwright.metrics import (
     DISRUPTION_DECISIONS,

@@ -17,7 +17,7 @@ from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.core.disruption import disruption_pass
-from wainwright.core.disruption.commands import DisruptionOptions
+from wainwright.core.disruption.disruption_input import DisruptionOptions
 from wainwright.metrics import DISRUPTION_TIMEOUTS
 from wainwright.sim.world import WorldChanges
 

@@ -8,13 +8,8 @@ import pytest
 from tests.support.model_builders import instance_type, offering, spread_constraint
 
 from wainwright.core.disruption.candidates import DO_NOT_DISRUPT
-from wainwright.core.disruption.commands import (
-    Command,
-    DisruptionInput,
-    DisruptionOptions,
-    Method,
-    Outcome,
-)
+from wainwright.core.disruption.commands import Command, Outcome
+from wainwright.core.disruption.disruption_input import DisruptionInput, DisruptionOptions, Method
 from wainwright.core.disruption.disruption_pass import DisruptionPass
 from wainwright.model.disruption import (
     Condition,

@@ -2,8 +2,8 @@
 
 from tests.unit.core.disruption.test_commands import WEB, node, types
 
-from wainwright.core.disruption.commands import DisruptionInput
 from wainwright.core.disruption.deletion_costs import GOING, rank_deletion_costs
+from wainwright.core.disruption.disruption_input import DisruptionInput
 from wainwright.core.disruption.disruption_pass import DisruptionPass
 from wainwright.model.disruption import (
     Condition,

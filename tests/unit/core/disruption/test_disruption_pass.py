@@ -13,7 +13,8 @@ from tests.unit.core.disruption.test_commands import (
     with_disruption,
 )
 
-from wainwright.core.disruption.commands import Command, DisruptionInput, DisruptionOptions
+from wainwright.core.disruption.commands import Command
+from wainwright.core.disruption.disruption_input import DisruptionInput, DisruptionOptions
 from wainwright.core.disruption.disruption_pass import DisruptionPass, FailedValidation
 from wainwright.model.disruption import (
     Condition,

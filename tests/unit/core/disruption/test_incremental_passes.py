@@ -8,7 +8,8 @@ import msgspec
 import pytest
 from tests.unit.core.disruption.test_commands import WEB, node, pods, types
 
-from wainwright.core.disruption.commands import Command, DisruptionInput
+from wainwright.core.disruption.commands import Command
+from wainwright.core.disruption.disruption_input import DisruptionInput
 from wainwright.core.disruption.disruption_pass import SLICE, DisruptionPass
 from wainwright.core.removal_simulation import ClusterSimulator
 from wainwright.model.disruption import NodeClaimState, NodePoolDisruption

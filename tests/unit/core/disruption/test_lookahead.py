@@ -8,14 +8,11 @@ from tests.properties.test_disruption_commands import disruption_input, options_
 from tests.support.random_inputs.disruptable import random_disruptable_cluster
 from tests.unit.core.disruption.test_commands import WEB, node, types, with_budget
 
-from wainwright.core.disruption.commands import (
+from wainwright.core.disruption.commands import ONE_LOOK, Command, Search, SearchStrategy
+from wainwright.core.disruption.disruption_input import (
     LOOK_AHEAD_NODES,
-    ONE_LOOK,
-    Command,
     DisruptionInput,
     DisruptionOptions,
-    Search,
-    SearchStrategy,
 )
 from wainwright.core.disruption.disruption_pass import DisruptionPass
 from wainwright.core.disruption.lookahead import (

@@ -7,7 +7,7 @@ import pytest
 from tests.support.model_builders import instance_type, offering
 from tests.unit.core.disruption.test_commands import WEB, node, types, with_budget
 
-from wainwright.core.disruption.commands import DisruptionInput, DisruptionOptions
+from wainwright.core.disruption.disruption_input import DisruptionInput, DisruptionOptions
 from wainwright.core.disruption.preview import DisruptionPreview, preview_disruption
 from wainwright.model.disruption import (
     Condition,

@@ -9,7 +9,7 @@ from tests.unit.core.disruption.test_commands import drifted_claim, node, pods
 
 from wainwright.core.disruption.candidate_outcomes import ClosedNodes, RemovalEvaluator
 from wainwright.core.disruption.cluster_changes import Catalogs, with_returned
-from wainwright.core.disruption.commands import DisruptionInput, DisruptionOptions
+from wainwright.core.disruption.disruption_input import DisruptionInput, DisruptionOptions
 from wainwright.core.disruption.disruption_pass import DisruptionPass
 from wainwright.core.removal_simulation import ClusterSimulator, RemovalSimulation
 from wainwright.model.instance_type_index import InstanceTypeIndex

@@ -8,7 +8,8 @@ from tests.unit.core.disruption.test_commands import WEB, node, types
 
 from wainwright.core.disruption.budgets import DisruptionReason, evaluate_budgets
 from wainwright.core.disruption.candidates import DO_NOT_DISRUPT
-from wainwright.core.disruption.commands import Command, DisruptionInput, DisruptionOptions, Method
+from wainwright.core.disruption.commands import Command
+from wainwright.core.disruption.disruption_input import DisruptionInput, DisruptionOptions, Method
 from wainwright.core.disruption.disruption_pass import DisruptionPass
 from wainwright.core.disruption.repair import DO_NOT_REPAIR, RepairBlock, check_repair_policies
 from wainwright.model.disruption import (

@@ -8,11 +8,8 @@ from tests.support.model_builders import instance_type, label_requirement, offer
 
 from wainwright.catalogue.offerings.capacity_reservations import PriceRange
 from wainwright.core.disruption.candidates import Candidate, CandidateContext, find_candidates
-from wainwright.core.disruption.replacement import (
-    NoReplacement,
-    ReplacementRules,
-    cheaper_replacement,
-)
+from wainwright.core.disruption.disruption_input import ReplacementRules
+from wainwright.core.disruption.replacement import NoReplacement, cheaper_replacement
 from wainwright.core.plan import plan
 from wainwright.model.instance_type import InstanceType
 from wainwright.model.instance_type_index import InstanceTypeIndex

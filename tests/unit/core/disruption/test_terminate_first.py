@@ -7,12 +7,8 @@ import pytest
 from tests.support.model_builders import instance_type, offering
 from tests.unit.core.disruption.test_commands import WEB, drifted_claim, node, types
 
-from wainwright.core.disruption.commands import (
-    Command,
-    DisruptionInput,
-    DisruptionOptions,
-    Method,
-)
+from wainwright.core.disruption.commands import Command
+from wainwright.core.disruption.disruption_input import DisruptionInput, DisruptionOptions, Method
 from wainwright.core.disruption.disruption_pass import DisruptionPass
 from wainwright.model.disruption import Condition, RepairPolicy
 from wainwright.model.instance_type import Offering

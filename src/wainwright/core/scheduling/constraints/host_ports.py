@@ -44,21 +44,18 @@ class HostPortUsage:
             same = self._used.setdefault((port.port, port.protocol), {})
             same[port] = same.get(port, 0) | hosts
 
-    def with_conflict(self, ports: Sequence[HostPort]) -> BitSet:
-        """The nodes or drafts that do not admit the ports: one of them conflicts with one in use.
-
-        Not those that do: conflicts are few, and a set of all nodes would have to be copied.
-        """
-        conflicting = 0 if self._base is None else self._base.with_conflict(ports)
+    def admits(self, ports: Sequence[HostPort], among: BitSet) -> BitSet:
+        """Those of the nodes or drafts on which no port in use conflicts with one of the ports."""
+        left = among if self._base is None else self._base.admits(ports, among)
         for port in ports:
             for other, hosts in self._used.get((port.port, port.protocol), {}).items():
                 if ports_conflict(port, other):
-                    conflicting |= hosts
-        return conflicting
+                    left ^= left & hosts
+        return left
 
     def why(self, ports: Ports, among: BitSet) -> Iterator[NodeRejection]:
         numbers = tuple(sorted({port.port for port in ports}))
-        yield among & self.with_conflict(ports), NodeHostPortsTaken(ports=numbers)
+        yield among ^ self.admits(ports, among), NodeHostPortsTaken(ports=numbers)
 
 
 class DaemonSetPorts:
@@ -77,15 +74,16 @@ class DaemonSetPorts:
         self._daemonsets = [each for each in daemonsets if each.ports]
         self._disabled_groups = disabled_groups
 
-    def with_conflict(self, ports: Ports) -> BitSet:
-        """The types that do not admit the ports: a daemonset uses one of them there."""
-        return union(
+    def admits_types(self, types: BitSet, ports: Ports) -> BitSet:
+        """Those of the types on which no daemonset uses one of the ports."""
+        taken = union(
             types_running(self._pool, self._index, daemonset, self._disabled_groups)
             for daemonset in self._daemonsets
             if any(ports_conflict(port, other) for port in ports for other in daemonset.ports)
         )
+        return types ^ (types & taken)
 
     def why(self, ports: Ports, types: BitSet) -> HostPortsTaken:
         """The ports that are taken on any of the types."""
-        taken = {port.port for port in ports if types & self.with_conflict((port,))}
+        taken = {port.port for port in ports if self.admits_types(types, (port,)) != types}
         return HostPortsTaken(ports=tuple(sorted(taken)))

@@ -92,8 +92,8 @@ class ExceededLimit(NamedTuple):
 
 
 class PoolLimits:
-    """What remains of one pool's limits. `allowed` has the types that still fit within them, and
-    within those of the cluster.
+    """What remains of one pool's limits. `admitted` has the types that still fit within them, and
+    within those of the cluster: kept up to date by what is charged, so that a pod asks for nothing.
     """
 
     __slots__ = (
@@ -102,10 +102,10 @@ class PoolLimits:
         "_exact_remaining",
         "_index",
         "_remaining",
-        "allowed",
-        "allowed_at_start",
-        "allowed_reserved",
-        "allowed_reserved_at_start",
+        "admitted",
+        "admitted_at_start",
+        "admitted_reserved",
+        "admitted_reserved_at_start",
         "cluster",
         "version",
     )
@@ -121,12 +121,12 @@ class PoolLimits:
         self.cluster: ClusterLimits | None = None
         """The limits of the cluster, if it has any."""
         self._costs = HighestCosts()
-        self.allowed: BitSet = self._types_within()
-        self.allowed_at_start: BitSet = self.allowed
+        self.admitted: BitSet = self._types_within()
+        self.admitted_at_start: BitSet = self.admitted
         """The types that fitted when the round began and all counts were exact."""
-        self.allowed_reserved: BitSet = self.allowed
+        self.admitted_reserved: BitSet = self.admitted
         """The types that fit as nodes of a reservation, which hardly count against a price."""
-        self.allowed_reserved_at_start: BitSet = self.allowed
+        self.admitted_reserved_at_start: BitSet = self.admitted
         self.version = 0
         """Another number whenever a draft was counted; the same in copies until one is."""
 
@@ -147,9 +147,9 @@ class PoolLimits:
             dict(self._exact_remaining),
             dict(self._remaining),
         )
-        clone.allowed, clone.allowed_at_start = self.allowed, self.allowed_at_start
-        clone.allowed_reserved = self.allowed_reserved
-        clone.allowed_reserved_at_start = self.allowed_reserved_at_start
+        clone.admitted, clone.admitted_at_start = self.admitted, self.admitted_at_start
+        clone.admitted_reserved = self.admitted_reserved
+        clone.admitted_reserved_at_start = self.admitted_reserved_at_start
         clone.version = self.version
         return clone
 
@@ -172,7 +172,7 @@ class PoolLimits:
             most = {name: self._largest(name, types) for name in self._cluster_capacities}
             most |= {NODES_LIMIT: 1, PRICE_LIMIT: max(0, largest_amount(costs, types))}
             self.cluster.charge(most)
-        self.update_allowed()
+        self.update_admitted()
         return True
 
     def _largest(self, name: str, types: BitSet) -> int:
@@ -206,16 +206,16 @@ class PoolLimits:
         self._exact_remaining[name] += by
         self.begin_round()
 
-    def update_allowed(self) -> None:
+    def update_admitted(self) -> None:
         """After a draft was counted: of this pool, or of another against the cluster's limits."""
-        self.allowed = self.allowed_reserved = self._types_within()
+        self.admitted = self.admitted_reserved = self._types_within()
         if self.cluster is not None and PRICE_LIMIT in self.cluster.limits:
-            self.allowed_reserved = self._types_within(reserved=True)
+            self.admitted_reserved = self._types_within(reserved=True)
 
     def _update_at_start(self) -> None:
-        self.update_allowed()
-        self.allowed_at_start = self.allowed
-        self.allowed_reserved_at_start = self.allowed_reserved
+        self.update_admitted()
+        self.admitted_at_start = self.admitted
+        self.admitted_reserved_at_start = self.admitted_reserved
 
     def _types_within(self, *, reserved: bool = False) -> BitSet:
         types = self._types_below(self._index.all_types, self._remaining)

@@ -41,14 +41,14 @@ class MinValuesChecker:
             tuple[str, int, BitSet, OfferingGroupSet, CompiledRequirements], bool
         ] = {}
 
-    def witnesses(
+    def admits(
         self,
         min_values: MinValues,
         compiled: CompiledRequirements,
         types: BitSet,
         offering_groups: OfferingGroupSet,
     ) -> Witnesses | None:
-        """Types that meet every minimum; None if one cannot be met."""
+        """The types that show that every minimum is met; None if one cannot be."""
         witnesses: list[BitSet] = []
         for key, count in min_values:
             witness_types = self._witnesses_of(key, count, compiled, types, offering_groups)
@@ -57,7 +57,7 @@ class MinValuesChecker:
             witnesses.append(witness_types)
         return tuple(witnesses)
 
-    def recheck(
+    def admits_fewer(
         self,
         min_values: MinValues,
         previous: Witnesses,
@@ -68,7 +68,7 @@ class MinValuesChecker:
         """The same, if the requirements did not change and only types were lost."""
         if all(each and each & types == each for each in previous):
             return previous
-        return self.witnesses(min_values, compiled, types, offering_groups)
+        return self.admits(min_values, compiled, types, offering_groups)
 
     def lower_to_available(
         self,

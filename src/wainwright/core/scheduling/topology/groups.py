@@ -58,11 +58,15 @@ class NodeFilter:
         self.reachable = reachable
         """Where the pod itself may go: new nodes elsewhere would never be launched for it."""
         self.launchable: list[Any] | None = None
-        """Cache: what pools could launch of the nodes that count."""
+        """Cache: what pools could launch of the nodes that count. Groups share filters, so that the
+        requirements of each NodePool are combined with a filter once, not once for each group.
+        """
         self.counts_cache: dict[Any, bool] = {}
-        """Cache: whether drafts count, by what they are narrowed to."""
+        """Cache: whether drafts count, by what they are narrowed to. Drafts are narrowed to a few
+        sets of requirements; without it each pod compares the filter with every draft again.
+        """
         self.surely_counts_cache: dict[Any, bool] = {}
-        """Cache: whether drafts count whatever they become, by what they are narrowed to."""
+        """Cache: whether drafts count whatever they become; the same, and a slower comparison."""
 
 
 AffinityTerms: TypeAlias = tuple[AffinityTerm, ...]

@@ -297,6 +297,8 @@ def _other_keys(pod: Pod, spread: TopologySpread) -> tuple[str, ...]:
     return tuple(sorted(keys - {spread.key, HOSTNAME}))
 
 
+# Cached: equal pods have equal terms, and the result is part of the key of their groups, which is
+# compared quickly where it is one object.
 @lru_cache(maxsize=4096)
 def _reachable(
     node_terms: tuple[Requirements, ...] | None, volume_terms: tuple[Requirements, ...]
@@ -311,7 +313,7 @@ def _reachable(
     return tuple(dict.fromkeys(combined))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096)  # as above
 def _with_labels(
     alternatives: tuple[Requirements, ...] | None, keys: tuple[str, ...]
 ) -> tuple[Requirements, ...] | None:

@@ -66,9 +66,16 @@ class Topology:
         self._waiting_groups: dict[int, set[LabelGroup]] = {}
         """By draft: groups whose counts depend on a decision that the draft cannot make yet."""
         self._pinned_cache: dict[str, tuple[BitSet, dict[str, BitSet]]] = {}
+        """By key: the in-flight drafts that were looked at, and those of them by value. What they
+        are launched as does not change any more, so that each is looked at once: without it every
+        refresh of a group would look at all of them.
+        """
         self._values_round = -1
         self._values: dict[tuple[CompiledRequirements, str], list[str]] = {}
-        """Cache, valid for one round: the values that new nodes could have."""
+        """Cache: the values that new nodes could have. Without it every refresh of a spread looks
+        through the offerings of all NodePools. Valid for one round: later there are other limits
+        and reservations.
+        """
         self._forked_groups: dict[int, AnyGroup] | None = None
         """Of a fork: its own copies of the groups that it has changed, by their number."""
         self._forked_constraints: dict[int, TopologyConstraints] = {}

@@ -23,17 +23,19 @@ from wainwright.model.reasons import (
 )
 
 
-def topology_reasons(bound: TopologyConstraints, nodes: BitSet) -> tuple[TopologyReason, ...]:
+def topology_reasons(constraints: TopologyConstraints, nodes: BitSet) -> tuple[TopologyReason, ...]:
     """Every topology constraint that rules out some domain, with the pods on these nodes."""
-    return tuple(_iter_topology_reasons(bound, nodes))
+    return tuple(_iter_topology_reasons(constraints, nodes))
 
 
-def _iter_topology_reasons(bound: TopologyConstraints, nodes: BitSet) -> Iterator[TopologyReason]:
-    for group, counts_itself in bound.spreads:
+def _iter_topology_reasons(
+    constraints: TopologyConstraints, nodes: BitSet
+) -> Iterator[TopologyReason]:
+    for group, counts_itself in constraints.spreads:
         reason = _spread_reason(group, counts_itself=counts_itself)
         if len(reason.allowed_domains) < len(reason.counts) or not reason.counts:
             yield reason
-    for groups, counts_itself in bound.affinity:
+    for groups, counts_itself in constraints.affinity:
         if not counts_itself or any(_occupied_domains(group, nodes) for group in groups):
             yield from (
                 PodAffinityUnsatisfied(
@@ -42,15 +44,15 @@ def _iter_topology_reasons(bound: TopologyConstraints, nodes: BitSet) -> Iterato
                 for g in groups
             )
     yield from sorted(
-        _anti_affinity_reasons(bound, nodes),
+        _anti_affinity_reasons(constraints, nodes),
         key=lambda each: (each.key, each.pods, each.theirs, each.taken),
     )
 
 
 def _anti_affinity_reasons(
-    bound: TopologyConstraints, nodes: BitSet
+    constraints: TopologyConstraints, nodes: BitSet
 ) -> Iterator[PodAntiAffinityUnsatisfied]:
-    groups: tuple[AnyGroup, ...] = (*bound.anti_affinity, *bound.host_groups)
+    groups: tuple[AnyGroup, ...] = (*constraints.anti_affinity, *constraints.host_groups)
     for group in groups:
         occupied = _occupied_domains(group, nodes)
         if occupied:

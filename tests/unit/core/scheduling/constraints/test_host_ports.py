@@ -29,7 +29,7 @@ def test_host_ports_conflict_by_number_protocol_and_address(
 ) -> None:
     ports = HostPortUsage()
     ports.add(0b101, [used])
-    assert ports.with_conflict([requested]) == (0b101 if conflict else 0)
+    assert ports.admits([requested], 0b111) == (0b010 if conflict else 0b111)
     assert ports_conflict(requested, used) is ports_conflict(used, requested) is conflict
 
 
@@ -37,9 +37,9 @@ def test_ports_are_in_use_on_every_host_they_were_added_to() -> None:
     ports = HostPortUsage()
     ports.add(0b001, [WEB])
     ports.add(0b100, [WEB, HostPort(port=81)])
-    assert ports.with_conflict([WEB]) == 0b101
-    assert ports.with_conflict([HostPort(port=81)]) == 0b100
-    assert ports.with_conflict([]) == 0
+    assert ports.admits([WEB], 0b111) == 0b010
+    assert ports.admits([HostPort(port=81)], 0b111) == 0b011
+    assert ports.admits([], 0b111) == 0b111
 
 
 def test_host_ports_are_in_use_on_existing_nodes_and_on_drafts() -> None:

@@ -25,14 +25,14 @@ TEMPLATE = NodeClaimTemplate(
 
 def recheck(previous: Witnesses, types: int) -> Witnesses | None:
     base = TEMPLATE.base
-    return TEMPLATE.min_values_checker.recheck(
+    return TEMPLATE.min_values_checker.admits_fewer(
         TEMPLATE.min_values, previous, base, types, base.offering_groups
     )
 
 
 def witnesses() -> Witnesses:
     base = TEMPLATE.base
-    found = TEMPLATE.min_values_checker.witnesses(
+    found = TEMPLATE.min_values_checker.admits(
         TEMPLATE.min_values, base, INDEX.all_types, base.offering_groups
     )
     assert found is not None
