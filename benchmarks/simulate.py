@@ -8,6 +8,8 @@ import gc
 import os
 import sys
 import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -17,6 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from benchmarks.measure import peak_memory_megabytes, print_row
+from wainwright.controllers.disruption import disruption_controller
 from wainwright.controllers.provisioning import provisioner
 from wainwright.core.disruption.disruption_pass import DisruptionPass
 from wainwright.sim.scenario_reader import read_scenario
@@ -131,21 +134,49 @@ def trace_documents(trace: str) -> list[dict[str, Any]]:
     return [scenario, pool, CLASS]
 
 
-class _Stopwatch:
-    """CPU seconds spent in some functions of a module."""
+class Stopwatch:
+    """CPU seconds spent in some functions of a module, each second once: one of them may call
+    another.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = process_time) -> None:
         self.seconds = 0.0
+        self._clock, self._running = clock, False
+
+    @contextmanager
+    def _measured(self) -> Iterator[None]:
+        if self._running:
+            yield
+            return
+        self._running, start = True, self._clock()
+        try:
+            yield
+        finally:
+            self.seconds += self._clock() - start
+            self._running = False
 
     def wrap(self, owner: Any, name: str) -> None:
         inner = getattr(owner, name)
 
         def timed(*args: Any, **more: Any) -> Any:
-            start = process_time()
-            try:
+            with self._measured():
                 return inner(*args, **more)
-            finally:
-                self.seconds += process_time() - start
+
+        setattr(owner, name, timed)
+
+    def wrap_iterator(self, owner: Any, name: str) -> None:
+        """Of a function that returns an iterator: the work is done by each `next`."""
+        inner = getattr(owner, name)
+
+        def timed(*args: Any, **more: Any) -> Iterator[Any]:
+            slices = inner(*args, **more)
+            while True:
+                try:
+                    with self._measured():
+                        made = next(slices)
+                except StopIteration:
+                    return
+                yield made
 
         setattr(owner, name, timed)
 
@@ -156,12 +187,18 @@ def write_scenario(documents: list[dict[str, Any]], folder: Path) -> str:
     return str(path)
 
 
-def simulate(documents: list[dict[str, Any]], folder: Path) -> None:
-    path = write_scenario(documents, folder)
-    planner, passes = _Stopwatch(), _Stopwatch()
-    planner.wrap(provisioner, "solve_plan")
+def time_disruption(passes: Stopwatch) -> None:
     for name in ("__init__", "find_command", "confirm"):
         passes.wrap(DisruptionPass, name)
+    passes.wrap_iterator(DisruptionPass, "prepare")
+    passes.wrap(disruption_controller, "node_outcomes")
+
+
+def simulate(documents: list[dict[str, Any]], folder: Path) -> None:
+    path = write_scenario(documents, folder)
+    planner, passes = Stopwatch(), Stopwatch()
+    planner.wrap(provisioner, "solve_plan")
+    time_disruption(passes)
     gc.collect()
     start = process_time()
     simulation = Simulation(read_scenario(path), options=SimulationOptions(keep_timeline=False))

@@ -36,6 +36,7 @@ def verdict_facts(outcome: NodeOutcome, replacements: tuple[str, ...] = ()) -> V
         consolidate_after=None if after is None else format_duration(after),
         blockers=tuple(_blocker(each) for each in _blockers(outcome)),
         saving=outcome.saving,
+        max_nodes=outcome.max_nodes,
         modelled=candidate.offering is not None and candidate.offering.modelled,
     )
 

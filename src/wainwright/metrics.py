@@ -463,6 +463,17 @@ DISRUPTION_PAUSED: Final = Metric(
     kind=MetricKind.GAUGE,
     labels=("nodepool",),
 )
+DISRUPTION_MAX_NODES_WAITING: Final = Metric(
+    name="wainwright_disruption_max_nodes_waiting",
+    help="Nodes that could be disrupted, and wait because one command takes no more (--max-nodes).",
+    kind=MetricKind.GAUGE,
+)
+PROVISIONING_PAUSED: Final = Metric(
+    name="wainwright_provisioning_paused",
+    help="1 while no node is launched for pods by a NodePool because somebody paused it.",
+    kind=MetricKind.GAUGE,
+    labels=("nodepool",),
+)
 NODEPOOL_USAGE: Final = Metric(
     name="karpenter_nodepools_usage",
     help="What the nodes of a NodePool add up to: cores, bytes, or a count.",

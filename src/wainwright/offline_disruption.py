@@ -27,7 +27,7 @@ from wainwright.core.disruption.drift import (
     find_drift,
 )
 from wainwright.messages.formatting import join_with_and
-from wainwright.model.disruption import Condition
+from wainwright.model.disruption import Condition, Pause
 from wainwright.model.instance_type import OfferedTypes
 from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVATION_ID, RESERVED
 from wainwright.model.snapshot import Node, Pool, Snapshot
@@ -40,10 +40,13 @@ from wainwright.offline import (
 from wainwright.translate.disruption import (
     DO_NOT_DISRUPT_ANNOTATION,
     MINIMUM_SAVING_ANNOTATION,
+    PAUSE_ANNOTATION,
     SPOT_TO_SPOT_TYPES_ANNOTATION,
     parse_duration,
     parse_minimum_saving,
+    parse_pause,
     parse_type_count,
+    paused_by_annotation,
 )
 from wainwright.translate.object_metadata import namespace_of
 
@@ -55,6 +58,7 @@ def disruption_input(prepared: PreparedInput) -> DisruptionInput:
         snapshot=_with_drift_of_classes(prepared, offered),
         catalogs={name: catalog.index for name, catalog in prepared.catalogs.items()},
         offered=offered,
+        paused=paused_by_annotation(prepared.snapshot.pools, Pause.DISRUPTION),
     )
 
 
@@ -239,6 +243,7 @@ def _budget_warnings(pool: Pool) -> Iterator[str]:
 EXPECTED_ANNOTATIONS: Final = {
     MINIMUM_SAVING_ANNOTATION: (parse_minimum_saving, "5% or USD per hour such as 0.05"),
     SPOT_TO_SPOT_TYPES_ANNOTATION: (parse_type_count, "a number of instance types such as 15"),
+    PAUSE_ANNOTATION: (parse_pause, "disruption, provisioning or all"),
 }
 
 

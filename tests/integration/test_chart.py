@@ -66,6 +66,8 @@ def test_every_feature_gate_is_a_value() -> None:
         ("controller.metrics.port=9090", "metrics_port", 9090),
         ("settings.packing=cost", "packing", "cost"),
         ("settings.maxNodes=1000", "max_nodes", 1000),
+        ("settings.balancedK=1.5", "balanced_k", 1.5),
+        ("settings.nodeRepair=replace-first", "node_repair", "replace-first"),
         ("logLevel=debug", "log_level", "debug"),
     ],
 )

@@ -26,10 +26,10 @@ NAMESPACE = "kube-system"
 class Process:
     """One process of `wain run`, with tasks of its own."""
 
-    def __init__(self, world: "World", options: RunOptions) -> None:
-        connect = cloud_connector(SETTINGS, options, "1.33", world.clock)
+    def __init__(self, world: "World", options: RunOptions, settings: OperatorSettings) -> None:
+        connect = cloud_connector(settings, options, "1.33", world.clock)
         self.operator = OperatorProcess(
-            world.api, connect, SETTINGS, clock=world.clock, options=options
+            world.api, connect, settings, clock=world.clock, options=options
         )
         self.task = asyncio.create_task(self.operator.run())
 
@@ -70,9 +70,11 @@ class World:
         for component in (self._scheduler, self._lifecycle):
             self._tasks.append(asyncio.create_task(component.run()))
 
-    def run(self, options: RunOptions | None = None) -> Process:
+    def run(
+        self, options: RunOptions | None = None, settings: OperatorSettings = SETTINGS
+    ) -> Process:
         given = options or RunOptions(provider=EMULATOR, cloud=CLOUD, emulator_boot=5.0)
-        process = Process(self, given)
+        process = Process(self, given, settings)
         self._processes.append(process)
         return process
 

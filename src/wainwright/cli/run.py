@@ -47,7 +47,7 @@ SETTING_HELP: Final = {
     "interruption_queue": "Name of the SQS queue with interruption messages.",
     "reserved_enis": "Network interfaces (ENIs) that are not available to pods.",
     "disable_dry_run": "Do not check launch permissions before a class is Ready.",
-    "metrics_port": "Port of /metrics; 0 picks a free one.",
+    "metrics_port": "Port of /metrics and /verdicts; 0 picks a free one.",
     "health_probe_port": "Port of /healthz and /readyz; 0 picks a free one.",
     "disable_cluster_state_observability": "No metrics by node, pod, offering or condition.",
     "kube_client_qps": "Requests per second to the API server.",
@@ -68,6 +68,8 @@ SETTING_HELP: Final = {
     "min_saving": "As in `wain consolidate`.",
     "spot_to_spot_types": "As in `wain consolidate`.",
     "max_nodes": "As in `wain consolidate`.",
+    "balanced_k": "Policy Balanced: how many times what it saves a command may disrupt.",
+    "node_repair": "forceful, or replace-first: within budgets, with the gate NodeRepair.",
     "feature_gates": "A=true,B=false",
 }
 """Of every setting; its environment variable follows."""

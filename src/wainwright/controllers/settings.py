@@ -1,7 +1,6 @@
 """What a user may set about the controllers; defaults are those of Karpenter."""
 
 import logging
-from enum import StrEnum
 from typing import Final
 
 import msgspec
@@ -10,8 +9,10 @@ from wainwright.core.disruption.disruption_input import (
     DEFAULT_DISRUPTION_OPTIONS,
     DisruptionOptions,
 )
+from wainwright.model.disruption import Pause
 from wainwright.model.plan import DEFAULT_PLAN_OPTIONS, PlanOptions
 from wainwright.model.snapshot import Pool
+from wainwright.translate.disruption import is_pausing, parse_pause
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -22,17 +23,6 @@ LAUNCH_TIMEOUT: Final = 300.0
 REGISTRATION_TIMEOUT: Final = 900.0
 
 
-PAUSE_ANNOTATION: Final = "wainwright.dev/pause"
-
-
-class Pause(StrEnum):
-    """What is not begun while it is paused; what is under way goes on."""
-
-    DISRUPTION = "disruption"
-    PROVISIONING = "provisioning"
-    ALL = "all"
-
-
 class PauseSwitch:
     """A pause of all NodePools that people set and lift while the controllers run."""
 
@@ -41,10 +31,9 @@ class PauseSwitch:
 
     def set(self, text: str | None) -> None:
         """Whatever is no pause lifts it: a typo must not stop a cluster for good."""
-        known = {each.value: each for each in Pause}
-        value = known.get(text or "")
+        value = parse_pause(text or "")
         if text and value is None:
-            LOG.warning("pause: %r is not one of %s", text, ", ".join(known))
+            LOG.warning("pause: %r is not one of %s", text, ", ".join(Pause))
         if value is not self.value:
             LOG.info("paused: %s", value.value if value is not None else "nothing")
         self.value = value
@@ -97,8 +86,11 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def pauses(self, pool: Pool, what: Pause) -> bool:
         """Whether these settings or the annotation of the NodePool say so."""
-        stated = (self.pause, self.switch.value, pool.annotations.get(PAUSE_ANNOTATION))
-        return any(each in (what, Pause.ALL) for each in stated)
+        return self.pauses_everywhere(what) or is_pausing(pool.annotations, what)
+
+    def pauses_everywhere(self, what: Pause) -> bool:
+        """Whether these settings say so of all NodePools."""
+        return any(each in (what, Pause.ALL) for each in (self.pause, self.switch.value))
 
     @property
     def nomination_seconds(self) -> float:

@@ -65,6 +65,8 @@ class VerdictFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What would be saved but for the blockers, in USD per hour."""
     modelled: bool = False
     """Whether the price of the node is an estimate, and so is the saving."""
+    max_nodes: int | None = None
+    """How many nodes one command takes, where the node waits because of it."""
 
     def names(self, code: str) -> list[str]:
         """Of the blockers with this code, each once."""
@@ -121,6 +123,9 @@ def _own_reservation(facts: VerdictFacts) -> str | None:
 
 def _describe_removal(facts: VerdictFacts) -> str:
     reason = GONE_REASONS[facts.code].format(**_values(facts))
+    if facts.verdict == "kept" and facts.max_nodes is not None:
+        most = format_count(facts.max_nodes, "node")
+        return f"{reason}; it waits: a command takes at most {most} (--max-nodes)"
     if facts.verdict == "kept":
         return f"{reason}: a further step or another method would remove it"
     if facts.code == "empty" or facts.verdict == "blocked":

@@ -56,6 +56,14 @@ class DisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
     duration: float | None = None
 
 
+class Pause(StrEnum):
+    """What is not begun while it is paused; what is under way goes on."""
+
+    DISRUPTION = "disruption"
+    PROVISIONING = "provisioning"
+    ALL = "all"
+
+
 class MinimumSaving(msgspec.Struct, frozen=True, kw_only=True):
     """What a move must save at least to be worth it; consolidation only."""
 

@@ -9,6 +9,8 @@ import asyncio
 import logging
 from typing import Final
 
+import msgspec
+
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.clock import Clock
 from wainwright.cloud import NodePoolCatalog
@@ -26,6 +28,7 @@ from wainwright.core.disruption.commands import Command
 from wainwright.core.disruption.disruption_input import DisruptionInput
 from wainwright.core.disruption.disruption_pass import DisruptionPass
 from wainwright.core.plan import plan
+from wainwright.model.disruption import Pause
 from wainwright.model.plan import Plan
 from wainwright.model.snapshot import Snapshot
 from wainwright.operator.shadow import Shadow
@@ -87,12 +90,26 @@ class DryRun:
         self, snapshot: Snapshot, catalogs: dict[str, NodePoolCatalog]
     ) -> tuple[Plan, Command | None]:
         indexes = {name: catalog.index for name, catalog in catalogs.items()}
-        planned = plan(snapshot, indexes, self._settings.plan_options)
-        given = DisruptionInput(snapshot=snapshot, catalogs=indexes)
+        planned = plan(self._launching(snapshot), indexes, self._settings.plan_options)
+        given = DisruptionInput(
+            snapshot=snapshot,
+            catalogs=indexes,
+            paused=frozenset(
+                pool.name
+                for pool in snapshot.pools
+                if self._settings.pauses(pool, Pause.DISRUPTION)
+            ),
+        )
         self._previous = DisruptionPass(given, self._settings.disruption_options, self._previous)
         command = self._previous.find_command()
         self._shadow.look(snapshot, indexes, command)
         return planned, command
+
+    def _launching(self, snapshot: Snapshot) -> Snapshot:
+        """Without NodePools whose provisioning is paused."""
+        pauses = self._settings.pauses
+        pools = tuple(each for each in snapshot.pools if not pauses(each, Pause.PROVISIONING))
+        return msgspec.structs.replace(snapshot, pools=pools)
 
     def _log_summary(self) -> None:
         """Where there is nobody else it says nothing."""

@@ -1,4 +1,6 @@
-"""The HTTP endpoints of `wain run`: metrics for Prometheus, health for the kubelet."""
+"""The HTTP endpoints of `wain run`: metrics for Prometheus, health for the kubelet, and verdicts on
+nodes for people.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -14,6 +16,10 @@ from wainwright.metrics import MetricsRegistry
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 LOOPBACK: Final = "127.0.0.1"
 EVERYWHERE: Final = "0.0.0.0"
+NO_VERDICTS: Final = (
+    "this process has not looked at the nodes: another one holds the lease, the cluster has not "
+    "been read yet, or it is a dry run\n"
+)
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.Response]]
 
@@ -34,7 +40,10 @@ class Ports(msgspec.Struct, frozen=True, kw_only=True):
 
 @asynccontextmanager
 async def serve_endpoints(
-    options: EndpointOptions, metrics: MetricsRegistry, is_ready: Callable[[], bool]
+    options: EndpointOptions,
+    metrics: MetricsRegistry,
+    is_ready: Callable[[], bool],
+    verdicts: Callable[[], Awaitable[bytes | None]],
 ) -> AsyncIterator[Ports]:
     """Serves them until the block ends; InvalidInputError if a port is taken."""
 
@@ -54,11 +63,16 @@ async def serve_endpoints(
             return web.Response(text="ok\n")
         return web.Response(text="the cluster has not been read yet\n", status=503)
 
+    async def show_verdicts(_: web.Request) -> web.Response:
+        text = await verdicts()
+        if text is None:
+            return web.Response(text=NO_VERDICTS, status=503)
+        return web.Response(body=text, content_type="application/json", charset="utf-8")
+
+    shown = {"/metrics": show_metrics, "/verdicts": show_verdicts}
     health = {"/healthz": show_health, "/readyz": show_readiness}
     async with (
-        _serving(
-            "METRICS_PORT", options.host, options.metrics_port, {"/metrics": show_metrics}
-        ) as metrics_port,
+        _serving("METRICS_PORT", options.host, options.metrics_port, shown) as metrics_port,
         _serving("HEALTH_PROBE_PORT", options.host, options.health_port, health) as health_port,
     ):
         yield Ports(metrics=metrics_port, health=health_port)

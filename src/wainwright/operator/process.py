@@ -221,6 +221,16 @@ class OperatorProcess:
             return self._dry_run.is_synced
         return self._manager is None or self._manager.is_synced
 
+    async def verdicts(self) -> bytes | None:
+        """What becomes of every node as things stand, as JSON; None where it is not known here."""
+        disruption = None if self._manager is None else self._manager.disruption
+        current = None if disruption is None else await disruption.verdicts()
+        if current is None or current.looked_at is None:
+            return None
+        from wainwright.operator.verdict_json import verdicts_json  # needed by few processes
+
+        return await compute_in_thread(lambda: verdicts_json(current))
+
     def stop(self) -> None:
         """Lets `run` end when what is in work is done."""
         self._stop.set()
@@ -407,6 +417,8 @@ def loop_settings(settings: OperatorSettings, options: RunOptions) -> Simulation
         minimum_saving=settings.min_saving,
         spot_to_spot_types=settings.spot_to_spot_types,
         max_nodes_per_command=settings.max_nodes,
+        balanced_k=settings.balanced_k,
+        node_repair=settings.node_repair,
         cluster_limits=options.cluster_limits,
         disruption_breaker=DisruptionBreaker(
             share=settings.breaker_share,
@@ -443,7 +455,9 @@ async def run_operator(settings: OperatorSettings, options: RunOptions) -> None:
             health_port=settings.health_probe_port,
             host=EVERYWHERE if in_pod else LOOPBACK,
         )
-        async with serve_endpoints(endpoints, operator.metrics, lambda: operator.is_ready) as ports:
+        async with serve_endpoints(
+            endpoints, operator.metrics, lambda: operator.is_ready, operator.verdicts
+        ) as ports:
             LOG.info(
                 "runs on %s (Kubernetes %s) with %s; metrics on port %d, health on port %d",
                 address.url,

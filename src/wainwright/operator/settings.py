@@ -10,11 +10,15 @@ from typing import Any, Final
 import msgspec
 
 from wainwright.api.field_error import did_you_mean
-from wainwright.core.disruption.disruption_input import MAX_NODES_PER_COMMAND, SPOT_TO_SPOT_TYPES
+from wainwright.core.disruption.disruption_input import (
+    BALANCED_K,
+    MAX_NODES_PER_COMMAND,
+    SPOT_TO_SPOT_TYPES,
+)
 from wainwright.errors import InvalidInputError
 from wainwright.model.disruption import NO_MINIMUM_SAVING, MinimumSaving
 from wainwright.model.plan import MinValuesPolicy, PackingPolicy, PreferencePolicy
-from wainwright.sim.settings import FEATURE_GATES
+from wainwright.sim.settings import FEATURE_GATES, NodeRepairMode
 from wainwright.translate.disruption import parse_duration, parse_minimum_saving
 
 
@@ -55,6 +59,10 @@ class OperatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     spot_to_spot_types: int = SPOT_TO_SPOT_TYPES
     max_nodes: int = MAX_NODES_PER_COMMAND
     """That one command of disruption may take."""
+    balanced_k: float = BALANCED_K
+    """Of the policy Balanced."""
+    node_repair: NodeRepairMode = NodeRepairMode.FORCEFUL
+    """Where the feature gate NodeRepair is on."""
     feature_gates: Mapping[str, bool] = msgspec.field(default_factory=lambda: {**FEATURE_GATES})
 
 
@@ -181,6 +189,8 @@ READERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "min_saving": _saving,
     "spot_to_spot_types": _number(1, 1000, int),
     "max_nodes": _number(1, 10_000, int),
+    "balanced_k": _number(0.01, 1000, float),
+    "node_repair": lambda text: NodeRepairMode(_one_of(*NodeRepairMode)(text)),
     "feature_gates": _gates,
 }
 """Of settings that are not a text."""

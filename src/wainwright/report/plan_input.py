@@ -23,7 +23,7 @@ from wainwright.core.disruption.disruption_input import (
 from wainwright.errors import InvalidInputError
 from wainwright.manifests.problems import Problem
 from wainwright.messages.input_remarks import region_note
-from wainwright.model.disruption import RepairPolicy
+from wainwright.model.disruption import Pause, RepairPolicy
 from wainwright.model.input_remarks import RegionChoice
 from wainwright.model.instance_type import InstanceType, OfferedTypes
 from wainwright.model.instance_type_index import InstanceTypeIndex
@@ -33,6 +33,7 @@ from wainwright.model.serialization import decode_model, encode_model, from_plai
 from wainwright.model.snapshot import Snapshot
 from wainwright.offline import PreparedInput, plan_depends_on_time
 from wainwright.report.pool_warnings import pool_warnings
+from wainwright.translate.disruption import paused_by_annotation
 
 API_VERSION: Final = "wainwright.dev/v1alpha1"
 KIND: Final = "PlanInput"
@@ -116,7 +117,12 @@ class PlanInput(msgspec.Struct, frozen=True, kw_only=True):
             name: {**_offered_types(index), **stated.get(name, {})}
             for name, index in self.indexes.items()
         }
-        return DisruptionInput(snapshot=self.snapshot, catalogs=self.indexes, offered=offered)
+        return DisruptionInput(
+            snapshot=self.snapshot,
+            catalogs=self.indexes,
+            offered=offered,
+            paused=paused_by_annotation(self.snapshot.pools, Pause.DISRUPTION),
+        )
 
 
 def _offered_types(index: InstanceTypeIndex) -> OfferedTypes:

@@ -1,7 +1,8 @@
 """What the controllers are given for the settings of a Scenario, or of `wain run`."""
 
-from wainwright.controllers.settings import BreakerSettings, ControllerSettings, Pause
+from wainwright.controllers.settings import BreakerSettings, ControllerSettings
 from wainwright.core.disruption.disruption_input import DisruptionOptions, ReplacementRules
+from wainwright.model.disruption import Pause
 from wainwright.model.plan import PlanOptions
 from wainwright.sim.settings import NodeRepairMode, SimulationSettings
 

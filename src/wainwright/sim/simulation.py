@@ -59,7 +59,7 @@ from wainwright.sim.simulated_process import (
 )
 from wainwright.sim.timeline import object_name
 from wainwright.sim.world import RECORDS, World
-from wainwright.translate.disruption import translate_claim_state
+from wainwright.translate.disruption import PAUSE_ANNOTATION, translate_claim_state
 
 QUIET_SECONDS: Final = 600.0
 LONGEST_QUIET: Final = 30 * 86_400.0
@@ -69,7 +69,6 @@ DUE_EVENTS: Final = (RUNNING_EVENT, TERMINATED_EVENT, TERMINATION_EVENT, BEGIN_E
 """Events of EC2 that a world which waits for them is not quiet before."""
 DISAGREEMENT: Final = "SchedulingDisagreement"
 EXPIRED: Final = "expired"
-PAUSE_ANNOTATION: Final = "wainwright.dev/pause"
 
 
 class Components(InstanceControls, Protocol):

@@ -16,9 +16,11 @@ from wainwright.model.disruption import (
     MinimumSaving,
     NodeClaimState,
     NodePoolDisruption,
+    Pause,
     PodDisruptionBudget,
 )
 from wainwright.model.pod import NO_EVICTION_FACTS, NO_PODS, EvictionFacts
+from wainwright.model.snapshot import Pool
 from wainwright.translate.object_metadata import (
     controller_of,
     has_owner_kind,
@@ -34,6 +36,7 @@ DELETION_COST_ANNOTATION: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 MINIMUM_SAVING_ANNOTATION: Final = "wainwright.dev/minimum-saving"
 SPOT_TO_SPOT_TYPES_ANNOTATION: Final = "wainwright.dev/spot-to-spot-types"
+PAUSE_ANNOTATION: Final = "wainwright.dev/pause"
 
 NEVER: Final = "Never"
 DECIMAL: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")
@@ -81,6 +84,20 @@ def parse_minimum_saving(text: str) -> MinimumSaving | None:
 def parse_type_count(text: str) -> int | None:
     """How many instance types; None for what is no count."""
     return int(text) if text.isascii() and text.isdecimal() else None
+
+
+def parse_pause(text: str) -> Pause | None:
+    """None for what is no pause."""
+    return next((each for each in Pause if each == text), None)
+
+
+def is_pausing(annotations: Mapping[str, str], what: Pause) -> bool:
+    """Whether the annotations of a NodePool pause it."""
+    return parse_pause(annotations.get(PAUSE_ANNOTATION, "")) in (what, Pause.ALL)
+
+
+def paused_by_annotation(pools: Iterable[Pool], what: Pause) -> frozenset[str]:
+    return frozenset(pool.name for pool in pools if is_pausing(pool.annotations, what))
 
 
 class WireCondition(Protocol):

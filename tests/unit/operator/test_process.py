@@ -11,8 +11,10 @@ from tests.support.scraped_metrics import ScrapedMetrics
 
 from wainwright import __version__
 from wainwright.api.karpenter.nodeclaim import NodeClaim
+from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.operations import ConfigMap, Event, Lease, LeaseSpec
+from wainwright.api.kubernetes.workloads import Pod
 from wainwright.api.wire import ObjectMeta
 from wainwright.clock import format_microseconds
 from wainwright.emulator.emulated_account import EmulatedAwsAccount
@@ -167,6 +169,40 @@ def test_a_dry_run_logs_each_decision_once_and_writes_nothing(
     assert len(decided) == 1
     assert decided[0].startswith("would launch for NodePool web: m5.large")
     assert decided[0].endswith("for 1 pod")
+
+
+@pytest.mark.parametrize(
+    ("paused", "expected"),
+    [
+        ("disruption", ["would launch for NodePool web"]),
+        ("provisioning", ["would disrupt by emptiness"]),
+        ("all", []),
+        (None, ["would disrupt by emptiness", "would launch for NodePool web"]),
+    ],
+)
+def test_a_dry_run_decides_nothing_that_is_paused(
+    paused: str | None, expected: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(world: World) -> None:
+        process = world.run()
+        await world.api.create(pending_pod("web-0", cpu="1500m"))
+        await world.clock.sleep(60)
+        await process.stop()
+        spec = {"disruption": {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]}}
+        annotations = {"wainwright.dev/pause": paused}
+        await world.api.patch(
+            NodePool, "web", {"spec": spec, "metadata": {"annotations": annotations}}
+        )
+        await world.api.delete(Pod, "web-0", "default", grace_period=0)
+        await world.api.create(pending_pod("web-1", cpu="3500m"))
+        await world.clock.sleep(5)
+        world.run(RunOptions(provider=EMULATOR, cloud=CLOUD, dry_run=True))
+        await world.clock.sleep(60)
+
+    with caplog.at_level(logging.INFO, logger="wainwright.operator"):
+        play(story)
+    decided = [each.message for each in caplog.records if each.message.startswith("would")]
+    assert sorted(each.partition(":")[0] for each in decided) == expected
 
 
 def test_once_ends_when_nothing_is_to_be_done() -> None:

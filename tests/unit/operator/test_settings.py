@@ -5,11 +5,14 @@ from wainwright.cli.run import run
 from wainwright.errors import InvalidInputError, UsageError
 from wainwright.model.disruption import MinimumSaving
 from wainwright.model.plan import MinValuesPolicy, PackingPolicy, PreferencePolicy
+from wainwright.operator.process import EMULATOR, RunOptions, loop_settings
 from wainwright.operator.settings import (
     OperatorSettings,
     read_settings,
     settings_without_effect,
 )
+from wainwright.sim.controller_options import controller_settings
+from wainwright.sim.settings import NodeRepairMode
 
 NAME = {"cluster_name": "shop"}
 
@@ -55,10 +58,26 @@ def test_gates_that_are_not_named_keep_their_default() -> None:
         ("min_saving", "5%", MinimumSaving(fraction=0.05)),
         ("spot_to_spot_types", "20", 20),
         ("max_nodes", "3", 3),
+        ("balanced_k", "1.5", 1.5),
+        ("node_repair", "replace-first", NodeRepairMode.REPLACE_FIRST),
     ],
 )
 def test_values(field: str, text: str, expected: object) -> None:
     assert getattr(read_settings({**NAME, field: text}, {}), field) == expected
+
+
+def test_settings_of_disruption_reach_the_controllers() -> None:
+    stated = {
+        "balanced_k": "1.5",
+        "node_repair": "replace-first",
+        "max_nodes": "7",
+        "feature_gates": "NodeRepair=true",
+    }
+    options = RunOptions(provider=EMULATOR)
+    found = controller_settings(loop_settings(read_settings({**NAME, **stated}, {}), options))
+    disruption = found.disruption_options
+    assert (disruption.balanced_k, disruption.max_nodes) == (1.5, 7)
+    assert (found.node_repair, found.replace_before_repair) == (True, True)
 
 
 @pytest.mark.parametrize(
@@ -80,6 +99,8 @@ def test_values(field: str, text: str, expected: object) -> None:
         ("max_nodes", "0", "a whole number from 1"),
         ("min_saving", "much", "USD per hour such as 0.05"),
         ("packing", "tight", "one of first-fit, cost"),
+        ("balanced_k", "0", "a number from 0.01"),
+        ("node_repair", "replacefirst", "did you mean replace-first?"),
     ],
 )
 def test_what_cannot_be_read_is_named_with_what_was_expected(

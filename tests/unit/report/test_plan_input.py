@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from tests.support.model_builders import instance_type, offering
 
 from wainwright.core.disruption.disruption_input import DisruptionOptions, Method
@@ -9,7 +10,7 @@ from wainwright.model.disruption import MinimumSaving
 from wainwright.model.input_remarks import RegionChoice, RegionSource
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.plan import DEFAULT_PLAN_OPTIONS
-from wainwright.model.snapshot import Snapshot
+from wainwright.model.snapshot import Pool, Snapshot
 from wainwright.report.plan_input import (
     ClassFacts,
     ConsolidationSettings,
@@ -63,3 +64,13 @@ def test_settings_of_a_consolidation_are_kept(tmp_path: Path) -> None:
 def test_types_without_nodes_exist_as_they_are_in_the_catalogue() -> None:
     offered = plan_input().disruption.offered
     assert set(offered["a"]) == {"m5.large"}
+
+
+@pytest.mark.parametrize(
+    ("stated", "is_paused"),
+    [("disruption", True), ("all", True), ("provisioning", False), ("please", False)],
+)
+def test_nodepools_are_paused_by_their_annotation(stated: str, is_paused: bool) -> None:
+    pool = Pool(name="a", annotations={"wainwright.dev/pause": stated})
+    given = plan_input(snapshot=Snapshot(pools=(pool, Pool(name="b"))))
+    assert given.disruption.paused == ({"a"} if is_paused else set())

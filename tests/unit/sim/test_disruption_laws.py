@@ -1,6 +1,7 @@
 """Each law about disruption is broken once, and holds where nothing breaks it."""
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from wainwright.model.labels import INITIALIZED as INITIALIZED_LABEL
 from wainwright.sim.disruption_laws import (
     CONSOLIDATION_SAVES,
     EVICTIONS_END_NODES,
+    LAG,
     NO_TAINT_LEFT,
     NODE_HAS_CLAIM,
     NODEPOOL_BUDGETS_RESPECTED,
@@ -210,3 +212,10 @@ def test_a_node_is_left_without_a_claim() -> None:
     found = broken(play(scenario(), script))
 
     assert found == {NODE_HAS_CLAIM: "no NodeClaim has the Node lost"}
+
+
+def test_the_documented_lag_is_the_one_that_laws_allow() -> None:
+    laws = Path("docs/internals/simulation.md").read_text("utf-8")
+    lines = {line.split("`")[1]: line for line in laws.splitlines() if line.startswith("| `")}
+    for law in (NODEPOOL_BUDGETS_RESPECTED, NODES_ARE_DRAINED):
+        assert ("five minutes" in lines[law], LAG) == (True, 300.0)

@@ -7,10 +7,10 @@ and so is the repair of broken nodes.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from math import inf
 from time import perf_counter
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
@@ -20,13 +20,12 @@ from wainwright.cloud import NodePoolCatalog
 from wainwright.controllers import conditions as condition
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.disruption.disruption_breaker import VOLUNTARY, DisruptionBreaker
-from wainwright.controllers.disruption.disruption_queue import DisruptionQueue
+from wainwright.controllers.disruption.disruption_queue import CommandInFlight, DisruptionQueue
 from wainwright.controllers.disruption.disruption_reports import DisruptionReports
 from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
 from wainwright.controllers.nodepool.registration_health import find_condition
 from wainwright.controllers.runtime import WHOLE_CLUSTER, Again, Key, Poll, Result, WorkQueue
-from wainwright.controllers.settings import Pause
-from wainwright.core.disruption.candidates import Blocker, BlockerCode, BlockerKind
+from wainwright.core.disruption.candidates import Blocker, BlockerCode, BlockerKind, Candidate
 from wainwright.core.disruption.commands import Command
 from wainwright.core.disruption.disruption_input import (
     VOLUNTARY_METHODS,
@@ -38,22 +37,33 @@ from wainwright.core.disruption.disruption_pass import DisruptionPass
 from wainwright.core.disruption.preview import Fate, NodeOutcome, node_outcomes
 from wainwright.core.disruption.repair import check_repair_policies
 from wainwright.core.disruption.scheduled_release import next_release
-from wainwright.gc_pause import gc_paused
 from wainwright.metrics import (
     DISRUPTION_EVALUATION_SECONDS,
     DISRUPTION_FAILED_VALIDATIONS,
+    DISRUPTION_MAX_NODES_WAITING,
     DISRUPTION_TIMEOUTS,
 )
+from wainwright.model.disruption import Pause
 from wainwright.translate.object_metadata import parse_timestamp
 
 LOG: Final = logging.getLogger(__name__)
-Computed = TypeVar("Computed")
 PERIOD: Final = 10.0  # seconds between two looks
 SYNC_POLL: Final = 1.0
 TIME_LIMIT: Final = 180.0
 """Seconds that a look may take: as in Karpenter, where single nodes have three minutes."""
 VALIDATION_DELAY: Final = 15.0
 """Seconds after which a command must still hold to be carried out."""
+
+
+class CurrentVerdicts(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of nodes as things stand."""
+
+    outcomes: tuple[NodeOutcome, ...] = ()
+    """In the order of names."""
+    in_flight: Mapping[str, tuple[str, ...]] = {}
+    """By node that a command has taken, the NodeClaims that replace it."""
+    looked_at: float | None = None
+    """When the cluster was looked at last; None before the first time."""
 
 
 class Disruption:
@@ -83,10 +93,11 @@ class Disruption:
         """A command, and when it is to be validated."""
         self._room = inf
         """How many nodes the breaker lets go."""
-        self._is_computing = False
-        """Whether a look is under way, perhaps in another thread."""
+        self._pass_in_use = asyncio.Lock()
+        """Looks and verdicts compute in another thread, on what the last look knows."""
         self._outcomes: list[NodeOutcome] = []
-        """Of the last look whose verdicts somebody wanted to know."""
+        self._judged: tuple[DisruptionPass, Command | None] | None = None
+        """The look that the outcomes are of, and what was to be done then."""
         self._held = False
         """Whether the breaker holds back what would be done."""
         self._catalogs: Mapping[str, NodePoolCatalog] = {}
@@ -116,24 +127,39 @@ class Disruption:
     def last_look(self) -> DisruptionPass | None:
         return self._previous
 
-    def verdicts(self) -> list[NodeOutcome]:
-        """Of every managed node that the last look saw, in the order of names: what becomes of it
-        and why.
+    async def verdicts(self) -> CurrentVerdicts:
+        """Of every managed node that the last look saw: what becomes of it and why. Waits for a
+        look that is under way; nothing is decided or begun by it.
         """
-        if self._previous is not None and not self._is_computing:
-            found = None if self._found is None else self._found[0]
-            with gc_paused():
-                self._outcomes = node_outcomes(self._previous, found)
-        taken = {name: each.command for each in self._queue.in_flight for name in each.nodes}
-        return [self._as_it_stands(each, taken.get(each.candidate.name)) for each in self._outcomes]
+        async with self._pass_in_use:
+            await self._judge()
+        in_flight = {name: each for each in self._queue.in_flight for name in each.nodes}
+        return CurrentVerdicts(
+            outcomes=tuple(
+                self._as_it_stands(each, in_flight.get(each.candidate.name))
+                for each in self._outcomes
+            ),
+            in_flight={name: each.replacements for name, each in in_flight.items()},
+            looked_at=None if self._previous is None else self._previous.snapshot.now,
+        )
 
-    def _as_it_stands(self, outcome: NodeOutcome, command: Command | None) -> NodeOutcome:
+    async def _judge(self) -> None:
+        looked, found = self._previous, None if self._found is None else self._found[0]
+        if looked is None:
+            return
+        if self._judged is None or self._judged[0] is not looked or self._judged[1] is not found:
+            self._outcomes = await self._context.compute(lambda: node_outcomes(looked, found))
+            self._judged = looked, found
+
+    def _as_it_stands(self, outcome: NodeOutcome, taken: CommandInFlight | None) -> NodeOutcome:
         """A node that a command has taken is on its way; one that waits for the breaker says so."""
-        if command is not None:
-            fate = Fate.REPLACED if command.replacement_names else Fate.REMOVED
-            return NodeOutcome(candidate=outcome.candidate, fate=fate, code=command.reason.lower())
+        if taken is not None:
+            fate = Fate.REPLACED if taken.replacements else Fate.REMOVED
+            code = taken.command.reason.lower()
+            return NodeOutcome(candidate=outcome.candidate, fate=fate, code=code)
         could_go = outcome.fate is Fate.KEPT and outcome.code in GOING
-        if not (could_go and self._held):
+        is_cut = outcome.max_nodes is not None and self._is_narrowed(outcome.max_nodes)
+        if not (could_go and (self._held or is_cut)):
             return outcome
         blocker = Blocker(
             code=BlockerCode.BREAKER,
@@ -142,7 +168,7 @@ class Disruption:
             until=self._breaker.next_change,
         )
         return msgspec.structs.replace(
-            outcome, fate=Fate.BLOCKED, code=blocker.code.text, blocker=blocker
+            outcome, fate=Fate.BLOCKED, code=blocker.code.text, blocker=blocker, max_nodes=None
         )
 
     # Looking
@@ -158,10 +184,12 @@ class Disruption:
         return await self._look(self._options)
 
     async def _look(self, options: DisruptionOptions) -> Result:
-        looked = await self._pass(options)
-        if not await self._prepare(looked):
-            return Again(PERIOD)
-        found = await self._compute(looked.find_command)
+        async with self._pass_in_use:
+            looked = await self._pass(options)
+            if not await self._prepare(looked):
+                return Again(PERIOD)
+            found = await self._context.compute(looked.find_command)
+            await self._count_waiting(looked, found)
         await self._reports.repair_blocked(looked.repairs.due)
         if await self._is_held(found) or found is None:
             return await self._rest(looked)
@@ -176,6 +204,17 @@ class Disruption:
         await self._reports.consolidation_found(found, looked)
         return Again(VALIDATION_DELAY)
 
+    async def _count_waiting(self, looked: DisruptionPass, found: Command | None) -> None:
+        """Nodes for which a command has no room; where the breaker leaves less, they are its."""
+        waiting: list[Candidate] = []
+        if found is not None and not self._is_narrowed(looked.options.max_nodes):
+            waiting = await self._context.compute(lambda: looked.waiting_for_room(found))
+        self._context.metrics.set(DISRUPTION_MAX_NODES_WAITING, len(waiting))
+
+    def _is_narrowed(self, max_nodes: int) -> bool:
+        """Whether it is what the breaker leaves of the setting."""
+        return max_nodes < self._options.max_nodes
+
     async def _prepare(self, looked: DisruptionPass) -> bool:
         """Simulates every node, in slices: pods that come meanwhile are planned before the next.
 
@@ -185,7 +224,7 @@ class Disruption:
         clock, slices, is_done = self._context.clock, looked.prepare(), False
         began, measured = clock.now(), perf_counter()
         while not is_done and clock.now() - began < TIME_LIMIT:
-            is_done = await self._compute(lambda: next(slices, True)) is not None
+            is_done = await self._context.compute(lambda: next(slices, True)) is not None
             await asyncio.sleep(0)
         self._context.metrics.observe(DISRUPTION_EVALUATION_SECONDS, perf_counter() - measured)
         if not is_done:
@@ -196,18 +235,12 @@ class Disruption:
             self._context.metrics.add(DISRUPTION_TIMEOUTS, consolidation_type=Method.SINGLE_NODE)
         return is_done
 
-    async def _compute(self, work: Callable[[], Computed]) -> Computed:
-        self._is_computing = True
-        try:
-            return await self._context.compute(work)
-        finally:
-            self._is_computing = False
-
     async def _rest(self, looked: DisruptionPass) -> Result:
         if not looked.is_at_rest:
-            outcomes = await self._compute(
-                lambda: node_outcomes(looked, looked.find_command(), savings=False)
-            )
+            async with self._pass_in_use:
+                outcomes = await self._context.compute(
+                    lambda: node_outcomes(looked, looked.find_command(), savings=False)
+                )
             await self._reports.nodes_kept(outcomes)
             await self._reports.budgets(outcomes)
         if looked.find_command() is None and not looked.is_complete:
@@ -244,7 +277,9 @@ class Disruption:
         if 0 < self._room < options.max_nodes:
             options = msgspec.structs.replace(options, max_nodes=int(self._room))
         previous = self._previous
-        looked = await self._compute(lambda: DisruptionPass(given, options, previous))
+        looked = await self._context.compute(lambda: DisruptionPass(given, options, previous))
+        if looked.is_at_rest and self._judged == (previous, None):
+            self._judged = looked, None  # nothing has changed: neither have the verdicts
         self._previous = looked
         if not looked.is_at_rest:
             await self._reports.pools(looked)
@@ -280,8 +315,9 @@ class Disruption:
         large set that never holds for long would keep all of them.
         """
         self._found = None
-        looked = await self._pass(self._options)
-        confirmed = await self._compute(lambda: looked.confirm(command))
+        async with self._pass_in_use:
+            looked = await self._pass(self._options)
+            confirmed = await self._context.compute(lambda: looked.confirm(command))
         if isinstance(confirmed, Command):
             if not await self._is_held(confirmed):
                 await self._queue.start(confirmed, self._catalogs)

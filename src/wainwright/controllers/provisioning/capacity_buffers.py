@@ -50,10 +50,10 @@ from wainwright.controllers.runtime import (
     Result,
     WorkQueue,
 )
-from wainwright.controllers.settings import Pause
 from wainwright.core.virtual_pods import VirtualPodPlan, plan_virtual_pods, pods_that_keep
 from wainwright.errors import ConflictError, ObjectNotFoundError, WainError
 from wainwright.gc_pause import gc_paused
+from wainwright.model.disruption import Pause
 from wainwright.model.pod import Pod as ModelPod
 from wainwright.model.resources import Resources
 from wainwright.model.snapshot import Snapshot

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -34,6 +35,7 @@ from wainwright.controllers.nodepool.registration_health import find_condition
 from wainwright.controllers.provisioning.launch_backoff import LaunchBackoff
 from wainwright.controllers.provisioning.pod_metrics import PodMetrics
 from wainwright.controllers.provisioning.pod_nominations import PodNominations
+from wainwright.controllers.provisioning.provisioning_pause import ProvisioningPause
 from wainwright.controllers.runtime import (
     DONE,
     WHOLE_CLUSTER,
@@ -43,7 +45,6 @@ from wainwright.controllers.runtime import (
     Result,
     WorkQueue,
 )
-from wainwright.controllers.settings import Pause
 from wainwright.core.explain.unschedulable import explain_unschedulable, pools_without_types
 from wainwright.core.plan import SolvedPlan, solve_plan
 from wainwright.errors import KubernetesError
@@ -55,6 +56,7 @@ from wainwright.metrics import (
     SCHEDULER_QUEUE,
     SCHEDULER_UNSCHEDULABLE,
     SCHEDULING_SECONDS,
+    Sample,
 )
 from wainwright.model.plan import PlannedNodeClaim, PlanOptions, UnschedulableGroup
 from wainwright.model.snapshot import Snapshot
@@ -180,6 +182,8 @@ class Provisioner:
         self._backoff = LaunchBackoff(context.cache)
         self._nominations = PodNominations(context.cache, context.clock)
         self._pod_metrics = PodMetrics(context)
+        self._pause = ProvisioningPause(context)
+        context.metrics.add_collector(self._collect_backoff)
         self._planned: ProvisioningInput | None = None
         self._started = context.clock.now()
         self._reported = ReportedPods()
@@ -245,6 +249,7 @@ class Provisioner:
         created = await self._create_claims(solved, given.catalogs)
         await self._nominate(solved, created)
         await self._report_pools(solved)
+        await self._pause.report()
         await self._report_unplaced(solved)
         self._context.recorder.plan_made(solved, tuple(self._cache.all(NodePool)))
         self._planned = given if solved.plan.unplaced else None
@@ -265,11 +270,7 @@ class Provisioner:
         catalogs = await self._declared.catalogs()
         await self._state.prepare_snapshot()
         snapshot = self._state.snapshot(catalogs.values())
-        pools = tuple(
-            pool
-            for pool in snapshot.pools
-            if pool.name in catalogs and not self._context.settings.pauses(pool, Pause.PROVISIONING)
-        )
+        pools = self._pause.mark(pool for pool in snapshot.pools if pool.name in catalogs)
         snapshot = self._nominations.apply(snapshot)
         pods = self._backoff.restrict(snapshot.pods, self._context.clock.now())
         snapshot = msgspec.structs.replace(snapshot, pools=pools, pods=pods)
@@ -376,8 +377,9 @@ class Provisioner:
     async def _report_unplaced(self, solved: SolvedPlan) -> None:
         if not solved.plan.unplaced:
             return
-        await self._report_disagreements(solved)
-        groups = await self._context.compute(lambda: explain_unschedulable(solved))
+        waiting = await self._report_backoff(solved)
+        others = [key for key in solved.plan.unplaced if key not in waiting]
+        groups = await self._context.compute(lambda: explain_unschedulable(solved, others))
         due = self._reported.select_due(groups, self._context.clock.now())
         if not due:
             return
@@ -389,30 +391,47 @@ class Provisioner:
 
     async def _report(self, group: UnschedulableGroup) -> None:
         """To all its pods at once: the next plan waits for it."""
-        answer = "; ".join(answer_for(group, with_total=False).lines())
-        message = f"{FAILED_SCHEDULING}: {answer}"
+        answer = self._pause.complete(answer_for(group, with_total=False), group)
+        message = f"{FAILED_SCHEDULING}: {'; '.join(answer.lines())}"
         pods = filter(None, map(self._pod, group.pods))
         warn, repeat = self._context.events.warn, FAILED_SCHEDULING_REPEAT
         await asyncio.gather(
             *(warn(pod, "FailedScheduling", message, repeat=repeat) for pod in pods)
         )
 
-    async def _report_disagreements(self, solved: SolvedPlan) -> None:
-        """Pods that the kube-scheduler does not bind to the nodes that were launched for them."""
+    async def _report_backoff(self, solved: SolvedPlan) -> frozenset[str]:
+        """Pods that the kube-scheduler does not bind to the nodes that were launched for them, by
+        key. The plan keeps them off NodePools: what it says of them is not why they wait.
+        """
         waiting = self._backoff.waiting(self._context.clock.now())
-        self._context.metrics.set(LAUNCH_BACKOFF_PODS, len(waiting))
+        found = {}
         for key in solved.plan.unplaced if waiting else ():
             pod = self._pod(key)
             if pod is not None and pod.metadata.uid in waiting:
-                nodes, until = waiting[pod.metadata.uid]
-                message = (
-                    f"{nodes} nodes were launched for the pod and it was bound to none; the next "
-                    f"one not before {format_timestamp(until)}. kube-scheduler: "
-                    f"{_scheduler_message(pod)}"
-                )
-                await self._context.events.warn(
-                    pod, "SchedulingDisagreement", message, repeat=FAILED_SCHEDULING_REPEAT
-                )
+                found[key] = pod
+        for pod in islice(found.values(), MOST_REPORTED):
+            await self._report_waiting(pod, *waiting[pod.metadata.uid])
+        return frozenset(found)
+
+    async def _report_waiting(self, pod: Pod, nodes: int, until: float) -> None:
+        moment = format_timestamp(until)
+        texts = {
+            "SchedulingDisagreement": (
+                f"{nodes} nodes were launched for the pod and it was bound to none; the next "
+                f"one not before {moment}. kube-scheduler: {_scheduler_message(pod)}"
+            ),
+            "FailedScheduling": (
+                f"{FAILED_SCHEDULING}: launches for it back off until {moment}: {nodes} nodes were "
+                "launched for it and the kube-scheduler bound it to none"
+            ),
+        }
+        for reason, text in texts.items():
+            await self._context.events.warn(pod, reason, text, repeat=FAILED_SCHEDULING_REPEAT)
+
+    def _collect_backoff(self) -> Iterator[Sample]:
+        """Computed when it is asked for: pods also cease to wait without a plan."""
+        waiting = self._backoff.waiting(self._context.clock.now())
+        yield LAUNCH_BACKOFF_PODS, (), len(waiting)
 
     def _pod(self, key: str) -> Pod | None:
         namespace, _, name = key.partition("/")

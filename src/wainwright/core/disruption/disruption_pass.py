@@ -394,13 +394,41 @@ class DisruptionPass:
         after = pool.disruption.consolidate_after if pool is not None else None
         return None if after is None else settled_at(node, after)
 
-    def _remove_empty(self) -> Command | None:
-        empty = [
+    def waiting_for_room(self, found: Command) -> list[Candidate]:
+        """Nodes that could go for the same reason, within budgets, and wait because the command has
+        as many nodes as one may take.
+        """
+        if len(found.candidates) < self.options.max_nodes:
+            return []
+        taken = {each.name for each in found.candidates}
+        others = [each for each in self._alike(found) if each.name not in taken]
+        within = self._budgets.within([*found.candidates, *others], found.reason)
+        return [each for each in within if each.name not in taken]
+
+    def _alike(self, found: Command) -> list[Candidate]:
+        """Candidates that a command of the same method could have taken as well."""
+        match found.method:
+            case Method.EMPTINESS:
+                return self._empty()
+            case Method.DRIFT if found.candidates[0].is_empty:  # others go one at a time
+                return [each for each in self._drifted(is_static=False) if each.is_empty]
+            case Method.MULTI_NODE | Method.SINGLE_NODE:
+                removals = self._removals
+                alone = ((each, removals.single(each)) for each in self._underutilized())
+                return [each for each, single in alone if isinstance(single, Command)]
+            case _:
+                return []
+
+    def _empty(self) -> list[Candidate]:
+        return [
             each
             for each in self.candidates
             if each.is_empty and not each.blockers_of_emptiness() and not each.is_static
         ]
-        chosen = self._budgets.within(empty, DisruptionReason.EMPTY)[: self.options.max_nodes]
+
+    def _remove_empty(self) -> Command | None:
+        within = self._budgets.within(self._empty(), DisruptionReason.EMPTY)
+        chosen = within[: self.options.max_nodes]
         if not chosen:
             return None
         return Command(

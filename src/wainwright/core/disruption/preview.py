@@ -53,6 +53,8 @@ class NodeOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """Rules that forbid what a simulation found, where that would save something."""
     saving: float | None = None
     """What would be saved but for the blockers, in USD per hour; None where nothing would."""
+    max_nodes: int | None = None
+    """How many nodes one command takes, where a node that could go waits because of it."""
 
 
 class HeldSaving(msgspec.Struct, frozen=True, kw_only=True):
@@ -211,6 +213,14 @@ def _outcomes(
     """Removed nodes by their command; the others by what the last pass found. A node that the
     command after the last step would take is kept with its reason.
     """
+    held = _held_by_size(first, last, commands, following)
+
+    def kept(outcome: NodeOutcome) -> NodeOutcome:
+        is_held = outcome.fate is Fate.KEPT and outcome.candidate.name in held
+        if not is_held:
+            return outcome
+        return msgspec.structs.replace(outcome, max_nodes=last.options.max_nodes)
+
     trials = RuleTrials(last.given, last.options) if savings else None
     gone = {each.name: command for command in commands for each in command.candidates}
     taken_next = {each.name for each in following.candidates} if following is not None else set()
@@ -222,9 +232,23 @@ def _outcomes(
             yield NodeOutcome(candidate=candidate, fate=fate, code=command.reason.lower())
         elif following is not None and candidate.name in taken_next:
             code = following.reason.lower()
-            yield NodeOutcome(candidate=candidate, fate=Fate.KEPT, code=code)
+            yield kept(NodeOutcome(candidate=candidate, fate=Fate.KEPT, code=code))
         else:
-            yield _kept(remaining.get(candidate.name, candidate), last, trials)
+            yield kept(_kept(remaining.get(candidate.name, candidate), last, trials))
+
+
+def _held_by_size(
+    first: DisruptionPass,
+    last: DisruptionPass,
+    commands: Sequence[Command],
+    following: Command | None,
+) -> set[str]:
+    """Nodes that would go with the last command, or with the one after it, if these might take more
+    nodes.
+    """
+    waiting = [] if following is None else last.waiting_for_room(following)
+    waiting += first.waiting_for_room(commands[-1]) if commands else []
+    return {each.name for each in waiting}
 
 
 def _kept(candidate: Candidate, last: DisruptionPass, trials: RuleTrials | None) -> NodeOutcome:

@@ -9,8 +9,17 @@ from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.controllers.disruption.disruption_breaker import DisruptionBreaker
 from wainwright.controllers.disruption.disruption_controller import Disruption
-from wainwright.controllers.settings import BreakerSettings, ControllerSettings, Pause
-from wainwright.metrics import DISRUPTION_BREAKER_OPEN, DISRUPTION_PAUSED
+from wainwright.controllers.settings import BreakerSettings, ControllerSettings
+from wainwright.core.disruption.disruption_input import DisruptionOptions
+from wainwright.core.disruption.preview import Fate
+from wainwright.disruption_verdicts import verdict_facts
+from wainwright.messages.disruption import describe_verdict
+from wainwright.metrics import (
+    DISRUPTION_BREAKER_OPEN,
+    DISRUPTION_MAX_NODES_WAITING,
+    DISRUPTION_PAUSED,
+)
+from wainwright.model.disruption import Pause
 
 TYPES = ["m5.large"]
 POOL: dict[str, Any] = {"disruption": {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]}}
@@ -79,7 +88,7 @@ def test_the_breaker_lets_no_command_go_beyond_and_closes_by_itself() -> None:
         assert (event.involvedObject.kind, event.involvedObject.name) == ("NodePool", "web")
         assert {
             each.code
-            for each in _disruption(cluster).verdicts()
+            for each in (await _disruption(cluster).verdicts()).outcomes
             if not each.candidate.node.deleting
         } == {"breaker"}
         await cluster.wait(620)
@@ -115,7 +124,8 @@ def test_paused_disruption_begins_nothing_and_says_so(pause: Pause) -> None:
         await cluster.api.delete(Pod, "web-0", "default", grace_period=0)
         await cluster.wait(120)
         assert await _alive(cluster) == 1
-        assert [each.code for each in _disruption(cluster).verdicts()] == ["paused"]
+        current = await _disruption(cluster).verdicts()
+        assert [each.code for each in current.outcomes] == ["paused"]
         assert cluster.metrics.value(DISRUPTION_PAUSED, nodepool="web") == 1
         (event,) = await cluster.events("DisruptionBlocked")
         assert "paused" in event.message
@@ -144,3 +154,42 @@ def test_a_pause_in_the_settings_is_for_all_pools() -> None:
 
     paused = ControllerSettings(pause=Pause.DISRUPTION)
     run_cluster(story, instanceTypes=TYPES, settings=paused)
+
+
+def test_nodes_that_a_command_has_no_room_for_are_counted_and_say_so() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await _empty_nodes(cluster, 3)
+        seen: dict[float, list[str]] = {}
+        for _ in range(60):
+            await cluster.wait(1)
+            waiting = cluster.metrics.value(DISRUPTION_MAX_NODES_WAITING)
+            texts = [
+                describe_verdict(verdict_facts(each))
+                for each in (await _disruption(cluster).verdicts()).outcomes
+                if each.max_nodes is not None
+            ]
+            seen.setdefault(waiting, texts)
+        assert list(seen) == [0, 1]
+        text = "it is empty: nothing but DaemonSet pods runs on it; it waits: a command takes at "
+        assert seen[1] == [f"{text}most 2 nodes (--max-nodes)"]
+        await cluster.wait(120)
+        assert await _alive(cluster) == 0
+        assert cluster.metrics.value(DISRUPTION_MAX_NODES_WAITING) == 0
+
+    limited = DisruptionOptions(max_nodes=2)
+    run_cluster(story, instanceTypes=TYPES, settings=ControllerSettings(disruption_options=limited))
+
+
+def test_nodes_that_the_breaker_leaves_out_of_a_command_wait_for_the_breaker() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await _empty_nodes(cluster, 4)
+        codes: set[str] = set()
+        while await _alive(cluster) == 4:
+            await cluster.wait(1)
+            current = (await _disruption(cluster).verdicts()).outcomes
+            codes |= {each.code for each in current if each.fate is Fate.BLOCKED}
+            assert [each for each in current if each.max_nodes is not None] == []
+            assert cluster.metrics.value(DISRUPTION_MAX_NODES_WAITING) == 0
+        assert "breaker" in codes
+
+    run_cluster(story, instanceTypes=TYPES, settings=ControllerSettings(breaker=HALF))

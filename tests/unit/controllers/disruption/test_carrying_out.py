@@ -711,10 +711,11 @@ def test_verdicts_are_known_of_every_node_at_any_moment() -> None:
         assert cluster.manager is not None
         assert cluster.manager.disruption is not None
         verdicts = cluster.manager.disruption.verdicts
-        assert [(each.fate, each.code) for each in verdicts()] == [("blocked", "policy")] * 2
+        found = (await verdicts()).outcomes
+        assert [(each.fate, each.code) for each in found] == [("blocked", "policy")] * 2
         await drift(cluster)
         await cluster.wait(20)
-        assert sorted((each.fate, each.code) for each in verdicts()) == [
+        assert sorted((each.fate, each.code) for each in (await verdicts()).outcomes) == [
             ("blocked", "not-initialized"),
             ("blocked", "policy"),
             ("replaced", "drifted"),

@@ -100,10 +100,11 @@ async def undone_claims(cluster: ControlledCluster) -> dict[str, str]:
     }
 
 
-def verdicts(cluster: ControlledCluster) -> dict[str, str]:
+async def verdicts(cluster: ControlledCluster) -> dict[str, str]:
     assert cluster.manager is not None
     assert cluster.manager.disruption is not None
-    return {each.candidate.name: each.code for each in cluster.manager.disruption.verdicts()}
+    current = await cluster.manager.disruption.verdicts()
+    return {each.candidate.name: each.code for each in current.outcomes}
 
 
 def test_a_removal_that_is_undone_is_reported_and_not_repeated_for_a_growing_time() -> None:
@@ -120,7 +121,7 @@ def test_a_removal_that_is_undone_is_reported_and_not_repeated_for_a_growing_tim
         await protect_all_but(cluster, first.metadata.name)
         await cluster.wait(1800)
         assert len(await cluster.nodes()) == 2, "an hour has not passed"
-        assert verdicts(cluster)[first.metadata.name] == "consolidation-backoff"
+        assert (await verdicts(cluster))[first.metadata.name] == "consolidation-backoff"
 
         await cluster.wait(1800)
         second = await undo(cluster, await drained(cluster))
@@ -211,7 +212,7 @@ async def undone_once(cluster: ControlledCluster, *others: str) -> Node:
 def test_an_empty_node_goes_whatever_was_undone() -> None:
     async def story(cluster: ControlledCluster) -> None:
         node = await undone_once(cluster)
-        assert verdicts(cluster) == {node.metadata.name: "consolidation-backoff"}
+        assert await verdicts(cluster) == {node.metadata.name: "consolidation-backoff"}
         (event, *_) = await cluster.events("Unconsolidatable")
         assert "had to be launched again" in event.message
         await cluster.api.delete(Pod, "web-0", "default", grace_period=0)

@@ -12,6 +12,7 @@ from tests.support.controlled_cluster import (
     pending_pod,
     run_cluster,
 )
+from tests.support.scraped_metrics import ScrapedMetrics
 
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
@@ -25,8 +26,10 @@ from wainwright.controllers.provisioning.provisioner import (
     PodBatchWindow,
     ReportedPods,
 )
+from wainwright.controllers.settings import ControllerSettings
 from wainwright.core.explain.pod_verdicts import EMPTY_FUNNEL
-from wainwright.metrics import LAUNCH_BACKOFF_PODS, SCHEDULING_SECONDS
+from wainwright.metrics import SCHEDULING_SECONDS
+from wainwright.model.disruption import Pause
 from wainwright.model.plan import ClusterLimits, PlanOptions, UnschedulableGroup
 from wainwright.model.reasons import (
     LimitExceeded,
@@ -351,9 +354,91 @@ def test_a_paused_pool_gets_no_new_claims(value: str, launches: int) -> None:
         await cluster.create(pending_pod())
         await cluster.wait(60)
         assert len(await cluster.claims()) == launches
+        assert _is_paused(cluster, "web") == (not launches)
         await cluster.api.patch(NodePool, "web", {"metadata": {"annotations": None}})
         await cluster.wait(10)
         assert len(await cluster.claims()) == 1
+        assert not _is_paused(cluster, "web")
+
+    run_cluster(story)
+
+
+def _is_paused(cluster: ControlledCluster, pool: str) -> bool:
+    return bool(
+        ScrapedMetrics(cluster.metrics).value("wainwright_provisioning_paused", nodepool=pool)
+    )
+
+
+def _paused_pool(name: str = "web", **spec: Any) -> NodePool:
+    pool = node_pool(name, **spec)
+    annotations = {"wainwright.dev/pause": "provisioning"}
+    metadata = msgspec.structs.replace(pool.metadata, annotations=annotations)
+    return msgspec.structs.replace(pool, metadata=metadata)
+
+
+def test_pods_and_nodepools_say_that_provisioning_is_paused() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(_paused_pool())
+        cluster.start()
+        await cluster.create(pending_pod())
+        await cluster.wait(300)
+        (failed,) = await cluster.events("FailedScheduling")
+        assert failed.message == (
+            "Failed to schedule pod: NodePool web: it launches no nodes: provisioning is paused by "
+            "its annotation wainwright.dev/pause; fix: resume it: kubectl annotate nodepool web "
+            "wainwright.dev/pause-"
+        )
+        (paused,) = await cluster.events("ProvisioningPaused")
+        assert paused.involvedObject.name == "web"
+        assert paused.message == (
+            "no node is launched for pods: provisioning is paused by its annotation "
+            "wainwright.dev/pause; resume it: kubectl annotate nodepool web wainwright.dev/pause-"
+        )
+
+    run_cluster(story)
+
+
+def test_a_paused_nodepool_beside_others_is_named() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(_paused_pool("batch"), node_pool(**_only("m5.large"), **QUIET))
+        cluster.start()
+        await cluster.create(pending_pod("web-0", cpu="3"))
+        await cluster.create(pending_pod("web-1"))
+        await cluster.wait(60)
+        assert len(await cluster.claims()) == 1
+        (failed,) = await cluster.events("FailedScheduling")
+        assert failed.involvedObject.name == "web-0"
+        assert "; provisioning is paused in batch" in failed.message
+        assert (_is_paused(cluster, "batch"), _is_paused(cluster, "web")) == (True, False)
+
+    run_cluster(story)
+
+
+def test_a_pause_of_all_nodepools_says_how_to_resume_them() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(node_pool())
+        cluster.start()
+        await cluster.create(pending_pod())
+        await cluster.wait(60)
+        (failed,) = await cluster.events("FailedScheduling")
+        assert "provisioning of all NodePools is paused by the setting pause; fix: " in (
+            failed.message
+        )
+        assert "ConfigMap wainwright-settings" in failed.message
+        assert _is_paused(cluster, "web")
+
+    run_cluster(story, settings=ControllerSettings(pause=Pause.PROVISIONING))
+
+
+def test_a_plan_without_a_paused_nodepool_is_not_made_again_and_again() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(_paused_pool())
+        cluster.start()
+        await cluster.create(pending_pod())
+        await cluster.wait(60)
+        plans = cluster.metrics.distribution(SCHEDULING_SECONDS).count
+        await cluster.wait(120)
+        assert cluster.metrics.distribution(SCHEDULING_SECONDS).count == plans
 
     run_cluster(story)
 
@@ -400,6 +485,25 @@ async def _join_too_small(cluster: ControlledCluster) -> None:
             await cluster.join(claim, status={"allocatable": small})
 
 
+def _waiting_pods(cluster: ControlledCluster) -> float:
+    return ScrapedMetrics(cluster.metrics).value("wainwright_launch_backoff_pods")
+
+
+def test_a_pod_that_may_get_a_node_again_no_longer_waits() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(node_pool(**_only("m5.large"), **QUIET))
+        cluster.start()
+        await cluster.create(pending_pod("web-0"))
+        for _ in range(4):
+            await cluster.wait(60)
+            await _join_too_small(cluster)
+        assert _waiting_pods(cluster) == 1
+        await cluster.wait(BACKOFF_STEP)
+        assert _waiting_pods(cluster) == 0
+
+    run_cluster(story)
+
+
 def test_a_pod_that_the_scheduler_does_not_bind_gets_no_node_after_node() -> None:
     async def story(cluster: ControlledCluster) -> None:
         await cluster.set_up(node_pool(**_only("m5.large"), **QUIET))
@@ -417,7 +521,18 @@ def test_a_pod_that_the_scheduler_does_not_bind_gets_no_node_after_node() -> Non
         events = await cluster.events("SchedulingDisagreement")
         events.sort(key=lambda each: each.firstTimestamp or "")
         assert events[0].message.startswith("2 nodes were launched for the pod")
-        assert cluster.metrics.value(LAUNCH_BACKOFF_PODS) == 1
+        assert _waiting_pods(cluster) == 1
+        failed = await cluster.events("FailedScheduling")
+        failed.sort(key=lambda each: each.firstTimestamp or "")
+        until = (events[0].message.partition("not before ")[2]).partition(". ")[0]
+        assert failed[0].message == (
+            f"Failed to schedule pod: launches for it back off until {until}: 2 nodes were "
+            "launched for it and the kube-scheduler bound it to none"
+        )
+        assert not [each for each in failed if "NotIn" in each.message or "fix" in each.message]
+        await cluster.api.delete(Pod, "web-0", "default", grace_period=0)
+        await cluster.wait(1)
+        assert _waiting_pods(cluster) == 0
 
     run_cluster(story)
 

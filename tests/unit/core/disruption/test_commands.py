@@ -122,6 +122,40 @@ def test_a_command_takes_at_most_a_hundred_nodes(cpus: tuple[int, ...]) -> None:
     assert len(command.candidates) == 100
 
 
+@pytest.mark.parametrize(
+    ("budget", "max_nodes", "waiting"),
+    [("100%", 2, ["c", "d"]), ("3", 2, ["c"]), ("2", 2, []), ("100%", 3, ["d"]), ("100%", 4, [])],
+)
+@pytest.mark.parametrize("cpus", [(), (900,)])
+def test_nodes_that_a_full_command_has_no_room_for_wait_as_far_as_budgets_allow(
+    cpus: tuple[int, ...], budget: str, max_nodes: int, waiting: list[str]
+) -> None:
+    nodes = (
+        *(node(name, "small", *(100 for _ in cpus)) for name in "abcd"),
+        node("z", "huge", 1000, facts=PROTECTED),
+    )
+    snapshot = Snapshot(nodes=nodes, pools=(with_budget(DisruptionBudget(nodes=budget)),), now=0.0)
+    given = DisruptionInput(snapshot=snapshot, catalogs={"web": InstanceTypeIndex(types())})
+    looked = DisruptionPass(given, DisruptionOptions(max_nodes=max_nodes))
+    command = looked.find_command()
+    assert command is not None
+    assert [each.name for each in looked.waiting_for_room(command)] == waiting
+
+
+def test_a_drifted_node_with_pods_does_not_wait_for_the_size_of_a_command() -> None:
+    nodes = (
+        node("a", "small", 900, claim=drifted_claim("a")),
+        node("b", "small", 900, claim=drifted_claim("b")),
+    )
+    snapshot = Snapshot(nodes=nodes, pools=(WEB,), now=0.0)
+    given = DisruptionInput(snapshot=snapshot, catalogs={"web": InstanceTypeIndex(types())})
+    looked = DisruptionPass(given, DisruptionOptions(max_nodes=1))
+    command = looked.find_command()
+    assert command is not None
+    assert command.method is Method.DRIFT
+    assert looked.waiting_for_room(command) == []
+
+
 def test_an_empty_node_that_a_pending_pod_will_use_stays() -> None:
     waiting = pods("waiting", 3900)
     assert find(node("a", "large"), pending=waiting) is None
