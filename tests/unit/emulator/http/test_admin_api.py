@@ -143,7 +143,7 @@ def test_a_change_that_is_no_json_is_rejected(body: bytes) -> None:
         {"quota": {"spot": {"standard": -1}}},
         {"pace": {"boot": {"median": -1}}},
         {"pace": {"boot": {"median": 1, "spread": 1e300}}},
-        {"pace": {"duds": 2}},
+        {"pace": {"neverJoinRate": 2}},
     ],
 )
 def test_numbers_are_checked_when_they_are_set(patch: dict[str, Any]) -> None:
