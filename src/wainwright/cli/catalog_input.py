@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any, Final
 
-from wainwright.api.field_error import did_you_mean, format_field_path
+from wainwright.api.field_error import closest_match, did_you_mean, format_field_path
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.catalogue.class_catalog import CatalogBuilder, NodeClassCatalog
@@ -236,9 +236,11 @@ def gate_values(gates: Sequence[str]) -> dict[str, bool]:
             )
             raise UsageError(f"there is no feature gate {name!r}", hint)
         if value.lower() not in ("true", "false"):
-            raise UsageError(
-                f"--feature-gate {text}: neither true nor false", f"write {name}=false"
+            meant = closest_match(value, ["true", "false"])
+            hint = (
+                f"did you mean {name}={meant}?" if meant else f"write {name}=true or {name}=false"
             )
+            raise UsageError(f"--feature-gate {text}: neither true nor false", hint)
         enabled[name] = value.lower() == "true"
     return enabled
 

@@ -231,6 +231,54 @@ def test_flags_that_make_no_sense_are_refused(
         run(catalog, cloud, *flags)
 
 
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (("--arch", "arm46"), "no architecture of EC2 is called arm46; did you mean arm64?"),
+        (("--arch", "x86_64"), "no architecture of EC2 is called x86_64; did you mean amd64?"),
+        (
+            ("--zone", "us-wset-2a"),
+            "no zone of us-west-2 is called us-wset-2a; did you mean us-west-2a?",
+        ),
+        (
+            ("--instance-type", "c5.lrage"),
+            "no instance type of us-west-2 is called c5.lrage; did you mean c5.large?",
+        ),
+        (
+            ("--instance-type", "c55.*"),
+            "no instance type of us-west-2 is called c55.*; did you mean c5.*?",
+        ),
+    ],
+)
+def test_a_misspelt_name_in_a_filter_gets_the_one_that_was_meant(
+    cloud: str, flags: tuple[str, ...], says: str
+) -> None:
+    found = run(catalog, cloud, *flags)
+    assert "nothing in the catalogue matches" in found.stderr
+    assert says in found.stderr
+
+
+def test_a_filter_that_only_matches_nothing_has_no_misspelling(cloud: str) -> None:
+    found = run(catalog, cloud, "--arch", "arm64", "--min-cpu", "64")
+    assert "is called" not in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        ("ture", "did you mean StaticCapacity=true?"),
+        ("Flase", "did you mean StaticCapacity=false?"),
+        ("1", "write StaticCapacity=true or StaticCapacity=false"),
+    ],
+)
+def test_a_misspelt_value_of_a_feature_gate_gets_the_one_that_was_meant(
+    value: str, hint: str
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        parse_feature_gates([f"StaticCapacity={value}"])
+    assert refused.value.hint == hint
+
+
 def test_several_classes_that_differ_need_a_name(cloud: str) -> None:
     other = CLOUD.split("---")[1].replace("default", "other").replace("cr-a", "cr-b")
     Path(cloud).write_text(f"{CLOUD}---{other}")
