@@ -13,6 +13,7 @@ from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.quantity import InvalidQuantity, parse_quantity
 from wainwright.catalogue.catalog_document import format_catalog
 from wainwright.catalogue.class_catalog import NodeClassCatalog
+from wainwright.catalogue.offerings.cloud_adjustments import matches_pattern
 from wainwright.catalogue.queries import (
     SortOrder,
     TypeFilter,
@@ -21,7 +22,6 @@ from wainwright.catalogue.queries import (
     nominal_cpu,
     nominal_memory,
 )
-from wainwright.catalogue.offerings.cloud_adjustments import matches_pattern
 from wainwright.cli import printing
 from wainwright.cli.catalog_input import CatalogArguments, CatalogInput, catalog_options
 from wainwright.cli.options import Choice, file_arguments

@@ -17,6 +17,7 @@ from wainwright.errors import InvalidInputError
 from wainwright.model.labels import RESERVED, ZONE
 
 CAPACITY_TYPES: Final = (ON_DEMAND, SPOT, RESERVED)
+OfferingEntry = CloudPrice | UnavailableOffering | CapacityRule
 NamedField = tuple[str, str | None]
 """Where a name is written, and the name; None where it is left out."""
 
@@ -64,9 +65,7 @@ def _zones(patch: AccountPatch) -> Iterator[NamedField]:
             yield f"{field}[{index}].zone", entry.zone
 
 
-def _entries(
-    patch: AccountPatch,
-) -> Iterator[tuple[str, list[CloudPrice] | list[UnavailableOffering] | list[CapacityRule]]]:
-    yield "prices", patch.prices or []
-    yield "unavailable", patch.unavailable or []
-    yield "stock", patch.capacity_rules or []
+def _entries(patch: AccountPatch) -> Iterator[tuple[str, list[OfferingEntry]]]:
+    yield "prices", [*(patch.prices or ())]
+    yield "unavailable", [*(patch.unavailable or ())]
+    yield "stock", [*(patch.capacity_rules or ())]
