@@ -141,7 +141,7 @@ def _parse_nano(flag: str, text: str | None) -> int:
     try:
         return parse_quantity(text or "0").nano
     except InvalidQuantity as error:
-        raise UsageError(f"{flag}: {text!r} is no quantity", "write it as 4 or 16Gi") from error
+        raise UsageError(f"{flag}: {text!r} is not a quantity", "write it as 4 or 16Gi") from error
 
 
 def pool_requirements(pool: NodePool) -> Requirements:

@@ -212,7 +212,7 @@ def parse_time(text: str | None) -> datetime:
         time = datetime.fromisoformat(text)
     except ValueError as error:
         raise UsageError(
-            f"--now: {text!r} is no time", "write it as 2026-01-31T08:00:00Z"
+            f"--now: {text!r} is not a time", "write it as 2026-01-31T08:00:00Z"
         ) from error
     return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
@@ -231,9 +231,7 @@ def gate_values(gates: Sequence[str]) -> dict[str, bool]:
     for text in gates:
         name, _, value = text.partition("=")
         if name not in FEATURE_GATES:
-            hint = (
-                did_you_mean(name, list(FEATURE_GATES)) or f"there are {', '.join(FEATURE_GATES)}"
-            )
+            hint = did_you_mean(name, list(FEATURE_GATES)) or f"one of {', '.join(FEATURE_GATES)}"
             raise UsageError(f"there is no feature gate {name!r}", hint)
         if value.lower() not in ("true", "false"):
             meant = closest_match(value, ["true", "false"])
@@ -287,5 +285,5 @@ def _is_same_class(one: EC2NodeClass, other: EC2NodeClass) -> bool:
 
 
 def _unknown_object(kind: str, name: str, known: list[str]) -> UsageError:
-    hint = did_you_mean(name, known) or (f"there are {', '.join(known)}" if known else "")
+    hint = did_you_mean(name, known) or (f"the input has {', '.join(known)}" if known else "")
     return UsageError(f"the input has no {kind} {name}", hint)

@@ -71,7 +71,7 @@ def decode_saved_account(data: bytes) -> SavedAccount:
     try:
         saved = msgspec.json.decode(_with_current_names(data), type=SavedAccount)
     except msgspec.MsgspecError as error:
-        raise InvalidInputError(f"this is no saved emulator: {error}") from None
+        raise InvalidInputError(f"this is not a saved emulator: {error}") from None
     if saved.version != STATE_VERSION:
         raise InvalidInputError(
             f"the emulator was saved in version {saved.version}, this one reads {STATE_VERSION}"

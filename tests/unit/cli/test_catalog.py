@@ -214,8 +214,8 @@ def test_a_refusal_from_a_pipe_names_the_object() -> None:
         (("--nodepool", "genral"), "the input has no NodePool genral"),
         (("--nodeclass", "other"), "the input has no EC2NodeClass other"),
         (("--nodepool", "general", "--nodeclass", "default"), "--nodepool has a class of its own"),
-        (("--min-cpu", "many"), "--min-cpu: 'many' is no quantity"),
-        (("--now", "tomorrow"), "--now: 'tomorrow' is no time"),
+        (("--min-cpu", "many"), "--min-cpu: 'many' is not a quantity"),
+        (("--now", "tomorrow"), "--now: 'tomorrow' is not a time"),
         (("--feature-gate", "NodeOverly=true"), "there is no feature gate 'NodeOverly'"),
         (("--feature-gate", "NodeOverlay=maybe"), "neither true nor false"),
         (
@@ -323,7 +323,10 @@ def test_explain_type_as_json_has_every_number_with_its_reason() -> None:
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("m5.large", "it is sold elsewhere, or the Cloud leaves it out: there are c5.large"),
+        (
+            "m5.large",
+            "it is sold elsewhere, or the Cloud leaves it out; the catalogue has c5.large",
+        ),
         ("c5.lrge", "did you mean c5.large?"),
         ("p9.16xlarge", ""),
     ],

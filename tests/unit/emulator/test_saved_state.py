@@ -123,7 +123,7 @@ def test_the_saved_file_has_time_and_account() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[1]", b"nonsense"])
 def test_an_invalid_saved_account_is_rejected(data: bytes) -> None:
-    with pytest.raises(InvalidInputError, match="no saved emulator"):
+    with pytest.raises(InvalidInputError, match="not a saved emulator"):
         EmulatedAwsAccount.load(data, clock=ManualClock())
 
 

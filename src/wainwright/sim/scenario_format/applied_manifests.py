@@ -159,7 +159,7 @@ def _not_of_a_cluster(kind: str, path: FieldPath) -> FieldError:
     hint = "it changes by the events price, unavailable and reservation" if kind == "Cloud" else ""
     return FieldError(
         path=path,
-        message=f"a {kind} is no object of a cluster: it cannot be applied",
+        message=f"a {kind} is not an object of a cluster: it cannot be applied",
         found=kind,
         expected="a kind that nodes or pods depend on",
         hint=hint,
