@@ -332,9 +332,9 @@ class _ScenarioReader:
         """None where something is wrong with it, or a file is missing: what only that file has
         would be reported as missing at every place that names it.
         """
-        errors = len(self.reader.errors)
+        errors_before = len(self.reader.errors)
         files = spec.optional("manifests", self._files) or ()
-        is_complete = len(self.reader.errors) == errors
+        is_complete = len(self.reader.errors) == errors_before
         for file in files:
             self.loaded.extend(load_manifests([file], render=self.options.render))
         self.loaded.documents = [each for each in self.loaded.documents if self._is_other(each)]
