@@ -60,6 +60,7 @@ check: $(VENV)/.dev
 	$(BIN)/python scripts/make_reference.py --check
 	$(BIN)/python scripts/update_readme.py --check
 	$(BIN)/python scripts/build_page.py --check
+	$(BIN)/python scripts/picture_digests.py
 	@$(MAKE) --no-print-directory page-types
 
 ## page: build the report page from web/src anew

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from playwright.sync_api import Browser, sync_playwright
+from scripts.picture_digests import write_digests
 from tests.support.terminal import Terminal
 
 ROOT = Path(__file__).parent.parent
@@ -168,6 +169,7 @@ def main() -> None:
         show(take_live(browser))
         show(take_terminal(browser))
         browser.close()
+    write_digests()
 
 
 def show(file: Path) -> None:

@@ -16,6 +16,7 @@ from wainwright.errors import InvalidInputError, UsageError, WainError
 from wainwright.manifests import cluster_manifests
 from wainwright.manifests.cluster_manifests import ClusterManifests
 from wainwright.manifests.problems import InvalidInput
+from wainwright.messages.formatting import format_count, format_hourly
 from wainwright.model.plan import (
     DEFAULT_PLAN_OPTIONS,
     ClusterLimits,
@@ -135,10 +136,10 @@ class PlanResult:
         return plan_document(self._given, self._plan)
 
     def __repr__(self) -> str:
-        return (
-            f"<PlanResult: {len(self.claims)} nodes, ${self.price + self.fees:.3f}/h, "
-            f"{len(self.unplaced)} pods unschedulable>"
-        )
+        price = format_hourly(self.price + self.fees, modelled=self._plan.has_modelled_prices)
+        nodes = format_count(len(self.claims), "node")
+        pods = format_count(len(self.unplaced), "pod")
+        return f"<PlanResult: {nodes}, {price}, {pods} unschedulable>"
 
 
 def plan(
@@ -203,7 +204,9 @@ class ConsolidationResult:
         return consolidation_document(given, self._preview, bound)
 
     def __repr__(self) -> str:
-        return f"<ConsolidationResult: {len(self.commands)} commands save ${self.saving:.3f}/h>"
+        saving = format_hourly(self.saving, modelled=self._preview.has_modelled_prices)
+        commands = format_count(len(self.commands), "command")
+        return f"<ConsolidationResult: {commands}, saving {saving}>"
 
 
 def consolidate(

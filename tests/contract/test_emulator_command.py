@@ -106,7 +106,7 @@ def test_an_unreadable_state_file_is_an_error(tmp_path: Path) -> None:
     wrong = tmp_path / "state.json"
     wrong.write_text("{")
     error = refused("--port", "0", "--state", str(wrong))
-    assert error.message.startswith("this is no saved emulator")
+    assert error.message.startswith("this is not a saved emulator")
     error = refused("--port", "0", "--state", str(tmp_path / "none" / "state.json"))
     assert "cannot be written" in error.message
 

@@ -26,7 +26,7 @@ PAGES = [
     *sorted((ROOT / "examples").glob("**/*.md")),
 ]
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#([^)\s]*))?\)")
-COMMAND = re.compile(r"^ *(?:\$ )?(wain .*?)(?:  .*)?$")
+COMMAND = re.compile(r"^ *(?:\$ )?(?:\.venv/bin/)?(wain .*?)(?:  .*)?$")
 NOT_BENCHED_BY_NAME = {"karpenter_cluster", "karpenter_disruption"}
 """Parts of `make bench-karpenter`."""
 MAKE = re.compile(r"^ {4}(?:nohup )?make ([\w-]+)")
@@ -113,6 +113,15 @@ def check_arguments(command: click.Command, arguments: list[str]) -> None:
                 check_arguments(inner, others)
 
 
+def test_lines_to_paste_from_the_readme_work_after_the_demo() -> None:
+    """`make demo` puts `wain` into .venv and on nobody's path."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    pasted = [line.strip() for line in code_lines(text) if line.startswith("    ")]
+    ours = [line for line in pasted if re.search(r"\bwain\b", line.partition(" ")[0])]
+    assert ours
+    assert [line for line in ours if not line.startswith(".venv/bin/wain ")] == []
+
+
 @pytest.mark.parametrize("path", PAGES, ids=page_name)
 def test_make_targets_of_a_page_exist(path: Path) -> None:
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
@@ -167,6 +176,7 @@ spec: {template: {spec: {requirements: [], nodeClassRef: {name: default}}}}
 PLACEHOLDERS = {
     ".": "examples/reserved-only",
     "FOLDER": "examples/reserved-only",
+    "PATH/TO/YOUR/MANIFESTS": "examples/reserved-only",
     "FILE…": "examples/consolidate",
     "OLD": "examples/reserved-only",
     "NEW": "examples/reserved-then-on-demand",

@@ -10,6 +10,8 @@ import msgspec
 import pytest
 from tests.oracle.known_differences import BY_INSPECTION, BY_RERUNNING
 
+from wainwright.sim.scenario_format.expectation_format import EVENT_REASONS
+
 ROOT = Path(__file__).parents[2]
 STORIES = ROOT / "tests" / "scenarios"
 DOCS = sorted((ROOT / "docs").glob("**/*.md"))
@@ -164,6 +166,12 @@ def test_every_event_is_written_and_on_the_page() -> None:
     known = {name for path in modules for name in literals(path, of_events=False)}
     missing = {name for name, (when, _) in page.items() if name not in known}
     assert missing == {name for name, (when, _) in page.items() if when.startswith("not written: ")}
+
+
+def test_scenarios_can_expect_every_event_that_is_written() -> None:
+    page = events_on_page()
+    written = {name for name, (when, _) in page.items() if not when.startswith("not written: ")}
+    assert set(EVENT_REASONS) == written
 
 
 @pytest.mark.parametrize("event", events_on_page())

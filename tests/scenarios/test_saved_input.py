@@ -94,7 +94,7 @@ def test_a_truncated_file_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "input.json"
     saved(INPUTS[0], file)
     file.write_bytes(file.read_bytes()[:-200])
-    assert "is no input that this version" in error_of(plan(str(file)))
+    assert "is not an input that this version" in error_of(plan(str(file)))
 
 
 def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).parents[2]
 PROGRAMS: Final = "wain|kubectl|helm|aws|make|sh|export|envsubst|docker|pip"
-BLOCK_LINE: Final = re.compile(rf"^ *(?:\$ )?((?:{PROGRAMS}) .*)$")
+BLOCK_LINE: Final = re.compile(rf"^ *(?:\$ )?(?:\.venv/bin/)?((?:{PROGRAMS}) .*)$")
 INLINE: Final = re.compile(r"`((?:kubectl|helm|aws|wain) [^`]+)`")
 COMMENT: Final = re.compile(r"(?: {2,}|\s+#).*$")
 

@@ -87,6 +87,14 @@ def test_names_are_there_to_be_completed_before_anything_is_loaded() -> None:
     assert loaded == "False"
 
 
+def test_results_show_their_cost_with_estimates_marked() -> None:
+    world, cluster = wainwright.read(WORLD), wainwright.read(CLUSTER)
+    planned = wainwright.plan(world, now=datetime.fromisoformat(NOW))
+    assert repr(planned) == "<PlanResult: 7 nodes, ~$0.172/h, 0 pods unschedulable>"
+    found = wainwright.consolidate(cluster, now=datetime.fromisoformat(NOW))
+    assert repr(found) == "<ConsolidationResult: 2 commands, saving ~$1.056/h>"
+
+
 def test_a_refusal_names_file_line_and_what_to_do(tmp_path: Path) -> None:
     file = tmp_path / "pool.yaml"
     file.write_text(

@@ -8,10 +8,12 @@ from typing import Any, Final
 import click
 import msgspec
 
+from wainwright.api.field_error import did_you_mean
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.quantity import InvalidQuantity, parse_quantity
 from wainwright.catalogue.catalog_document import format_catalog
 from wainwright.catalogue.class_catalog import NodeClassCatalog
+from wainwright.catalogue.offerings.cloud_adjustments import matches_pattern
 from wainwright.catalogue.queries import (
     SortOrder,
     TypeFilter,
@@ -30,6 +32,7 @@ from wainwright.model.instance_type import UNLIMITED, InstanceType, Offering
 from wainwright.model.labels import ARCH, ON_DEMAND, RESERVED, SPOT, ZONE_ID
 from wainwright.model.requirements import Requirements
 from wainwright.model.resources import CPU, MEMORY, PODS, format_quantity
+from wainwright.model.spelling import closest_spelling
 
 OUTPUTS: Final = Choice(["table", "json", "csv"])
 CAPACITY_TYPES: Final = Choice([ON_DEMAND, SPOT, RESERVED])
@@ -138,7 +141,7 @@ def _parse_nano(flag: str, text: str | None) -> int:
     try:
         return parse_quantity(text or "0").nano
     except InvalidQuantity as error:
-        raise UsageError(f"{flag}: {text!r} is no quantity", "write it as 4 or 16Gi") from error
+        raise UsageError(f"{flag}: {text!r} is not a quantity", "write it as 4 or 16Gi") from error
 
 
 def pool_requirements(pool: NodePool) -> Requirements:
@@ -276,3 +279,28 @@ def _footnotes(
         )
     if not instance_types:
         printing.echo("nothing in the catalogue matches", err=True)
+    for note in _unknown_names(filters, class_catalog):
+        printing.echo(note, err=True)
+
+
+def _unknown_names(filters: CatalogFilters, class_catalog: NodeClassCatalog) -> Iterator[str]:
+    """A line for each name of a filter that the catalogue does not have."""
+    names, zones = list(class_catalog.by_name), list(class_catalog.zones)
+    architectures = {each.requirements.single_value(ARCH) or "" for each in class_catalog.types}
+    for pattern in filters.types:
+        if not any(matches_pattern(pattern, name) for name in names):
+            families = dict.fromkeys(f"{name.partition('.')[0]}.*" for name in names)
+            hint = did_you_mean(pattern, [*names, *families])
+            yield _unknown_name("instance type", pattern, class_catalog.region, hint)
+    for zone in filters.zones:
+        if zone not in zones:
+            hint = did_you_mean(zone, zones) or f"one of {', '.join(zones)}"
+            yield _unknown_name("zone", zone, class_catalog.region, hint)
+    for name in filters.architectures:
+        meant = closest_spelling(ARCH, name, tuple(sorted(architectures)))
+        if meant is not None:
+            yield _unknown_name("architecture", name, "EC2", f"did you mean {meant}?")
+
+
+def _unknown_name(what: str, name: str, place: str, hint: str) -> str:
+    return f"no {what} of {place} is called {name}" + (f"; {hint}" if hint else "")

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any, Final
 
-from wainwright.api.field_error import did_you_mean, format_field_path
+from wainwright.api.field_error import closest_match, did_you_mean, format_field_path
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.catalogue.class_catalog import CatalogBuilder, NodeClassCatalog
@@ -212,7 +212,7 @@ def parse_time(text: str | None) -> datetime:
         time = datetime.fromisoformat(text)
     except ValueError as error:
         raise UsageError(
-            f"--now: {text!r} is no time", "write it as 2026-01-31T08:00:00Z"
+            f"--now: {text!r} is not a time", "write it as 2026-01-31T08:00:00Z"
         ) from error
     return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
@@ -231,14 +231,14 @@ def gate_values(gates: Sequence[str]) -> dict[str, bool]:
     for text in gates:
         name, _, value = text.partition("=")
         if name not in FEATURE_GATES:
-            hint = (
-                did_you_mean(name, list(FEATURE_GATES)) or f"there are {', '.join(FEATURE_GATES)}"
-            )
+            hint = did_you_mean(name, list(FEATURE_GATES)) or f"one of {', '.join(FEATURE_GATES)}"
             raise UsageError(f"there is no feature gate {name!r}", hint)
         if value.lower() not in ("true", "false"):
-            raise UsageError(
-                f"--feature-gate {text}: neither true nor false", f"write {name}=false"
+            meant = closest_match(value, ["true", "false"])
+            hint = (
+                f"did you mean {name}={meant}?" if meant else f"write {name}=true or {name}=false"
             )
+            raise UsageError(f"--feature-gate {text}: neither true nor false", hint)
         enabled[name] = value.lower() == "true"
     return enabled
 
@@ -285,5 +285,5 @@ def _is_same_class(one: EC2NodeClass, other: EC2NodeClass) -> bool:
 
 
 def _unknown_object(kind: str, name: str, known: list[str]) -> UsageError:
-    hint = did_you_mean(name, known) or (f"there are {', '.join(known)}" if known else "")
+    hint = did_you_mean(name, known) or (f"the input has {', '.join(known)}" if known else "")
     return UsageError(f"the input has no {kind} {name}", hint)

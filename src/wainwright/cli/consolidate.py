@@ -226,7 +226,7 @@ def _minimum_saving(text: str | None) -> MinimumSaving:
     parsed = parse_minimum_saving(text)
     if parsed is None:
         raise UsageError(
-            f"--min-saving: {text!r} is no saving", "write USD per hour, 0.05, or a share, 5%"
+            f"--min-saving: {text!r} is not a saving", "write USD per hour, 0.05, or a share, 5%"
         )
     return parsed
 

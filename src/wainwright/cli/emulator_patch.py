@@ -74,7 +74,7 @@ def build_patch(file: str | None, flags: Mapping[str, Any]) -> dict[str, Any]:
 
 def _require_list(value: Any, field: str) -> Sequence[Any]:
     if not isinstance(value, list):
-        raise InvalidInputError(f"{field} is no list, but {type(value).__name__}")
+        raise InvalidInputError(f"{field} is not a list, but {type(value).__name__}")
     return value
 
 
@@ -123,7 +123,7 @@ def parse_fields(flag: str, text: str) -> dict[str, Any]:
         name, equals, value = part.partition("=")
         if not name or not equals:
             raise UsageError(
-                f"--{flag}: {part!r} is no field with a value", f"as in {FLAG_EXAMPLES[flag]}"
+                f"--{flag}: {part!r} is not a field with a value", f"as in {FLAG_EXAMPLES[flag]}"
             )
         outer, dot, inner = name.partition(".")
         if dot:
@@ -141,7 +141,7 @@ def _parse_value(flag: str, name: str, text: str) -> Any:
     try:
         return int(text) if name in INTEGER_FIELDS else float(text)
     except ValueError:
-        raise UsageError(f"--{flag}: {name} is no number: {text!r}") from None
+        raise UsageError(f"--{flag}: {name} is not a number: {text!r}") from None
 
 
 def call_admin_api(endpoint: str, path: str, body: Any = None) -> Any:
@@ -167,5 +167,5 @@ def _admin_api_error(endpoint: str, error: HTTPError) -> InvalidInputError:
         return InvalidInputError(str(body["error"]), str(body.get("hint", "")))
     except (ValueError, KeyError, TypeError):
         return InvalidInputError(
-            f"what answers at {endpoint} is no wain emulator (HTTP {error.code})"
+            f"what answers at {endpoint} is not a wain emulator (HTTP {error.code})"
         )

@@ -47,6 +47,8 @@ from wainwright.model.instance_type import UNLIMITED
 from wainwright.report import node_explanation
 from wainwright.report.pod_explanation import explain_with_suggestions
 
+OUTPUTS: Final = Choice(["text", "json"])
+
 
 @click.command("pod")
 @click.argument("name")
@@ -56,7 +58,7 @@ from wainwright.report.pod_explanation import explain_with_suggestions
 @click.option(
     "--all", "every", is_flag=True, help="Of an unschedulable pod, the funnel of every NodePool."
 )
-@click.option("-o", "--output", type=Choice(["text", "json"]), default="text")
+@click.option("-o", "--output", type=OUTPUTS, default="text", help="How to print it.")
 def explain_pod(name: str, output: str, every: bool, **flags: Any) -> int:
     """Show where a pod is scheduled and why; or why it is unschedulable, and the fix.
 
@@ -82,7 +84,7 @@ def explain_pod(name: str, output: str, every: bool, **flags: Any) -> int:
 @file_arguments
 @cluster_options
 @disruption_options
-@click.option("-o", "--output", type=Choice(["text", "json"]), default="text")
+@click.option("-o", "--output", type=OUTPUTS, default="text", help="How to print it.")
 def explain_node(name: str, output: str, **flags: Any) -> int:
     """Show whether a node can be removed, where its pods would move, and what blocks it.
 
@@ -99,7 +101,6 @@ def explain_node(name: str, output: str, **flags: Any) -> int:
     return 0 if explanation["removable"] else 1
 
 
-OUTPUTS: Final = Choice(["text", "json"])
 SIMILARITY_CUTOFF: Final = 0.7  # names of types are short and similar
 
 
@@ -194,7 +195,8 @@ def _load_catalog(arguments: ExplainArguments) -> tuple[CatalogInput, NodeClassC
 def _hint(name: str, known: list[str]) -> str:
     """Suggests types of the same family; a known type that the input excludes is no misspelling."""
     if name in instance_type_info.built_in_instance_types():
-        return f"it is sold elsewhere, or the Cloud leaves it out: there are {join_first(known)}"
+        sold = join_first(known)
+        return f"it is sold elsewhere, or the Cloud leaves it out; the catalogue has {sold}"
     family = name.partition(".")[0]
     near = [each for each in known if each.partition(".")[0] == family] or known
     close = get_close_matches(name, near, n=1, cutoff=SIMILARITY_CUTOFF)

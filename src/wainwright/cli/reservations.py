@@ -28,7 +28,9 @@ from wainwright.report.reservation_usage import (
 @file_arguments
 @cluster_options
 @add_options(PLAN_OPTIONS)
-@click.option("-o", "--output", type=Choice(["table", "json"]), default="table")
+@click.option(
+    "-o", "--output", type=Choice(["table", "json"]), default="table", help="How to print them."
+)
 def reservations(output: str, **flags: Any) -> int:
     """Show for each reservation what the plan would use and what stays idle."""
     run = run_plan(PlanArguments(**flags), Timings(), with_suggestions=False)

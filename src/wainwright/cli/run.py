@@ -96,7 +96,13 @@ def setting_flags(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command()
-@click.option("--provider", type=Choice([AWS, EMULATOR]), default=AWS, show_default=True)
+@click.option(
+    "--provider",
+    type=Choice([AWS, EMULATOR]),
+    default=AWS,
+    show_default=True,
+    help="The cloud: EC2, or an emulated account in this process.",
+)
 @click.option(
     "--kubeconfig", default="", metavar="FILE", help="The kubeconfig file; default: $KUBECONFIG."
 )

@@ -181,7 +181,7 @@ def _check_options(arguments: SimulateArguments) -> None:
         raise UsageError("--sweep and --compare exclude each other", "keep one of them")
     if arguments.sweep and (arguments.report is not None or arguments.output == "html"):
         raise UsageError(
-            "--sweep is no story to look at", "leave it out, or compare two with --compare"
+            "--sweep cannot be shown as a page", "leave it out, or compare two with --compare"
         )
     if arguments.sweep and arguments.shell_state is not None:
         raise UsageError("--sweep has a state at the end of each run", "leave --shell-state out")
@@ -216,7 +216,9 @@ def parse_until(text: str | None, scenario: Scenario) -> float | None:
         return None
     seconds = duration_seconds(text)
     if not seconds:
-        raise UsageError(f"--until: {text!r} is no time since the start", "write it as 90s or 6h")
+        raise UsageError(
+            f"--until: {text!r} is not a time since the start", "write it as 90s or 6h"
+        )
     if scenario.duration is not None and seconds > scenario.duration:
         end = format_seconds(scenario.duration)
         raise UsageError(f"--until {text} is after the end, which is at {end}")

@@ -56,7 +56,7 @@ class InterruptionKind(StrEnum):
     INSTANCE_CHECK = "instance-check"
     SYSTEM_CHECK = "system-check"
     EBS_CHECK = "attached-ebs-check"
-    RECOVERED = "mended"
+    RECOVERED = "recovered"
     INSTANCE_REBOOT = ScheduledEventCode.INSTANCE_REBOOT.value
     SYSTEM_REBOOT = ScheduledEventCode.SYSTEM_REBOOT.value
     SYSTEM_MAINTENANCE = ScheduledEventCode.SYSTEM_MAINTENANCE.value
@@ -131,6 +131,7 @@ class AccountPatch(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse_patch(patch: Mapping[str, Any], region: str) -> AccountPatch:
     """Parses the whole patch before anything is applied; InvalidInputError names what is wrong."""
+    patch = _with_current_names(patch)
     for name in patch:
         if name not in PATCH_FIELDS:
             hint = did_you_mean(name, list(PATCH_FIELDS)) or f"one of {', '.join(PATCH_FIELDS)}"
@@ -149,6 +150,25 @@ def parse_patch(patch: Mapping[str, Any], region: str) -> AccountPatch:
         timings=_convert_field(patch, "pace", InstanceTimings),
         interruptions=_convert_field(patch, "interruptions", list[InterruptionRequest]),
     )
+
+
+def _with_current_names(patch: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The patch with the names of today in place of those of earlier releases."""
+    renamed = dict(patch)
+    if isinstance(pace := patch.get("pace"), dict):
+        renamed["pace"] = {FORMER_FIELDS.get(key, key): value for key, value in pace.items()}
+    if isinstance(interruptions := patch.get("interruptions"), list):
+        renamed["interruptions"] = [_with_current_kind(each) for each in interruptions]
+    return renamed
+
+
+def _with_current_kind(interruption: Any) -> Any:
+    is_former = isinstance(interruption, dict) and interruption.get("kind") in FORMER_KINDS
+    return {**interruption, "kind": InterruptionKind.RECOVERED.value} if is_former else interruption
+
+
+FORMER_FIELDS: Final = {"duds": "neverJoinRate"}
+FORMER_KINDS: Final = ("mended",)
 
 
 def apply_patch(

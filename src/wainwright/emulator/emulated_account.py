@@ -30,6 +30,7 @@ from wainwright.emulator.faults import (
     Throttler,
     check_rule_operations,
 )
+from wainwright.emulator.offering_names import check_offering_names
 from wainwright.emulator.settings import EmulatorSettings
 from wainwright.errors import AwsError
 
@@ -152,6 +153,7 @@ class EmulatedAwsAccount:
         self.context.run_due_events()
         parsed = account_patch.parse_patch(patch, self.region_offerings.region)
         check_rule_operations(parsed.faults or (), self._handlers)
+        check_offering_names(parsed, self.region_offerings)
         account_patch.apply_patch(parsed, self.services, self._fault_injector, self._throttler)
         self.services.sqs.wake_waiters()
 

@@ -195,7 +195,7 @@ def check_rule_operations(
         names = [name for service, name in operations if fnmatchcase(service, rule.service)]
         if not names:
             services = sorted({service for service, _ in operations})
-            hint = did_you_mean(rule.service, services) or f"there are {', '.join(services)}"
+            hint = did_you_mean(rule.service, services) or f"one of {', '.join(services)}"
             raise InvalidInputError(f"faults: there is no service {rule.service!r}", hint)
         if not any(fnmatchcase(name, rule.operation) for name in names):
             raise InvalidInputError(

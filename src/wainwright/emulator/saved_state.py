@@ -69,14 +69,28 @@ def encode_states(services: Iterable[StatefulService]) -> dict[str, msgspec.Raw]
 
 def decode_saved_account(data: bytes) -> SavedAccount:
     try:
-        saved = msgspec.json.decode(data, type=SavedAccount)
+        saved = msgspec.json.decode(_with_current_names(data), type=SavedAccount)
     except msgspec.MsgspecError as error:
-        raise InvalidInputError(f"this is no saved emulator: {error}") from None
+        raise InvalidInputError(f"this is not a saved emulator: {error}") from None
     if saved.version != STATE_VERSION:
         raise InvalidInputError(
             f"the emulator was saved in version {saved.version}, this one reads {STATE_VERSION}"
         )
     return saved
+
+
+def _with_current_names(data: bytes) -> bytes:
+    """The file with the names of today: `duds` of earlier releases is `neverJoinRate`."""
+    if b'"duds"' not in data:
+        return data
+    document = msgspec.json.decode(data)
+    for path in (("settings", "pace"), ("states", "Instances", "pace")):
+        pace = document
+        for step in path:
+            pace = pace.get(step) if isinstance(pace, dict) else None
+        if isinstance(pace, dict) and "duds" in pace:
+            pace["neverJoinRate"] = pace.pop("duds")
+    return msgspec.json.encode(document)
 
 
 def restore_account(

@@ -150,7 +150,7 @@ def _is_interactive(plugin: ExecPlugin) -> bool:
     if plugin.interactive_mode == "Always" and not has_terminal:
         raise CredentialsError(
             f"the exec plugin {plugin.command!r} wants to ask (interactiveMode: Always), and "
-            "standard input is no terminal",
+            "standard input is not a terminal",
             "log in with it first, or use credentials that need nobody",
         )
     return has_terminal and plugin.interactive_mode != "Never"

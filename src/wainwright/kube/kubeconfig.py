@@ -121,7 +121,7 @@ class Kubeconfig:
         if not name:
             raise InvalidInputError(
                 f"{self._names}: no current-context",
-                f"name one with --context: there are {_listed(self.contexts)}",
+                f"name one with --context: the file has {_listed(self.contexts)}",
             )
         chosen = _find("context", name, self.contexts, self._names)
         cluster = _find("cluster", chosen.value.cluster, self.clusters, chosen.file)
@@ -147,7 +147,7 @@ def load_address(
     if context or "KUBERNETES_SERVICE_HOST" not in environment:
         searched = environment.get("KUBECONFIG") or DEFAULT_FILE
         raise InvalidInputError(
-            f"no kubeconfig: {searched} is not there",
+            f"no kubeconfig: {searched} does not exist",
             "name one with --kubeconfig or KUBECONFIG, or make one, e.g."
             " aws eks update-kubeconfig --name CLUSTER",
         )
@@ -204,7 +204,7 @@ def _one_line(error: Exception) -> str:
 def _find(what: str, name: str, known: Mapping[str, _Named[Value]], where: str) -> _Named[Value]:
     if name in known:
         return known[name]
-    hint = did_you_mean(name, list(known)) or f"there are {_listed(known)}"
+    hint = did_you_mean(name, list(known)) or f"the file has {_listed(known)}"
     raise InvalidInputError(f"{where}: no {what} {name!r}", hint)
 
 
@@ -306,7 +306,7 @@ def in_cluster_address(
     token_file, authority = f"{folder}/token", f"{folder}/ca.crt"
     if not Path(token_file).exists():
         raise InvalidInputError(
-            f"{token_file} is not there",
+            f"{token_file} does not exist",
             "the pod needs a service account: automountServiceAccountToken: true",
         )
     namespace = Path(folder, "namespace")

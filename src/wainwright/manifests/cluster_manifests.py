@@ -495,7 +495,9 @@ class _ManifestReader:
         paths = [each.spec for each in self.manifests.all(PodTemplatePaths)]
         expansion = self.other_kinds.expand(paths, verbose=self.options.verbose)
         self.manifests.objects.extend(expansion.objects)
-        self.manifests.notes.extend([*expansion.duplicates, *expansion.notes])
+        self.manifests.notes.extend(
+            [*expansion.misspellings, *expansion.duplicates, *expansion.notes]
+        )
         self.manifests.other_notes.extend(expansion.irrelevant)
 
     def finish(self) -> ClusterManifests:

@@ -430,7 +430,7 @@ def _no_manifests(name: str, skipped: Sequence[SkippedFile]) -> Problem:
         message="no manifests in this folder",
         found=count,
         expected="files that end in .yaml, .yml or .json",
-        hint=f"there are {count}" if count else "",
+        hint=f"it has {count}" if count else "",
     )
 
 

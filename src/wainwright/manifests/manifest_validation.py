@@ -192,6 +192,7 @@ def validate_manifests(
         for document, warning in find_misspellings(loaded.documents, options.known_values)
     )
     expansion = validated.other_kinds.expand(_stated_paths(validated), verbose=options.verbose)
+    validated.warnings.extend(expansion.misspellings)
     validated.notes.extend(expansion.notes)
     if not options.quiet:
         validated.notes.extend(expansion.irrelevant)

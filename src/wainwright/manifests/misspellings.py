@@ -25,6 +25,7 @@ from wainwright.model.labels import (
     LABEL_ALIASES,
     NODE_STATE_LABELS,
     NODEPOOL,
+    REGION,
     WELL_KNOWN_LABELS,
     ZONE,
     normalize_label,
@@ -206,8 +207,13 @@ def _label_mentions(value: dict[str, Any]) -> Iterator[_Mention]:
 
 
 def _cloud_mentions(value: dict[str, Any]) -> Iterator[_Mention]:
-    """Instance types and zones of a Cloud, which need not be in its region; patterns are not."""
-    for name in ("unavailable", "capacityReservations"):
+    """The region, instance types and zones of a Cloud, which need not be in its region; patterns
+    are not.
+    """
+    region = _at(value, ("spec", "region"))
+    if isinstance(region, str):
+        yield _Mention(("spec", "region"), REGION, ((("spec", "region"), region),))
+    for name in ("prices", "unavailable", "capacityReservations"):
         for index, item in enumerate(_list(_at(value, ("spec", name)))):
             for field, label in CLOUD_FIELDS.items():
                 text, path = _mapping(item).get(field), ("spec", name, index, field)
@@ -283,7 +289,11 @@ def _words_of_few(value: dict[str, Any]) -> Iterator[_Word]:
     kind = value.get("kind")
     if kind == "NodePool":
         yield from _keys(value, ("spec", "limits"), RESOURCES, "resource")
-        yield from _keys(value, ("spec", "template", *ANNOTATED), ANNOTATIONS, "annotation")
+        yield from _annotation_words(value, ("spec", "template", *ANNOTATED))
+    if kind == "Cloud":
+        for index, item in enumerate(_list(_at(value, ("spec", "capacityReservations")))):
+            path = ("spec", "capacityReservations", index, "platform")
+            yield _Word(path, str(_mapping(item).get("platform")), PLATFORMS, "platform")
     if kind == "EC2NodeClass":
         for index, term in enumerate(_list(_at(value, ("spec", "amiSelectorTerms")))):
             alias = str(_mapping(term).get("alias") or "")
@@ -296,7 +306,17 @@ def _words_of_few(value: dict[str, Any]) -> Iterator[_Word]:
 
 
 ANNOTATED: Final = ("metadata", "annotations")
-ANNOTATIONS: Final = ("karpenter.sh/do-not-disrupt",)
+DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
+PLATFORMS: Final = (
+    *("Linux/UNIX", "Red Hat Enterprise Linux", "SUSE Linux", "Windows", "Windows with SQL Server"),
+    *("Linux with SQL Server Enterprise", "Linux with SQL Server Standard"),
+    *("Linux with SQL Server Web", "RHEL with HA", "RHEL with HA and SQL Server Enterprise"),
+    *("RHEL with HA and SQL Server Standard", "RHEL with SQL Server Enterprise"),
+    *("RHEL with SQL Server Standard", "RHEL with SQL Server Web", "Ubuntu Pro"),
+    *("Windows with SQL Server Enterprise", "Windows with SQL Server Standard"),
+    "Windows with SQL Server Web",
+)
+"""Of capacity reservations, as EC2 spells them."""
 CSI_DRIVERS: Final = ("ebs.csi.aws.com", "ebs.csi.eks.amazonaws.com", "efs.csi.aws.com")
 RESOURCES: Final = (
     *("cpu", "ephemeral-storage", "memory", "nodes", "pods"),
@@ -306,7 +326,7 @@ RESOURCES: Final = (
 
 
 def _pod_words(value: dict[str, Any], spec: FieldPath) -> Iterator[_Word]:
-    yield from _keys(value, (*spec[:-1], *ANNOTATED), ANNOTATIONS, "annotation")
+    yield from _annotation_words(value, (*spec[:-1], *ANNOTATED))
     scheduler = _at(value, (*spec, "schedulerName"))
     path = (*spec, "schedulerName")
     yield _Word(path, str(scheduler), ("default-scheduler",), "scheduler")
@@ -315,6 +335,15 @@ def _pod_words(value: dict[str, Any], spec: FieldPath) -> Iterator[_Word]:
             path = (*spec, "containers", index, "resources", field)
             words = _keys(value, path, RESOURCES, "resource")
             yield from (each for each in words if "/" in each.text)  # others are errors
+
+
+def _annotation_words(value: dict[str, Any], path: FieldPath) -> Iterator[_Word]:
+    """A value of do-not-disrupt that is neither true nor a duration protects nothing."""
+    yield from _keys(value, path, (DO_NOT_DISRUPT,), "annotation")
+    stated = _mapping(_at(value, path)).get(DO_NOT_DISRUPT)
+    if isinstance(stated, str):
+        what = f"value of {DO_NOT_DISRUPT}"
+        yield _Word((*path, DO_NOT_DISRUPT), stated, ("false", "true"), what)
 
 
 def _keys(

@@ -14,6 +14,7 @@ from wainwright.api.kinds import KindFamily, KnownKind, known_kinds
 from wainwright.api.kubernetes.workloads import OwnedObject
 from wainwright.api.pod_template_paths import PodTemplatePathsSpec
 from wainwright.api.wire import ObjectMeta, WireStruct
+from wainwright.manifests.builtin_kinds import misspelt_kind
 from wainwright.manifests.documents import ManifestDocument, locate_error
 from wainwright.manifests.duplicates import replace_duplicates
 from wainwright.manifests.pod_sets import (
@@ -64,6 +65,8 @@ class Expansion(msgspec.Struct, frozen=True, kw_only=True):
     """What other kinds add to the input, and notes on them."""
 
     objects: list[WireStruct]
+    misspellings: list[Problem]
+    """Kinds and versions that Kubernetes does not have."""
     duplicates: list[Problem]
     notes: list[Problem]
     """On pods: which were counted, and which not."""
@@ -96,6 +99,7 @@ class OtherKinds:
         notes.extend(_note("create or scale pods, which are not counted", uncounted, verbose))
         return Expansion(
             objects=[*objects, *(self._owned_objects() if objects else [])],
+            misspellings=list(self._misspellings()),
             duplicates=duplicates,
             notes=notes,
             irrelevant=_note("not relevant to scheduling", irrelevant, verbose),
@@ -112,16 +116,27 @@ class OtherKinds:
             if creates_pods is None:
                 creates_pods = creates_or_scales_pods(value)
             if not creates_pods:
-                irrelevant[_kind_text(value)] += 1
+                if _misspelt_kind(value) is None:
+                    irrelevant[_kind_text(value)] += 1
             elif not _has_owner(value):  # otherwise its owner stands for it
                 relevant.append((document, _namespaced_kind(value)))
         return relevant, irrelevant
+
+    def _misspellings(self) -> Iterator[Problem]:
+        for document in self._documents:
+            warning = _misspelt_kind(document.value)
+            if warning is not None:
+                yield locate_error(document, warning)
 
     def _owned_objects(self) -> Iterator[WireStruct]:
         for document in self._documents:
             metadata = _metadata(document.value) if _has_owner(document.value) else None
             if metadata is not None:
                 yield OwnedObject(kind=document.value["kind"], metadata=metadata)
+
+
+def _misspelt_kind(value: dict[str, Any]) -> FieldError | None:
+    return misspelt_kind(value["apiVersion"], value["kind"])
 
 
 def _expand_object(

@@ -318,7 +318,7 @@ def read_scheduler_config(file: str) -> SchedulerConfig:
     if loaded.problems or loaded.duplicate_keys:
         return SchedulerConfig(errors=(*loaded.problems, *loaded.duplicate_keys))
     if not loaded.documents:
-        message = "an empty list is no configuration"
+        message = "an empty list is not a configuration"
         return SchedulerConfig(errors=(Problem(file=file, line=1, message=message),))
     first, *others = loaded.documents
     return (

@@ -172,5 +172,5 @@ def _mebibytes(text: Any) -> int:
     """Memory as the JVM takes it: 512m and 4g are MiB and GiB, a bare number MiB."""
     match = JVM_MEMORY.fullmatch(str(text).strip())
     if match is None:
-        raise ValueError(f"{text!r} is no amount of memory")
+        raise ValueError(f"{text!r} is not an amount of memory")
     return ceil(int(match["number"]) * KIB_PER_UNIT[match["unit"].lower() or "m"] / 1024)

@@ -36,13 +36,13 @@ def from_plain(value: Any, expected: type[Value]) -> Value:
 def _encode_requirements(value: Any) -> Any:
     if isinstance(value, Requirements):
         return [value[key] for key in value]
-    raise NotImplementedError(f"{type(value).__name__} is no part of the model")
+    raise NotImplementedError(f"{type(value).__name__} is not a part of the model")
 
 
 def _decode_requirements(expected: type, value: Any) -> Any:
     if (get_origin(expected) or expected) is Requirements:
         return Requirements(msgspec.convert(each, type=Requirement) for each in value)
-    raise NotImplementedError(f"{expected.__name__} is no part of the model")
+    raise NotImplementedError(f"{expected.__name__} is not a part of the model")
 
 
 _ENCODER = msgspec.json.Encoder(enc_hook=_encode_requirements, order="deterministic")

@@ -207,7 +207,7 @@ def read_settings(
             values[field] = _read(field, source, text)
     if not values.get("cluster_name"):
         raise InvalidInputError(
-            "the name of the cluster is not set", "say --cluster-name NAME or set CLUSTER_NAME"
+            "the name of the cluster is not set", "set --cluster-name NAME or CLUSTER_NAME"
         )
     return OperatorSettings(**values)
 

@@ -143,7 +143,9 @@ def _similar_names(name: str, known: Sequence[str]) -> str:
     close = close or [each for each in sorted(known) if name in each][:MAX_SIMILAR_NAMES]
     if close:
         return f"did you mean {' or '.join(close)}?"
-    return f"there are {join_first(sorted(known))}" if known else "it has none of a NodePool"
+    if known:
+        return f"the input has {join_first(sorted(known))}"
+    return "no Node of the input belongs to a NodePool"
 
 
 class _NodeExplainer:

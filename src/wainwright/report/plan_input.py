@@ -311,7 +311,7 @@ def load_plan_input(path: str) -> PlanInput:
         return decode_plan_input(Path(file).read_bytes())
     except msgspec.DecodeError as error:
         raise InvalidInputError(
-            f"{file} is no input that this version of wain can read: {error}",
+            f"{file} is not an input that this version of wain can read: {error}",
             hint="write it again with: wain plan … --save-input FILE",
         ) from error
 

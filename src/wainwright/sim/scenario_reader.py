@@ -330,8 +330,13 @@ class _ScenarioReader:
     # The world at the start
 
     def _read_world(self, spec: Fields) -> ClusterManifests | None:
-        """None where something is wrong with it."""
-        for file in spec.optional("manifests", self._files) or ():
+        """None where something is wrong with it, or a file is missing: what only that file has
+        would be reported as missing at every place that names it.
+        """
+        errors_before = len(self.reader.errors)
+        files = spec.optional("manifests", self._files) or ()
+        is_complete = len(self.reader.errors) == errors_before
+        for file in files:
             self.loaded.extend(load_manifests([file], render=self.options.render))
         self.loaded.documents = [each for each in self.loaded.documents if self._is_other(each)]
         apply_changes(
@@ -342,10 +347,11 @@ class _ScenarioReader:
             errors = check_run_times(document.value)
             self.problems.extend(locate_error(document, error) for error in errors)
         try:
-            return read_loaded_manifests(self.loaded, self.options)
+            manifests = read_loaded_manifests(self.loaded, self.options)
         except InvalidInput as error:
             self.problems.extend(error.report.errors)
             return None
+        return manifests if is_complete else None
 
     def _check_changed_fields(self) -> None:
         """An unknown field of a manifest is dropped with a note; one that --set names is a typo."""

@@ -313,7 +313,7 @@ def test_a_check_may_fail_for_two_minutes(check: str) -> None:
             assert event.kind.is_forceful
         count = {"category": InterruptionKind.UNHEALTHY.value}
         assert scene.metrics.value(UNHEALTHY_INSTANCES, **count) == 1
-        interrupt(scene, found.id, "mended")
+        interrupt(scene, found.id, "recovered")
         assert not await scene.cloud.unhealthy_instances()
         interrupt(scene, found.id, check)
         await scene.clock.sleep(120)

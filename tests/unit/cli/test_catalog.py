@@ -214,8 +214,8 @@ def test_a_refusal_from_a_pipe_names_the_object() -> None:
         (("--nodepool", "genral"), "the input has no NodePool genral"),
         (("--nodeclass", "other"), "the input has no EC2NodeClass other"),
         (("--nodepool", "general", "--nodeclass", "default"), "--nodepool has a class of its own"),
-        (("--min-cpu", "many"), "--min-cpu: 'many' is no quantity"),
-        (("--now", "tomorrow"), "--now: 'tomorrow' is no time"),
+        (("--min-cpu", "many"), "--min-cpu: 'many' is not a quantity"),
+        (("--now", "tomorrow"), "--now: 'tomorrow' is not a time"),
         (("--feature-gate", "NodeOverly=true"), "there is no feature gate 'NodeOverly'"),
         (("--feature-gate", "NodeOverlay=maybe"), "neither true nor false"),
         (
@@ -229,6 +229,54 @@ def test_flags_that_make_no_sense_are_refused(
 ) -> None:
     with pytest.raises(Exception, match=message):
         run(catalog, cloud, *flags)
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (("--arch", "arm46"), "no architecture of EC2 is called arm46; did you mean arm64?"),
+        (("--arch", "x86_64"), "no architecture of EC2 is called x86_64; did you mean amd64?"),
+        (
+            ("--zone", "us-wset-2a"),
+            "no zone of us-west-2 is called us-wset-2a; did you mean us-west-2a?",
+        ),
+        (
+            ("--instance-type", "c5.lrage"),
+            "no instance type of us-west-2 is called c5.lrage; did you mean c5.large?",
+        ),
+        (
+            ("--instance-type", "c55.*"),
+            "no instance type of us-west-2 is called c55.*; did you mean c5.*?",
+        ),
+    ],
+)
+def test_a_misspelt_name_in_a_filter_gets_the_one_that_was_meant(
+    cloud: str, flags: tuple[str, ...], says: str
+) -> None:
+    found = run(catalog, cloud, *flags)
+    assert "nothing in the catalogue matches" in found.stderr
+    assert says in found.stderr
+
+
+def test_a_filter_that_only_matches_nothing_has_no_misspelling(cloud: str) -> None:
+    found = run(catalog, cloud, "--arch", "arm64", "--min-cpu", "64")
+    assert "is called" not in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        ("ture", "did you mean StaticCapacity=true?"),
+        ("Flase", "did you mean StaticCapacity=false?"),
+        ("1", "write StaticCapacity=true or StaticCapacity=false"),
+    ],
+)
+def test_a_misspelt_value_of_a_feature_gate_gets_the_one_that_was_meant(
+    value: str, hint: str
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        parse_feature_gates([f"StaticCapacity={value}"])
+    assert refused.value.hint == hint
 
 
 def test_several_classes_that_differ_need_a_name(cloud: str) -> None:
@@ -275,7 +323,10 @@ def test_explain_type_as_json_has_every_number_with_its_reason() -> None:
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("m5.large", "it is sold elsewhere, or the Cloud leaves it out: there are c5.large"),
+        (
+            "m5.large",
+            "it is sold elsewhere, or the Cloud leaves it out; the catalogue has c5.large",
+        ),
         ("c5.lrge", "did you mean c5.large?"),
         ("p9.16xlarge", ""),
     ],

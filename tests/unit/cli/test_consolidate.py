@@ -217,7 +217,7 @@ def test_what_saves_too_little_is_not_done(write: Any) -> None:
 def test_a_minimum_saving_that_is_none_is_an_error() -> None:
     result = run(EXAMPLE, "--min-saving", "much")
     assert isinstance(result.exception, InvalidInputError)
-    assert "--min-saving: 'much' is no saving" in str(result.exception)
+    assert "--min-saving: 'much' is not a saving" in str(result.exception)
 
 
 def test_several_nodes_take_the_place_of_one_only_where_that_is_allowed(write: Any) -> None:

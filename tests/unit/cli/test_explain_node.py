@@ -167,6 +167,13 @@ def test_an_unknown_name_suggests_similar_ones() -> None:
     assert "did you mean ip-10-0-1-1" in str(error)
 
 
+def test_a_name_that_is_like_no_other_gets_the_nodes_of_the_input(write: Any) -> None:
+    error = run("zz", write(node("n1", "m5.large"))).exception
+    assert "the input has n1" in str(error)
+    error = run("zz", write()).exception
+    assert "no Node of the input belongs to a NodePool" in str(error)
+
+
 def test_a_node_of_no_pool_is_not_ours(write: Any) -> None:
     other = node("n1", "m5.large")
     del other["metadata"]["labels"]["karpenter.sh/nodepool"]

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -203,6 +204,22 @@ def test_law_2_another_hash_seed_prints_the_same_bytes() -> None:
 def test_a_misspelt_word_gets_the_one_that_was_meant(line: str, meant: str) -> None:
     with pytest.raises(click.UsageError, match=rf"Did you mean {meant}\?"):
         wain.main(line.split(), standalone_mode=False)
+
+
+def options_without_help(command: click.Command, *names: str) -> Iterator[str]:
+    for parameter in command.params:
+        if isinstance(parameter, click.Option) and not parameter.help:
+            yield f"{' '.join(names)} {parameter.opts[0]}"
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from options_without_help(below, *names, name)
+
+
+def test_every_option_of_every_command_says_what_it_does() -> None:
+    assert list(options_without_help(wain, "wain")) == []
 
 
 def test_the_help_has_every_command_once_under_its_job() -> None:

@@ -163,7 +163,7 @@ def test_an_unknown_feature_gate_is_reported_with_the_known_ones(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert code(monkeypatch, "plan", STORY, "--feature-gate", "Foo=true") == 2
-    assert "there are CapacityReservations, " in capsys.readouterr().err
+    assert "one of CapacityReservations, " in capsys.readouterr().err
 
 
 def test_yaml_says_the_same_as_json() -> None:

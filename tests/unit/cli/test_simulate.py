@@ -82,7 +82,7 @@ class TestOptions:
     def test_times_of_until_are_judged(self) -> None:
         assert run(EVERY_FIELD, "--check", "--until", "6h").return_value == 0
         assert refusal(EVERY_FIELD, "--check", "--until", "noon").message == (
-            "--until: 'noon' is no time since the start"
+            "--until: 'noon' is not a time since the start"
         )
         assert refusal(EVERY_FIELD, "--check", "--until", "25h").message == (
             "--until 25h is after the end, which is at 24h"

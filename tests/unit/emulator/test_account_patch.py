@@ -107,9 +107,19 @@ def test_interruptions_are_carried_out_at_once(
 def test_failing_checks_can_recover(account: CheckedAccount) -> None:
     identity = instance(account)
     account.cloud.change({"interruptions": [{"instance": identity, "kind": "system-check"}]})
-    account.cloud.change({"interruptions": [{"instance": identity, "kind": "mended"}]})
+    account.cloud.change({"interruptions": [{"instance": identity, "kind": "recovered"}]})
     filters = [{"Name": "system-status.status", "Values": ["impaired"]}]
     assert account.call("DescribeInstanceStatus", Filters=filters)["InstanceStatuses"] == []
+
+
+def test_names_of_earlier_releases_are_accepted(account: CheckedAccount) -> None:
+    identity = instance(account)
+    account.cloud.change({"interruptions": [{"instance": identity, "kind": "system-check"}]})
+    harm = [{"instance": identity, "kind": "mended"}]
+    account.cloud.change({"interruptions": harm, "pace": {"duds": 0.5}})
+    filters = [{"Name": "system-status.status", "Values": ["impaired"]}]
+    assert account.call("DescribeInstanceStatus", Filters=filters)["InstanceStatuses"] == []
+    assert account.cloud.services.instances.state.timings.never_join_rate == 0.5
 
 
 @pytest.mark.parametrize("kind", ["rebalance", "reservation", "instance-stop"])
@@ -141,7 +151,7 @@ def test_other_interruptions_arrive_in_the_queue(account: CheckedAccount, kind: 
         ({"capacityReservations": [{**RESERVATION, "id": "mine"}]}, "id"),
         (
             {"capacityReservations": [{**RESERVATION, "availabilityZone": "us-west-2z"}]},
-            "cr-0a lies in us-west-2z",
+            "cr-0a is in us-west-2z, which us-west-2 does not have",
         ),
         ({"stock": [{"free": -1}]}, "stock"),
         ({"stock": [{"left": 1}]}, "stock"),
@@ -160,6 +170,12 @@ def test_an_invalid_patch_changes_nothing(
     with pytest.raises(InvalidInputError, match=says):
         account.cloud.change({"unavailable": [{"zone": "us-west-2b"}], **patch})
     assert account.cloud.save() == before
+
+
+def test_types_and_zones_of_other_regions_are_no_mistake(account: CheckedAccount) -> None:
+    elsewhere = [{"instanceType": "p5.*", "zone": "us-east-1a"}, {"instanceType": "c5.large"}]
+    account.cloud.change({"unavailable": elsewhere})
+    assert len(account.cloud.services.capacity_market.state.capacity.unavailable) == 2
 
 
 @pytest.mark.parametrize(
@@ -191,6 +207,51 @@ def test_an_invalid_patch_changes_nothing(
             "did you mean onDemand?",
         ),
         ({"stock": [{"free": -1}]}, "stock[0].free: Expected `int` >= 0", ""),
+        (
+            {"unavailable": [{"instanceType": "m5.*"}, {"instanceType": "m5.lrage"}]},
+            "unavailable[1].instanceType: there is no instance type m5.lrage",
+            "did you mean m5.large?",
+        ),
+        (
+            {"unavailable": [{"zone": "us-wset-2a"}]},
+            "unavailable[0].zone: there is no zone us-wset-2a",
+            "did you mean us-west-2a?",
+        ),
+        (
+            {"prices": [{**PRICE, "instanceType": "m5.lrage"}]},
+            "prices[0].instanceType: there is no instance type m5.lrage",
+            "did you mean m5.large?",
+        ),
+        (
+            {"stock": [{"instanceType": "mm5.*", "free": 1}]},
+            "stock[0].instanceType: there is no instance type mm5.*",
+            "did you mean m5.*?",
+        ),
+        (
+            {"stock": [{"capacityType": "sopt", "free": 1}]},
+            'stock[0].capacityType: found "sopt", expected one of',
+            "did you mean spot?",
+        ),
+        (
+            {"capacityReservations": [{**RESERVATION, "instanceType": "m5.lrage"}]},
+            "capacityReservations[0].instanceType: there is no instance type m5.lrage",
+            "did you mean m5.large?",
+        ),
+        (
+            {"capacityReservations": [{**RESERVATION, "availabilityZone": "us-wset-2a"}]},
+            "capacityReservations: cr-0a is in us-wset-2a, which us-west-2 does not have",
+            "did you mean us-west-2a?",
+        ),
+        (
+            {"pace": {"neverJionRate": 0.1}},
+            "pace: unknown field neverJionRate, expected one of",
+            "did you mean neverJoinRate?",
+        ),
+        (
+            {"pace": {"boot": {"medain": 3}}},
+            "pace.boot: unknown field medain, expected one of",
+            "did you mean median?",
+        ),
     ],
 )
 def test_a_typo_in_a_patch_gets_the_field_and_the_word_that_was_meant(

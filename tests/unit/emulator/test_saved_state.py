@@ -123,7 +123,7 @@ def test_the_saved_file_has_time_and_account() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[1]", b"nonsense"])
 def test_an_invalid_saved_account_is_rejected(data: bytes) -> None:
-    with pytest.raises(InvalidInputError, match="no saved emulator"):
+    with pytest.raises(InvalidInputError, match="not a saved emulator"):
         EmulatedAwsAccount.load(data, clock=ManualClock())
 
 
@@ -135,6 +135,15 @@ def test_another_version_is_rejected() -> None:
         )
 
 
+def test_a_file_of_an_earlier_release_is_read_with_its_names() -> None:
+    account = busy_account()
+    account.cloud.change({"pace": {"neverJoinRate": 0.25}})
+    former = account.cloud.save().replace(b'"neverJoinRate"', b'"duds"')
+    assert b'"duds":0.25' in former
+    loaded = EmulatedAwsAccount.load(former, clock=ManualClock())
+    assert loaded.services.instances.state.timings.never_join_rate == 0.25
+
+
 def test_json_names_do_not_follow_renamed_fields() -> None:
     """Files of earlier releases must stay readable: JSON names are part of the format."""
     saved = msgspec.json.decode(busy_account().cloud.save())
@@ -143,7 +152,7 @@ def test_json_names_do_not_follow_renamed_fields() -> None:
     (instance, *_) = states["Instances"]["instances"].values()
     assert saved.keys() >= {"version", "at", "cloud", "settings", "account", "chance", "states"}
     assert saved["settings"].keys() >= {"stock", "pace", "moving_prices", "kubernetes"}
-    assert saved["settings"]["pace"].keys() >= {"boot", "invisible", "remembered", "duds"}
+    assert saved["settings"]["pace"].keys() >= {"boot", "invisible", "remembered", "neverJoinRate"}
     assert event.keys() == {"due", "number", "kind", "about"}
     assert instance.keys() >= {"run", "build", "visible", "joins"}
     assert states["Instances"].keys() == {"instances", "builds", "number", "pace"}

@@ -226,7 +226,7 @@ def test_a_plugin_that_fails_or_is_missing_is_named_with_its_hint() -> None:
 def test_a_plugin_that_prompts_needs_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
     asking = ExecPlugin(command="a", api_version=V1, interactive_mode="Always")
-    with pytest.raises(CredentialsError, match="no terminal"):
+    with pytest.raises(CredentialsError, match="not a terminal"):
         request_twice(recording([]), lambda url: ApiServerAddress(url=url, exec_plugin=asking))
 
 

@@ -162,7 +162,7 @@ def test_what_cannot_be_used_is_named_with_its_file(
 def test_an_unknown_context_is_answered_with_those_that_there_are(tmp_path: Path) -> None:
     found = refusal(write(tmp_path, "config", kubeconfig("production")), "staging")
     assert "no context 'staging'" in found
-    assert "there are production" in found
+    assert "the file has production" in found
     assert "production" in refusal(tmp_path / "config", "prodution")
 
 
@@ -171,7 +171,9 @@ def test_a_file_that_was_named_must_be_there(tmp_path: Path) -> None:
 
 
 def test_without_any_file_and_outside_a_pod_there_is_no_cluster(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInputError, match=r"no kubeconfig: .*missing is not there") as caught:
+    with pytest.raises(
+        InvalidInputError, match=r"no kubeconfig: .*missing does not exist"
+    ) as caught:
         load_address(environment={"KUBECONFIG": str(tmp_path / "missing")})
     assert "--kubeconfig" in caught.value.hint
 
@@ -187,7 +189,7 @@ def test_inside_a_pod_the_service_account_is_used(tmp_path: Path) -> None:
 
 def test_a_pod_without_a_service_account_is_refused(tmp_path: Path) -> None:
     environment = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
-    with pytest.raises(InvalidInputError, match="token is not there"):
+    with pytest.raises(InvalidInputError, match="token does not exist"):
         in_cluster_address(environment, str(tmp_path))
 
 

@@ -98,6 +98,15 @@ def spread(key: str) -> Change:
     return "Pod", "spec.topologySpreadConstraints", [constraint]
 
 
+def price(instance_type: str, **more: str) -> dict[str, Any]:
+    return {"instanceType": instance_type, "capacityType": "spot", "price": 0.1, **more}
+
+
+def reservation(platform: str) -> dict[str, Any]:
+    place = {"instanceType": "m5.large", "availabilityZone": "us-west-2a"}
+    return {"id": "cr-0a1b2c", **place, "total": 1, "platform": platform}
+
+
 LABEL_VALUES = [
     ("kubernetes.io/arch", "arm46", "arm64"),
     ("kubernetes.io/arch", "x86_64", "amd64"),
@@ -183,6 +192,28 @@ WORDS: list[tuple[Change, str]] = [
     (("Cloud", "spec.unavailable", [{"instanceType": "m5.lrage"}]), "m5.large"),
     (("Cloud", "spec.unavailable", [{"zone": "us-wset-2a"}]), "us-west-2a"),
     (("Cloud", "spec.unavailable", [{"capacityType": "sopt"}]), "spot"),
+    (("Cloud", "spec.region", "us-wset-2"), "us-west-2"),
+    (("Cloud", "spec.prices", [price("m5.lrage")]), "m5.large"),
+    (("Cloud", "spec.prices", [price("m5.large", zone="us-wset-2a")]), "us-west-2a"),
+    (("Cloud", "spec.capacityReservations", [reservation("Linux/UNX")]), "Linux/UNIX"),
+    (pod("metadata.annotations", {"karpenter.sh/do-not-disrupt": "ture"}), "true"),
+    (
+        pool("spec.template.metadata.annotations", {"karpenter.sh/do-not-disrupt": "True"}),
+        "true",
+    ),
+    (
+        pool("spec.disruption.budgets", [{"nodes": "1", "schedule": "@dialy", "duration": "1h"}]),
+        "@daily",
+    ),
+    (
+        pool("spec.disruption.budgets", [{"nodes": "1", "schedule": "@dailyy", "duration": "1h"}]),
+        "@daily",
+    ),
+    (pod("kind", "Pods"), "Pod"),
+    (("StorageClass", "apiVersion", "storage.k8s.io/v2"), "storage.k8s.io/v1"),
+    (("StorageClass", "apiVersion", "storge.k8s.io/v1"), "storage.k8s.io/v1"),
+    (("PriorityClass", "kind", "PriorityClas"), "PriorityClass"),
+    (("PersistentVolumeClaim", "kind", "PersistentVolumeClaims"), "PersistentVolumeClaim"),
 ]
 """Any other word as it is written, and the word that is meant."""
 
@@ -197,6 +228,10 @@ RIGHT: list[Change] = [
     pod("spec.priorityClassName", "low"),
     pod("spec.volumes", [{"name": "v", "persistentVolumeClaim": {"claimName": "data-2"}}]),
     pool("spec.limits", {"example.com/widget": "8"}),
+    pod("metadata.annotations", {"karpenter.sh/do-not-disrupt": "4h"}),
+    ("Cloud", "spec.region", "us-west-9"),
+    ("Cloud", "spec.capacityReservations", [reservation("Windows")]),
+    pool("spec.disruption.budgets", [{"nodes": "1", "schedule": "@daily", "duration": "1h"}]),
 ]
 """Values that are legal, and not similar enough to another one."""
 
@@ -282,3 +317,64 @@ def test_the_fix_of_an_unschedulable_pod_is_the_correct_word(
     key: str, value: str, fix: str, tmp_path: Path
 ) -> None:
     assert fix in output("plan", written(selector(key, value), tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "meant"),
+    [
+        ("apps/v1", "Deploymnt", "Deployment"),
+        ("apps/v1", "StatefulSets", "StatefulSet"),
+        ("apps/v1", "deployment", "Deployment"),
+        ("policy/v1", "PodDisruptionBudet", "PodDisruptionBudget"),
+        ("apps/v2", "Deployment", "apps/v1"),
+        ("app/v1", "Deployment", "apps/v1"),
+        ("v1", "Deployment", "apps/v1"),
+        ("v2", "Service", "v1"),
+        ("autoscaling/v3", "HorizontalPodAutoscaler", "autoscaling/v2"),
+        ("batch/v1", "Cronjob", "CronJob"),
+        ("extensions/v1", "Ingress", "networking.k8s.io/v1"),
+        ("rbac.authorization.k8s.oi/v1", "Role", "rbac.authorization.k8s.io/v1"),
+    ],
+)
+def test_a_misspelt_kind_or_version_of_kubernetes_gets_a_hint_and_is_not_called_irrelevant(
+    api_version: str, kind: str, meant: str, tmp_path: Path
+) -> None:
+    misspelt = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "web"}}
+    for command in ("validate", "plan"):
+        text = output(command, written(("Pod", "spec.hostNetwork", False), tmp_path, misspelt))
+        assert f"did you mean {meant}?" in text
+        assert "not relevant to scheduling" not in text
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind"),
+    [
+        ("v1", "ConfigMap"),
+        ("v1", "Secret"),
+        ("v1", "Template"),
+        ("networking.k8s.io/v1", "Ingress"),
+        ("extensions/v1beta1", "Ingress"),
+        ("autoscaling/v2", "HorizontalPodAutoscaler"),
+        ("autoscaling/v2beta2", "HorizontalPodAutoscaler"),
+        ("autoscaling.k8s.io/v1", "VerticalPodAutoscaler"),
+        ("apps/v1beta1", "Deployment"),
+        ("policy/v1beta1", "PodDisruptionBudget"),
+        ("batch/v1", "CronJob"),
+        ("events.k8s.io/v1", "Event"),
+        ("metrics.k8s.io/v1beta1", "NodeMetrics"),
+        ("snapshot.storage.k8s.io/v1", "VolumeSnapshot"),
+        ("gateway.networking.k8s.io/v1", "Gateway"),
+        ("scheduling.volcano.sh/v1beta1", "PodGroup"),
+        ("serving.knative.dev/v1", "Service"),
+        ("apps.kruise.io/v1alpha1", "StatefulSet"),
+        ("apps.openshift.io/v1", "DeploymentConfig"),
+        ("resource.k8s.io/v1", "ResourceClaim"),
+        ("policy/v1", "KindOfTheFuture"),
+    ],
+)
+def test_a_kind_that_is_right_or_may_be_a_custom_resource_gets_no_hint(
+    api_version: str, kind: str, tmp_path: Path
+) -> None:
+    right = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "web"}}
+    file = written(("Pod", "spec.hostNetwork", False), tmp_path, right)
+    assert "did you mean" not in output("validate", file)

@@ -307,7 +307,7 @@ def test_fields_of_a_newer_scheduler_are_only_noted(tmp_path: Path) -> None:
         ("# nothing\n", "no document in this file"),
         ("podTopologySpread: [", ""),
         ("podTopologySpread: {}\n---\npodTopologySpread: {}\n", "a second document"),
-        ("apiVersion: v1\nkind: List\nitems: []\n", "an empty list is no configuration"),
+        ("apiVersion: v1\nkind: List\nitems: []\n", "an empty list is not a configuration"),
     ],
 )
 def test_a_file_that_is_no_document_is_refused(text: str, message: str, tmp_path: Path) -> None:

@@ -224,7 +224,7 @@ class TestSet:
         [
             ("spec.seed", "--set spec.seed has no value"),
             ("=3", "--set =3 names no field"),
-            ("spec..seed=3", "--set spec..seed=3: 'spec..seed' is no path"),
+            ("spec..seed=3", "--set spec..seed=3: 'spec..seed' is not a path"),
             ("spec.events[3].at=1h", "--set spec.events[3].at=1h: the Scenario has no "
                                      "spec.events[3]"),
             ("spec.duration.x=1", "--set spec.duration.x=1: the Scenario has no spec.duration.x"),
@@ -232,7 +232,7 @@ class TestSet:
                                               "NodePool/defalt"),
             ("NodePool/shop/default:spec.weight=1", "--set NodePool/shop/default:spec.weight=1: "
                                                     "there is no NodePool/shop/default"),
-            ("NodePool:spec.weight=1", "--set NodePool:spec.weight=1: 'NodePool' is no object"),
+            ("NodePool:spec.weight=1", "--set NodePool:spec.weight=1: 'NodePool' is not an object"),
             ("spec.seed={", "--set spec.seed={: not YAML: did not find expected node content"),
         ],
     )  # fmt: skip

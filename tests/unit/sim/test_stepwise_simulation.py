@@ -167,7 +167,7 @@ def test_an_event_that_reaches_nobody_says_when_it_was() -> None:
         (
             "scale: {name: web, replicas: 3}",
             "scale.name",
-            "Deployment default/web is created by no",
+            "no manifest or event creates Deployment default/web",
         ),
         ("reservation: {cancel: cr-9}", "reservation.cancel", "CapacityReservation cr-9"),
         ("price: {factor: -1}", "price.factor", "expected a number"),

@@ -31,6 +31,10 @@ DISRUPTION_REASONS: Final = ["Drifted", "Empty", "Underutilized"]
 SCHEDULE_PATTERN: Final = (
     r"^@(annually|yearly|monthly|weekly|daily|midnight|hourly)|.+\s.+\s.+\s.+\s.+$"
 )
+SCHEDULE_NAMES: Final = (
+    *("@annually", "@yearly", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"),
+)
+EXPECTED_SCHEDULE: Final = "five cron fields, or @daily and the like"
 
 
 class NodePoolTemplateMetadata(WireStruct, frozen=True, kw_only=True):
@@ -112,7 +116,7 @@ class DisruptionBudget(WireStruct, frozen=True, kw_only=True):
         field_meta(
             "When it begins to hold: cron, in UTC.",
             pattern=SCHEDULE_PATTERN,
-            expected="five cron fields, or @daily and the like",
+            expected=EXPECTED_SCHEDULE,
         ),
     ] = None
     duration: Annotated[

@@ -20,6 +20,7 @@ from wainwright.api.field_error import (
     invalid_value,
 )
 from wainwright.api.karpenter.kubelet import EXPRESSION_VARIABLES
+from wainwright.api.karpenter.nodepool import EXPECTED_SCHEDULE, SCHEDULE_NAMES
 from wainwright.api.karpenter.shared_fields import (
     AWS_LABEL_RULE,
     AWS_LABELS,
@@ -84,9 +85,8 @@ def _check_pool(spec: JsonObject) -> Iterator[FieldError]:
         schedule = budget.get("schedule")
         if schedule and not _is_cron(schedule):
             path = ("spec", "disruption", "budgets", index, "schedule")
-            yield _semantic_warning(
-                path, schedule, "five cron fields", "a schedule nobody can read blocks"
-            )
+            hint = _schedule_hint(schedule) or "a schedule nobody can read blocks"
+            yield _semantic_warning(path, schedule, "five cron fields", hint)
 
 
 def _is_negative(amount: Any) -> bool:
@@ -98,9 +98,13 @@ def _is_negative(amount: Any) -> bool:
 
 def _is_cron(schedule: str) -> bool:
     if schedule.startswith("@"):
-        return True
+        return schedule in SCHEDULE_NAMES
     fields = schedule.split()
     return len(fields) == 5 and all(CRON_FIELD.fullmatch(field) for field in fields)
+
+
+def _schedule_hint(schedule: str) -> str:
+    return did_you_mean(schedule, list(SCHEDULE_NAMES)) if schedule.startswith("@") else ""
 
 
 def _check_requirements(requirements: Any, path: FieldPath) -> Iterator[FieldError]:
@@ -377,6 +381,10 @@ def _with_long_form_hint(kind: KnownKind, field_error: FieldError) -> FieldError
 
 def _with_spelling_hint(field_error: FieldError) -> FieldError:
     """The known word that is most similar to the one that a rule refuses."""
+    if field_error.expected == EXPECTED_SCHEDULE and not field_error.hint:
+        return msgspec.structs.replace(
+            field_error, hint=_schedule_hint(field_error.found.strip('"'))
+        )
     known = _known_words(field_error)
     if field_error.hint or not known:
         return field_error

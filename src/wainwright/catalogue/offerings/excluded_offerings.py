@@ -49,7 +49,7 @@ class UsableZones(msgspec.Struct, frozen=True, kw_only=True):
 
     def _unknown_id(self, zone_id: str | None) -> str:
         usable = ", ".join(f"{each} ({zone})" for zone, each in self.zones.items())
-        return f"no zone in use has the id {zone_id}: there are {usable}"
+        return f"no zone in use has the id {zone_id}; those in use are {usable}"
 
     def _unusable_zone(self, zone: str) -> str:
         if zone in self.source_zones:

@@ -117,7 +117,7 @@ def _values(field: str, low: int, high: int, names: dict[str, int]) -> Iterator[
         if slash and "-" not in span and span not in ("*", "?"):
             last = high  # 5/10 means from 5 on
         if slash and not (step.isascii() and step.isdigit() and int(step) > 0):
-            raise InvalidScheduleError(f"{step!r} is no step of {field!r}")
+            raise InvalidScheduleError(f"{step!r} is not a step of {field!r}")
         yield from range(first, last + 1, int(step) if slash else 1)
 
 
@@ -136,5 +136,5 @@ def _number(text: str, names: dict[str, int]) -> int:
     if text.lower() in names:
         return names[text.lower()]
     if not (text.isascii() and text.isdigit()):
-        raise InvalidScheduleError(f"{text!r} is no number")
+        raise InvalidScheduleError(f"{text!r} is not a number")
     return int(text)

@@ -75,7 +75,9 @@ def check_repair_policies(policies: Sequence[RepairPolicy]) -> None:
         try:
             re.compile(each.reason)
         except re.error as error:
-            raise ValueError(f"the reason of {_name(each)} is no expression: {error}") from error
+            raise ValueError(
+                f"the reason of {_name(each)} is not an expression: {error}"
+            ) from error
     fallbacks = Counter(_key(each) for each in policies if not each.reason)
     for each in policies:
         found = fallbacks[_key(each)]

@@ -64,7 +64,7 @@ def _apply_kubernetes_settings(config: BootstrapConfig, kubernetes: Mapping[str,
         elif name == "max-pods":
             if not isinstance(value, int) or isinstance(value, bool):
                 raise BootError(
-                    BootFailureReason.REFUSED, f"max-pods is {value!r}, which is no number"
+                    BootFailureReason.REFUSED, f"max-pods is {value!r}, which is not a number"
                 )
             config.max_pods = value
         elif name == "cluster-dns-ip":
@@ -76,7 +76,9 @@ def _apply_kubernetes_settings(config: BootstrapConfig, kubernetes: Mapping[str,
 def _parse_taints(value: Any) -> list[Taint]:
     """Key to a list of `value:Effect`."""
     if not isinstance(value, dict):
-        raise BootError(BootFailureReason.REFUSED, f"node-taints is {value!r}, which is no table")
+        raise BootError(
+            BootFailureReason.REFUSED, f"node-taints is {value!r}, which is not a table"
+        )
     return [_parse_taint(key, each) for key, entries in value.items() for each in _as_list(entries)]
 
 
@@ -105,7 +107,7 @@ def _stripes_local_disks(settings: Mapping[str, Any]) -> bool:
 def _text_table(name: str, value: Any) -> dict[str, str]:
     if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
         raise BootError(
-            BootFailureReason.REFUSED, f"{name} is {value!r}, which is no table of texts"
+            BootFailureReason.REFUSED, f"{name} is {value!r}, which is not a table of texts"
         )
     return dict(value)
 
@@ -113,5 +115,5 @@ def _text_table(name: str, value: Any) -> dict[str, str]:
 def _get_table(table: Mapping[str, Any], key: str) -> dict[str, Any]:
     value = table.get(key, {})
     if not isinstance(value, dict):
-        raise BootError(BootFailureReason.UNREADABLE, f"{key} is {value!r}, which is no table")
+        raise BootError(BootFailureReason.UNREADABLE, f"{key} is {value!r}, which is not a table")
     return value

@@ -77,7 +77,8 @@ def parse_pairs(name: str, text: str, separator: str) -> dict[str, str]:
         key, separated, value = each.partition(separator)
         if not separated:
             raise BootError(
-                BootFailureReason.REFUSED, f"--{name} has {each!r}, which is no key{separator}value"
+                BootFailureReason.REFUSED,
+                f"--{name} has {each!r}, which is not a key{separator}value",
             )
         pairs[key.strip()] = value.strip()
     return pairs
@@ -88,7 +89,7 @@ def parse_flag_number(name: str, text: str) -> int:
         return int(text)
     except ValueError:
         raise BootError(
-            BootFailureReason.REFUSED, f"--{name} is {text!r}, which is no number"
+            BootFailureReason.REFUSED, f"--{name} is {text!r}, which is not a number"
         ) from None
 
 
@@ -97,7 +98,7 @@ def parse_flag_taint(text: str) -> Taint:
     key_and_value, colon, effect = text.rpartition(":")
     key, _, value = key_and_value.partition("=")
     if not colon or not key:
-        raise BootError(BootFailureReason.REFUSED, f"{text!r} is no taint")
+        raise BootError(BootFailureReason.REFUSED, f"{text!r} is not a taint")
     return Taint(key=key, value=value, effect=effect)
 
 
@@ -140,7 +141,7 @@ KUBELET_LABELS: Final = frozenset(
 def check_labels(labels: Mapping[str, str]) -> None:
     for key, value in labels.items():
         if not re.fullmatch(LABEL_KEY_PATTERN, key) or not re.fullmatch(LABEL_VALUE_PATTERN, value):
-            raise BootError(BootFailureReason.UNREGISTERED, f"{key}={value} is no label")
+            raise BootError(BootFailureReason.UNREGISTERED, f"{key}={value} is not a label")
         if (
             _is_in_domain(key, PROTECTED_DOMAINS)
             and not _is_in_domain(key, KUBELET_DOMAINS)
@@ -164,7 +165,7 @@ def check_taints(taints: Iterable[Taint]) -> None:
         if not re.fullmatch(LABEL_KEY_PATTERN, taint.key) or not re.fullmatch(
             LABEL_VALUE_PATTERN, taint.value
         ):
-            raise BootError(BootFailureReason.UNREGISTERED, f"{taint} is no taint")
+            raise BootError(BootFailureReason.UNREGISTERED, f"{taint} is not a taint")
     for (key, effect), count in Counter((each.key, each.effect) for each in taints).items():
         if count > 1:
             raise BootError(
@@ -204,7 +205,7 @@ def parse_thresholds(name: str, thresholds: Mapping[str, str]) -> dict[str, Evic
     for signal, text in thresholds.items():
         if signal not in EVICTION_SIGNALS:
             raise BootError(
-                BootFailureReason.REFUSED, f"{name} has {signal}, which is no eviction signal"
+                BootFailureReason.REFUSED, f"{name} has {signal}, which is not an eviction signal"
             )
         if text:
             _parse_quantity(f"{name}.{signal}", text.removesuffix("%"))

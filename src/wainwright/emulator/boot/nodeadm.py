@@ -123,7 +123,7 @@ def _apply_kubelet_config(bootstrap: BootstrapConfig, config: Mapping[str, Any])
         elif field in NUMBER_FIELDS:
             if not isinstance(value, int) or isinstance(value, bool):
                 raise BootError(
-                    BootFailureReason.REFUSED, f"{field} is {value!r}, which is no number"
+                    BootFailureReason.REFUSED, f"{field} is {value!r}, which is not a number"
                 )
             setattr(bootstrap, NUMBER_FIELDS[field], value)
         elif field == "registerWithTaints":
@@ -138,7 +138,7 @@ def _text_map(field: str, value: Any) -> dict[str, str]:
     """The kubelet accepts only strings in these maps."""
     if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
         raise BootError(
-            BootFailureReason.REFUSED, f"{field} is {value!r}, which is no map of texts"
+            BootFailureReason.REFUSED, f"{field} is {value!r}, which is not a map of texts"
         )
     return {str(key): each for key, each in value.items()}
 
@@ -146,7 +146,7 @@ def _text_map(field: str, value: Any) -> dict[str, str]:
 def _parse_taint(value: Any) -> Taint:
     if not isinstance(value, dict) or not value.get("key"):
         raise BootError(
-            BootFailureReason.REFUSED, f"registerWithTaints has {value!r}, which is no taint"
+            BootFailureReason.REFUSED, f"registerWithTaints has {value!r}, which is not a taint"
         )
     return Taint(key=value["key"], value=value.get("value") or "", effect=value.get("effect") or "")
 
@@ -155,7 +155,7 @@ def _kubelet_flags(kubelet: Mapping[str, Any]) -> list[str]:
     flags = kubelet.get("flags") or []
     if not isinstance(flags, list) or not all(isinstance(each, str) for each in flags):
         raise BootError(
-            BootFailureReason.UNREADABLE, f"kubelet.flags is {flags!r}, which is no list"
+            BootFailureReason.UNREADABLE, f"kubelet.flags is {flags!r}, which is not a list"
         )
     return flags
 

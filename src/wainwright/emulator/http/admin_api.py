@@ -208,7 +208,7 @@ class AdminApi:
     def _log(self, request: HttpRequest) -> Any:
         count = dict(request.arguments).get("count")
         if count is not None and COUNT_PATTERN.fullmatch(count) is None:
-            raise WainError(f"count: {count[:MAX_SHOWN_TEXT]!r} is no number")
+            raise WainError(f"count: {count[:MAX_SHOWN_TEXT]!r} is not a number")
         return list(self._request_log.latest(None if count is None else int(count)))
 
     def _change(self, request: HttpRequest) -> Any:
@@ -217,7 +217,7 @@ class AdminApi:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise WainError(f"the change is no JSON: {error}") from None
         if not isinstance(patch, dict):
-            raise WainError(f"the change is no object, but {type(patch).__name__}")
+            raise WainError(f"the change is not an object, but {type(patch).__name__}")
         try:
             self._emulated_account.change(patch)
         except AwsError as error:

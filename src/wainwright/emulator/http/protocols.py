@@ -70,7 +70,7 @@ def _parse_pairs(text: str | bytes) -> list[tuple[str, str]]:
         plain = text.decode() if isinstance(text, bytes) else text
         return parse_qsl(plain, keep_blank_values=True, errors="strict")
     except (UnicodeDecodeError, ValueError):
-        raise AwsError("MalformedQueryString", "The request is no form in UTF-8.") from None
+        raise AwsError("MalformedQueryString", "The request is not a form in UTF-8.") from None
 
 
 REQUEST_ID_HEADER = "x-amzn-RequestId"

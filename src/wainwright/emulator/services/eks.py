@@ -102,7 +102,7 @@ class Eks:
     def create_cluster(self, params: Params) -> Response:
         name = require_text(params, "name", error_code=INVALID_PARAMETER)
         if not CLUSTER_NAME.fullmatch(name):
-            raise AwsError(INVALID_PARAMETER, f"{name!r} is no name for a cluster.")
+            raise AwsError(INVALID_PARAMETER, f"{name!r} is not a name for a cluster.")
         if name in self.state.clusters:
             raise AwsError(
                 "ResourceInUseException", f"Cluster already exists with name: {name}", 409

@@ -108,7 +108,7 @@ class ResourceGroups:
     def create_group(self, params: Params) -> Response:
         name = require_text(params, "Name", error_code=BAD_REQUEST)
         if not GROUP_NAME.fullmatch(name) or name.lower().startswith("aws"):
-            raise AwsError(BAD_REQUEST, f"{name!r} is no name for a group.")
+            raise AwsError(BAD_REQUEST, f"{name!r} is not a name for a group.")
         if params.get("ResourceQuery"):
             raise AwsError(BAD_REQUEST, "Groups with a query are not emulated.")
         arn = make_arn(self.name, self._context.region, self._context.account, f"group/{name}")

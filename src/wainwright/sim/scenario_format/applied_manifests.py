@@ -18,6 +18,7 @@ from wainwright.manifests.documents import (
 )
 from wainwright.manifests.manifest_validation import identify_kind
 from wainwright.manifests.problems import InvalidInput, Problem
+from wainwright.model.spelling import closest_spelling
 from wainwright.sim.scenario_format.field_reader import FieldReader
 from wainwright.sim.scenario_format.references import resources_by_kind
 from wainwright.sim.scenario_format.run_times import check_run_times
@@ -127,9 +128,19 @@ def find_file(folder: Path, name: str, path: FieldPath, reader: FieldReader) -> 
             message=f"there is no file {file}",
             found=name,
             expected="a file or folder, its path as seen from the folder of the scenario",
+            hint=_similar_name(file),
         )
     )
     return None
+
+
+def _similar_name(file: Path) -> str:
+    try:
+        beside = tuple(sorted(each.name for each in file.parent.iterdir()))
+    except OSError:
+        return ""
+    meant = closest_spelling("", file.name, beside)
+    return f"did you mean {meant}?" if meant else ""
 
 
 def _unknown_kind(value: dict[str, Any], path: FieldPath) -> FieldError:
@@ -148,7 +159,7 @@ def _not_of_a_cluster(kind: str, path: FieldPath) -> FieldError:
     hint = "it changes by the events price, unavailable and reservation" if kind == "Cloud" else ""
     return FieldError(
         path=path,
-        message=f"a {kind} is no object of a cluster: it cannot be applied",
+        message=f"a {kind} is not an object of a cluster: it cannot be applied",
         found=kind,
         expected="a kind that nodes or pods depend on",
         hint=hint,

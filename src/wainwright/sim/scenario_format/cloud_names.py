@@ -18,6 +18,7 @@ from wainwright.catalogue.region_catalog import load_region_catalog
 from wainwright.errors import InvalidInputError
 from wainwright.manifests.cluster_manifests import ClusterManifests
 from wainwright.model.input_remarks import RegionChoice
+from wainwright.model.spelling import closest_spelling
 from wainwright.offline import choose_region
 from wainwright.sim.scenario_format.field_reader import FieldReader
 
@@ -119,7 +120,8 @@ def _matching(pattern: str, names: Collection[str]) -> bool:
 
 def _unknown_name(name: CloudName, known: Collection[str], region: RegionChoice) -> FieldError:
     if name.kind is CloudNameKind.ZONE:
-        hint = f"there are {', '.join(known)}"
+        meant = closest_spelling("", name.pattern, tuple(known))
+        hint = f"did you mean {meant}?" if meant else f"{region.region} has {', '.join(known)}"
         hint += "" if region.is_stated else "; the region is that of a Cloud where there is one"
     else:
         hint = did_you_mean(name.pattern, [*known, *_families(known)])

@@ -10,6 +10,7 @@ import msgspec
 from wainwright.api.field_error import (
     FieldPath,
     broken_rule,
+    did_you_mean,
     invalid_value,
     missing_field,
     unknown_field,
@@ -45,6 +46,7 @@ from wainwright.sim.scenario_format.field_reader import (
 from wainwright.sim.scenario_format.references import (
     RESERVATION,
     is_glob,
+    matches,
     object_reference,
     resources_by_kind,
 )
@@ -58,6 +60,22 @@ DISRUPTION_REASONS: Final = (
     *("Empty", "Drifted", "Underutilized", "expired", "interrupted", "unhealthy"),
     *("registration_timeout", "launch_timeout", "garbage_collected", "deleted"),
 )
+EVENT_REASONS: Final = (
+    *("AwaitingVolumeDetachment", "CapacityReservationExpiring"),
+    *("CapacityReservationInstanceInterrupted", "ConsolidationApproved", "ConsolidationCandidate"),
+    *("ConsolidationRejected", "ConsolidationUndone", "Disrupted", "DisruptionBlocked"),
+    *("DisruptionBreakerOpen", "DisruptionLaunching", "DisruptionTerminating"),
+    *("DisruptionWaitingReadiness", "DoNotDisruptGracePeriodElapsed", "DoNotDisruptUntil"),
+    *("Evicted", "FailedConsistencyCheck", "FailedDraining", "FailedScheduling"),
+    *("FailedTermination", "InstanceStopping", "InstanceTerminating", "InstanceUnhealthy"),
+    *("InsufficientCapacityError", "InvalidDoNotDisruptAnnotation", "LaunchTimeout"),
+    *("NoCompatibleInstanceTypes", "NodeClassNotReady", "NodeRepairBlocked", "Nominated"),
+    *("RegistrationTimeout", "SchedulingDisagreement", "SpotInterrupted"),
+    *("SpotRebalanceRecommendation", "SpotServiceLinkedRoleCreationFailure"),
+    *("TerminatingOnInterruption", "TerminationGracePeriodExpiring", "Unconsolidatable"),
+    *("UnregisteredTaintMissing", "WaitingOnNodeClaimTermination"),
+)
+"""Of the events that the controllers write; those of docs/internals/events.md."""
 Compared = dict[tuple[str, ...], ValueComparison]
 AT_LEAST_ONE: Final = ValueComparison(gte=1.0)
 
@@ -70,14 +88,17 @@ class ValueKind(Enum):
     TEXT = "text"
     STATUS = 'one of "True", "False", "Unknown"'
     BOOLEAN = "true or false"
+    INSTANCE_TYPE = "an instance type such as m5.large"
+    ZONE = "a zone such as us-west-2a"
+    CAPACITY_TYPE = "one of on-demand, reserved, spot"
 
 
 NODE_VALUES: Final = {
     "name": ValueKind.TEXT,
     "nodePool": ValueKind.TEXT,
-    "instanceType": ValueKind.TEXT,
-    "zone": ValueKind.TEXT,
-    "capacityType": ValueKind.TEXT,
+    "instanceType": ValueKind.INSTANCE_TYPE,
+    "zone": ValueKind.ZONE,
+    "capacityType": ValueKind.CAPACITY_TYPE,
     "reservationID": ValueKind.TEXT,
     "pricePerHour": ValueKind.NUMBER,
     "ready": ValueKind.BOOLEAN,
@@ -87,9 +108,9 @@ CLAIM_VALUES: Final = {
     "name": ValueKind.TEXT,
     "nodePool": ValueKind.TEXT,
     "node": ValueKind.TEXT,
-    "instanceType": ValueKind.TEXT,
-    "zone": ValueKind.TEXT,
-    "capacityType": ValueKind.TEXT,
+    "instanceType": ValueKind.INSTANCE_TYPE,
+    "zone": ValueKind.ZONE,
+    "capacityType": ValueKind.CAPACITY_TYPE,
     "reservationID": ValueKind.TEXT,
 }
 
@@ -190,7 +211,18 @@ class ExpectationReader:
             return self.reader.boolean(value, path)
         if kind is ValueKind.STATUS:
             return condition_status(self.reader, value, path)
-        return None if value is None else self.reader.text(value, path, kind.value)
+        if value is None:
+            return None
+        return self._text_readers.get(kind, self.reader.text)(value, path)
+
+    @property
+    def _text_readers(self) -> Mapping[ValueKind, Callable[[Any, FieldPath], str]]:
+        """Of names that the simulated cloud must have: a misspelt one could never be met."""
+        return {
+            ValueKind.INSTANCE_TYPE: self.selectors.cloud.instance_type,
+            ValueKind.ZONE: self.selectors.cloud.zones,
+            ValueKind.CAPACITY_TYPE: self.selectors.capacity_type,
+        }
 
     def _named(self, value: Any, path: FieldPath, kinds: Mapping[str, ValueKind]) -> Compared:
         expected = f"a mapping with {', '.join(kinds)}"
@@ -338,11 +370,19 @@ class ExpectationReader:
         return EventExpectation(
             line=line,
             window=self._window(fields, optional=True),
-            reason=event.optional("reason", self.reader.text),
+            reason=event.optional("reason", self._event_reason),
             kind=kind or None,
             name=name or None,
             count=fields.get("count", self._count, AT_LEAST_ONE),
         )
+
+    def _event_reason(self, value: Any, path: FieldPath) -> str:
+        """Of events that the controllers write, or a glob that matches one."""
+        text = self.reader.text(value, path)
+        if text and not any(matches(reason, text) for reason in EVENT_REASONS):
+            hint = did_you_mean(text, [*EVENT_REASONS]) or "docs/internals/events.md lists them"
+            self.reader.add(invalid_value(path, text, "the reason of an event", hint))
+        return text
 
     def _event_object(self, text: str, path: FieldPath) -> tuple[str, str]:
         """Kind, Kind/name or Kind/namespace/name."""

@@ -186,7 +186,7 @@ class FieldReader:
         names = list(known)
         for key in value:
             if key not in names:
-                hint = did_you_mean(key, names) or f"there are {', '.join(names)}"
+                hint = did_you_mean(key, names) or f"known here: {', '.join(names)}"
                 self.add(unknown_field((*path, key), key, hint))
         return {key: each for key, each in value.items() if key in names}
 

@@ -105,7 +105,7 @@ class CreatedObjects:
         if reference.kind == "Pod":
             owners = [f"{place}/{name}" for kind, place, name in self._created if kind in WORKLOADS]
             return f"pods are named after their workload: {owners[0]}-0" if owners else ""
-        return f"there is no {reference.kind}"
+        return f"the scenario has no {reference.kind}"
 
     def _unknown(self, reference: Reference) -> FieldError:
         known = [name for kind, _, name in self._created if kind == reference.kind]
@@ -133,13 +133,13 @@ def _may_name_pods(pattern: str, workload: str) -> bool:
 
 
 def _listed(names: Sequence[str]) -> str:
-    return f"there {'is' if len(names) == 1 else 'are'} {join_first(names)}"
+    return f"the scenario has {join_first(names)}"
 
 
 def _unknown_message(reference: Reference) -> str:
     if is_glob(reference.name) or is_glob(reference.namespace):
         return f"{reference} matches nothing that a manifest or an event creates"
-    return f"{reference} is created by no manifest and no event"
+    return f"no manifest or event creates {reference}"
 
 
 def _too_early(reference: Reference, created: Moment) -> FieldError:

@@ -62,7 +62,7 @@ def parse_change(text: str, option: str = "--set") -> SetChange:
     target, colon, path = place.rpartition(":")
     kind, namespace, name = _split_object(target) if colon else ("", "", "")
     if colon and not (kind and name):
-        raise UsageError(f"{option} {text}: {target!r} is no object", HINT)
+        raise UsageError(f"{option} {text}: {target!r} is not an object", HINT)
     return SetChange(
         text=text,
         kind=kind,
@@ -97,7 +97,7 @@ def _parse_path(path: str, text: str) -> FieldPath:
     while position < len(path):
         match = STEP.match(path, position)
         if match is None:
-            raise UsageError(f"--set {text}: {path!r} is no path", HINT)
+            raise UsageError(f"--set {text}: {path!r} is not a path", HINT)
         key, index, quoted = match.groups()
         steps.append(int(index) if index is not None else key or quoted)
         position = match.end()

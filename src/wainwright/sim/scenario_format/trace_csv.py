@@ -96,7 +96,7 @@ class TraceReader:
         known = (*COLUMNS, *PUBLISHED_COLUMNS, *IGNORED_COLUMNS)
         for name in header:
             if name not in known:
-                hint = did_you_mean(name, list(COLUMNS)) or f"there are {', '.join(COLUMNS)}"
+                hint = did_you_mean(name, list(COLUMNS)) or f"one of {', '.join(COLUMNS)}"
                 self._add(1, name, "unknown column", found=name, hint=hint)
         own = {PUBLISHED_COLUMNS[name][0] if name in PUBLISHED_COLUMNS else name for name in header}
         for name in REQUIRED_COLUMNS:

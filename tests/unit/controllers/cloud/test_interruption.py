@@ -370,7 +370,7 @@ def test_anc_7_checks_that_recover_in_time_are_forgotten() -> None:
         claim = await running_node(cluster)
         interrupt(cluster, claim, "instance-check")
         await cluster.wait(100)
-        interrupt(cluster, claim, "mended")
+        interrupt(cluster, claim, "recovered")
         await cluster.wait(300)
         assert not await is_going(cluster, claim)
 

@@ -176,7 +176,7 @@ def test_h5_claims_whose_node_has_not_joined_do_not_count() -> None:
         ([NOT_READY, NOT_READY], "2 policies without a reason"),
         ([msgspec.structs.replace(NOT_READY, reason="Disk")], "0 policies without a reason"),
         ([msgspec.structs.replace(NOT_READY, priority=101)], "not 0 to 100"),
-        ([NOT_READY, msgspec.structs.replace(NOT_READY, reason="(")], "is no expression"),
+        ([NOT_READY, msgspec.structs.replace(NOT_READY, reason="(")], "is not an expression"),
     ],
 )
 def test_h6_sets_that_cannot_be_meant_are_refused(policies: list[RepairPolicy], said: str) -> None:

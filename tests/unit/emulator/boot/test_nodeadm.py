@@ -298,4 +298,6 @@ def test_invalid_user_data_never_joins(text: str, reason: BootFailureReason) -> 
 
 def test_a_boot_failure_has_a_detail() -> None:
     outcome = boot_from_user_data(node_config({"maxPods": "x"}), boot_facts())
-    assert outcome == BootFailure(BootFailureReason.REFUSED, "maxPods is 'x', which is no number")
+    assert outcome == BootFailure(
+        BootFailureReason.REFUSED, "maxPods is 'x', which is not a number"
+    )

@@ -71,7 +71,7 @@ def test_faults_and_throttling_are_shown() -> None:
 
 REFUSED: dict[str, tuple[Any, str]] = {
     "no JSON": (b"{", "the change is no JSON"),
-    "no object": ([], "the change is no object"),
+    "no object": ([], "the change is not an object"),
     "no such field": ({"price": []}, "price cannot be changed"),
     "a field of a rule": ({"faults": [{"oper": "x"}]}, "faults[0]: unknown field oper"),
     "a machine that is not there": (
@@ -143,7 +143,7 @@ def test_a_change_that_is_no_json_is_rejected(body: bytes) -> None:
         {"quota": {"spot": {"standard": -1}}},
         {"pace": {"boot": {"median": -1}}},
         {"pace": {"boot": {"median": 1, "spread": 1e300}}},
-        {"pace": {"duds": 2}},
+        {"pace": {"neverJoinRate": 2}},
     ],
 )
 def test_numbers_are_checked_when_they_are_set(patch: dict[str, Any]) -> None:
@@ -249,10 +249,10 @@ def test_a_cloud_is_accepted_as_a_patch(running_emulator: EmulatorServer, tmp_pa
 
 WRONG: dict[str, tuple[list[str], str]] = {
     "nothing": ([], "there is nothing to change"),
-    "no field": (["--stock", "c5.large"], "--stock: 'c5.large' is no field with a value"),
+    "no field": (["--stock", "c5.large"], "--stock: 'c5.large' is not a field with a value"),
     "no number": (
         ["--stock", "instanceType=c5.large,free=few"],
-        "--stock: free is no number: 'few'",
+        "--stock: free is not a number: 'few'",
     ),
     "an unknown field": (["--stock", "type=c5.large,free=1"], "stock[0]: unknown field type"),
     "an unknown machine": (

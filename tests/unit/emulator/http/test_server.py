@@ -122,7 +122,7 @@ def test_without_a_state_file_there_is_no_account(tmp_path: Path) -> None:
 def test_an_invalid_state_file_is_an_error(text: str, tmp_path: Path) -> None:
     file = tmp_path / "state.json"
     file.write_text(text)
-    with pytest.raises(InvalidInputError, match="no saved emulator"):
+    with pytest.raises(InvalidInputError, match="not a saved emulator"):
         resume_account(file, clock=ManualClock(), queue_base=BASE)
 
 

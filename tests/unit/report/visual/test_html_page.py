@@ -95,7 +95,7 @@ def test_a_comparison_has_both_stories_on_one_page() -> None:
     [
         (
             ("simulate", SCENARIO, "--sweep", "spec.seed=1,2", "--report", "x.html"),
-            "--sweep is no story to look at",
+            "--sweep cannot be shown as a page",
         ),
         (
             ("plan", "--diff", str(EXAMPLES / "weights-joined-node"), ".", "-o", "html"),

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from wainwright.api.catalog_documents import CloudReservation
+from wainwright.api.field_error import did_you_mean
 from wainwright.emulator import api_conventions
 from wainwright.emulator.api_conventions import (
     CAPACITY_RESERVATION,
@@ -321,10 +322,11 @@ class CapacityReservations:
         """InvalidInputError where an entry is in a zone that the region does not have."""
         for entry in entries:
             if entry.availabilityZone not in self._region_offerings.zones:
+                zones = [*self._region_offerings.zones]
                 raise InvalidInputError(
-                    f"capacityReservations: {entry.id} lies in {entry.availabilityZone}, which is "
-                    "not there",
-                    f"one of {', '.join(self._region_offerings.zones)}",
+                    f"capacityReservations: {entry.id} is in {entry.availabilityZone}, which "
+                    f"{self._region_offerings.region} does not have",
+                    did_you_mean(entry.availabilityZone, zones) or f"one of {', '.join(zones)}",
                 )
 
     def seed(self, entries: Iterable[CloudReservation]) -> None:

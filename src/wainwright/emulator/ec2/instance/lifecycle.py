@@ -123,7 +123,7 @@ Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 
 
-class DelayDistribution(msgspec.Struct, frozen=True, kw_only=True):
+class DelayDistribution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A duration: log-normal around its median; constant without spread."""
 
     median: Seconds = 0.0
@@ -136,7 +136,7 @@ class DelayDistribution(msgspec.Struct, frozen=True, kw_only=True):
         return self.median * exp(random.gauss(0.0, self.spread))
 
 
-class InstanceTimings(msgspec.Struct, frozen=True, kw_only=True):
+class InstanceTimings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Delays of boot, shutdown and visibility of instances."""
 
     boot: DelayDistribution = DelayDistribution(median=1.0)
@@ -147,7 +147,7 @@ class InstanceTimings(msgspec.Struct, frozen=True, kw_only=True):
     """How long the API does not find a new instance."""
     retention_seconds: Seconds = msgspec.field(default=3600.0, name="remembered")
     """How long a terminated instance is still described."""
-    never_join_rate: Share = msgspec.field(default=0.0, name="duds")
+    never_join_rate: Share = msgspec.field(default=0.0, name="neverJoinRate")
     """The share of instances that never join their cluster."""
 
 
