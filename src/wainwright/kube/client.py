@@ -72,6 +72,14 @@ class _ListPage(msgspec.Struct, frozen=True):
     items: list[msgspec.Raw] | None = None
 
 
+class _DiscoveredKind(msgspec.Struct, frozen=True):
+    name: str
+
+
+class _Discovery(msgspec.Struct, frozen=True):
+    resources: list[_DiscoveredKind]
+
+
 class _RawEvent(msgspec.Struct, frozen=True):
     type: str
     object: msgspec.Raw
@@ -329,6 +337,13 @@ class KubeClient:
         """Of the API server, such as 1.33."""
         body = decode_json(await self._request("GET", "/version"), dict[str, Any])
         return f"{body['major']}.{body['minor'].rstrip('+')}"
+
+    async def discover(self, api_version: str) -> frozenset[str]:
+        """The plural names of the kinds of a group and version, such as karpenter.sh/v1;
+        ObjectNotFoundError if the server has none.
+        """
+        body = await self._request("GET", f"/apis/{api_version}")
+        return frozenset(each.name for each in decode_json(body, _Discovery).resources)
 
     async def _request(
         self,

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from wainwright import __version__
-from wainwright.api.api_resources import resource_of
+from wainwright.api.api_resources import ApiResource, resource_of
 from wainwright.api.catalog_documents import Cloud, InstanceType, NodeOverlay
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.karpenter.nodeclaim import NodeClaim
@@ -46,6 +46,7 @@ from wainwright.errors import (
     InvalidInputError,
     KubernetesError,
     ObjectNotFoundError,
+    RequestForbiddenError,
     ServerUnavailableError,
     TooManyRequestsError,
     WainError,
@@ -520,15 +521,34 @@ async def _check_cluster(cluster: KubeClient) -> str:
         raise
     except KubernetesError as error:
         raise CannotStartError(f"the cluster cannot be reached: {error}") from error
-    kinds: list[type[WireStruct]] = [*CUSTOM_KINDS]
-    served = await asyncio.gather(*(_is_served(cluster, kind) for kind in kinds))
-    missing = [kind for kind, is_there in zip(kinds, served, strict=True) if not is_there]
+    missing = await missing_kinds(cluster)
     if missing:
-        names = ", ".join(f"{each.plural}.{each.group}" for each in map(resource_of, missing))
+        names = ", ".join(each.qualified_plural for each in missing)
         raise CannotStartError(
             f"the cluster does not have {names}", "install them: wain crds | kubectl apply -f -"
         )
     return version
+
+
+async def missing_kinds(cluster: KubeClient) -> list[ApiResource]:
+    """By discovery, with a request for each API group; a kind that it does not have yet, because
+    its CRD was created a moment ago, is asked for by itself.
+    """
+    wanted = [resource_of(kind) for kind in CUSTOM_KINDS]
+    groups = sorted({each.api_version for each in wanted})
+    found = await asyncio.gather(*(_discovered(cluster, each) for each in groups))
+    served = dict(zip(groups, found, strict=True))
+    doubtful = [each for each in wanted if each.plural not in served[each.api_version]]
+    answers = await asyncio.gather(*(_is_served(cluster, each.type) for each in doubtful))
+    return [each for each, is_there in zip(doubtful, answers, strict=True) if not is_there]
+
+
+async def _discovered(cluster: KubeClient, api_version: str) -> frozenset[str]:
+    """Nothing where somebody has taken the right to it from authenticated users."""
+    try:
+        return await cluster.discover(api_version)
+    except (ObjectNotFoundError, RequestForbiddenError):
+        return frozenset()
 
 
 async def _is_served(cluster: KubeClient, kind: type[WireStruct]) -> bool:
@@ -542,8 +562,8 @@ async def _is_served(cluster: KubeClient, kind: type[WireStruct]) -> bool:
 
 async def refuse_beside_karpenter(cluster: Cluster, clock: Clock) -> None:
     """Two controllers would undo each other's work."""
-    for lease in (await cluster.list(Lease)).items:
-        if lease.metadata.name == KARPENTER_LEASE and is_alive(lease, clock.now()):
+    for lease in (await cluster.list(Lease, name=KARPENTER_LEASE)).items:
+        if is_alive(lease, clock.now()):
             where = f"{lease.metadata.namespace}/{lease.metadata.name}"
             raise CannotStartError(
                 f"Karpenter is at work: {lease.spec.holderIdentity} holds the lease {where}",

@@ -1,28 +1,35 @@
 """The process of `wain run` in virtual time, on the API server in memory."""
 
+import asyncio
 import logging
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 import pytest
+from aiohttp import web
 from tests.support.controlled_cluster import pending_pod
 from tests.support.operator_world import CLOUD, NAMESPACE, Process, World, play
 from tests.support.scraped_metrics import ScrapedMetrics
+from tests.support.scripted_api import page, serve, status
 
 from wainwright import __version__
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.operations import ConfigMap, Event, Lease, LeaseSpec
 from wainwright.api.wire import ObjectMeta
-from wainwright.clock import format_microseconds
+from wainwright.clock import SystemClock, format_microseconds
 from wainwright.emulator.emulated_account import EmulatedAwsAccount
 from wainwright.errors import KubernetesError, ServerUnavailableError, TooManyRequestsError
+from wainwright.kube.api_server_access import ApiServerAddress
+from wainwright.kube.client import KubeClient
 from wainwright.metrics import NODECLAIMS_CREATED, NODEPOOL_COST, STATE_NODES, STATE_SYNCED
 from wainwright.model.plan import ClusterLimits
 from wainwright.operator.process import (
     EMULATOR,
     CannotStartError,
     RunOptions,
+    missing_kinds,
     refuse_beside_karpenter,
     until_answered,
 )
@@ -180,6 +187,60 @@ def test_karpenter_is_at_work_while_its_lease_lasts(age: float, is_refused: bool
             await refuse_beside_karpenter(world.api, world.clock)
 
     play(story)
+
+
+def test_the_lease_of_karpenter_is_asked_for_by_its_name() -> None:
+    """Every node has a lease."""
+    asked: list[str] = []
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        asked.append(request.query["fieldSelector"])
+        return page(1)
+
+    async def main() -> None:
+        async with serve(handle) as url, KubeClient.connect(ApiServerAddress(url=url)) as client:
+            await refuse_beside_karpenter(client, SystemClock())
+
+    asyncio.run(main())
+    assert asked == ["metadata.name=karpenter-leader-election"]
+
+
+DISCOVERED = {
+    "/apis/karpenter.sh/v1": ["nodepools", "nodepools/status", "nodeclaims"],
+    "/apis/karpenter.sh/v1alpha1": ["nodeoverlays", "instancetypes"],
+    "/apis/karpenter.k8s.aws/v1": ["ec2nodeclasses"],
+}
+
+
+def missing_where(discovered: Mapping[str, Sequence[str]], code: int) -> tuple[list[str], int]:
+    """The kinds that a cluster lacks by this discovery, where all else is answered by the code; and
+    how many requests were made.
+    """
+    requests: list[str] = []
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        requests.append(request.path)
+        if request.path not in discovered:
+            return status(code)
+        return web.json_response({"resources": [{"name": n} for n in discovered[request.path]]})
+
+    async def main() -> list[str]:
+        async with serve(handle) as url, KubeClient.connect(ApiServerAddress(url=url)) as client:
+            return [each.qualified_plural for each in await missing_kinds(client)]
+
+    return asyncio.run(main()), len(requests)
+
+
+def test_our_kinds_are_looked_for_by_one_request_for_each_version_of_a_group() -> None:
+    assert missing_where(DISCOVERED, 404) == ([], 3)
+
+
+def test_a_kind_that_discovery_does_not_have_yet_is_asked_for_by_itself() -> None:
+    some = {path: names[:1] for path, names in DISCOVERED.items()}
+    lacking = ["nodeclaims.karpenter.sh", "instancetypes.karpenter.sh"]
+    assert missing_where(some, 404) == (lacking, 5)
+    with pytest.raises(TooManyRequestsError):
+        missing_where(some, 429)
 
 
 @pytest.mark.parametrize("error", [TooManyRequestsError, ServerUnavailableError])
