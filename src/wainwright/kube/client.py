@@ -32,7 +32,13 @@ from wainwright.errors import (
     WatchSilentError,
 )
 from wainwright.kube.api_server_access import ApiServerAddress
-from wainwright.kube.connections import DEFAULT_LIMIT, Connections, RequestLimit, RequestLimiter
+from wainwright.kube.connections import (
+    DEFAULT_LIMIT,
+    NO_LIMIT,
+    Connections,
+    RequestLimit,
+    RequestLimiter,
+)
 from wainwright.kube.object_decoding import MetadataOnly, UnreadableObject, decode_as, decode_json
 from wainwright.kube.responses import ApiStatus, error_from_status, read_status
 from wainwright.metrics import API_REQUESTS, MetricsRegistry
@@ -156,6 +162,10 @@ class KubeClient:
             )
         finally:
             await connections.close()
+
+    def without_limit(self) -> "KubeClient":
+        """By the same connections, for requests that must not wait behind others: a lease."""
+        return KubeClient(self._connections, self._url, limit=NO_LIMIT, metrics=self._metrics)
 
     async def list(
         self, kind: type[ObjectT], namespace: str = "", *, name: str = ""

@@ -16,7 +16,7 @@ from fractions import Fraction
 from pathlib import Path
 from random import Random
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -186,12 +186,21 @@ class OperatorCluster(Cluster, ListAndWatch, Protocol):
     """What the process needs of a cluster."""
 
 
+class ClusterClients(NamedTuple):
+    """Two of one API server."""
+
+    cluster: OperatorCluster
+    of_lease: Cluster
+    """Not held back, however many requests of the controllers wait: they would end the leadership
+    otherwise."""
+
+
 class OperatorProcess:
     """This process: it stands by until it leads, and then runs the controllers."""
 
     def __init__(
         self,
-        cluster: OperatorCluster,
+        clients: ClusterClients,
         connect_cloud: ConnectCloud,
         settings: OperatorSettings,
         *,
@@ -199,7 +208,8 @@ class OperatorProcess:
         options: RunOptions,
         metrics: MetricsRegistry | None = None,
     ) -> None:
-        self._cluster, self._connect_cloud, self._clock = cluster, connect_cloud, clock
+        self._cluster, self._connect_cloud, self._clock = clients.cluster, connect_cloud, clock
+        self._lease_cluster = clients.of_lease
         self._settings, self._options = settings, options
         self._namespace = settings.leader_election_namespace or OUTSIDE_NAMESPACE
         self._identity = f"{socket.gethostname()}_{token_hex(8)}"
@@ -234,7 +244,7 @@ class OperatorProcess:
             await self._until_stopped(self._lead(self._cluster))
             return
         lease = LeaseSettings(name=self._settings.leader_election_name, namespace=self._namespace)
-        election = LeaderElection(self._cluster, self._clock, lease, self._identity)
+        election = LeaderElection(self._lease_cluster, self._clock, lease, self._identity)
         cluster = LeaderCluster(self._cluster, election)
         self.metrics.set(LEADER_STATUS, 0, name=lease.name)
         await self._until_stopped(election.run(lambda: self._hold_lease(lease.name, cluster)))
@@ -431,7 +441,7 @@ async def run_operator(settings: OperatorSettings, options: RunOptions) -> None:
         if not options.dry_run:
             await until_answered(clock, lambda: refuse_beside_karpenter(cluster, clock))
         operator = OperatorProcess(
-            cluster,
+            ClusterClients(cluster, cluster.without_limit()),
             cloud_connector(settings, options, version, clock),
             settings,
             clock=clock,

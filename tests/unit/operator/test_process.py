@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -23,7 +24,14 @@ from wainwright.emulator.emulated_account import EmulatedAwsAccount
 from wainwright.errors import KubernetesError, ServerUnavailableError, TooManyRequestsError
 from wainwright.kube.api_server_access import ApiServerAddress
 from wainwright.kube.client import KubeClient
-from wainwright.metrics import NODECLAIMS_CREATED, NODEPOOL_COST, STATE_NODES, STATE_SYNCED
+from wainwright.kube.connections import RequestLimit, RequestLimiter
+from wainwright.metrics import (
+    LEADER_STATUS,
+    NODECLAIMS_CREATED,
+    NODEPOOL_COST,
+    STATE_NODES,
+    STATE_SYNCED,
+)
 from wainwright.model.plan import ClusterLimits
 from wainwright.operator.process import (
     EMULATOR,
@@ -33,6 +41,8 @@ from wainwright.operator.process import (
     refuse_beside_karpenter,
     until_answered,
 )
+from wainwright.sim.api_server import InMemoryApiServer
+from wainwright.translate.object_metadata import parse_timestamp
 
 
 def test_a_pending_pod_gets_a_node_and_runs() -> None:
@@ -60,6 +70,41 @@ def test_a_lease_of_a_node_is_renewed_every_ten_seconds() -> None:
         await world.clock.sleep(11)
         second = await world.api.get(Lease, node.metadata.name, "kube-node-lease")
         assert first.spec.renewTime != second.spec.renewTime
+
+    play(story)
+
+
+class PacedApiServer(InMemoryApiServer):
+    """Whose writes wait for their turn, as those of a client with a low KUBE_CLIENT_QPS."""
+
+    def __init__(self, api: InMemoryApiServer, limit: RequestLimit) -> None:
+        vars(self).update(vars(api))
+        self._limiter, self.waiting = RequestLimiter(limit), 0
+
+    async def patch(self, *arguments: Any) -> Any:
+        self.waiting += 1
+        await self._limiter.wait()
+        self.waiting -= 1
+        return await super().patch(*arguments)
+
+
+def test_the_lease_is_renewed_however_many_writes_wait() -> None:
+    async def story(world: World) -> None:
+        cluster = PacedApiServer(world.api, RequestLimit(qps=0.1, burst=1))
+        node = {"metadata": {"labels": {"a": "b"}}}
+        writes = [asyncio.create_task(cluster.patch(Node, "gone", node)) for _ in range(300)]
+        process = world.run(cluster=cluster)
+        name = "wainwright-leader-election"
+        for _ in range(6):
+            await world.clock.sleep(20)
+            lease = await world.api.get(Lease, name, NAMESPACE)
+            assert world.clock.now() - (parse_timestamp(lease.spec.renewTime) or 0) < 3
+            assert lease.spec.leaseTransitions == 0
+            assert process.operator.metrics.value(LEADER_STATUS, name=name) == 1
+        assert cluster.waiting > 200
+        for each in writes:
+            each.cancel()
+        await asyncio.gather(*writes, return_exceptions=True)
 
     play(story)
 
