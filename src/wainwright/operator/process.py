@@ -93,6 +93,8 @@ GC_THRESHOLDS: Final = (50_000, 20, 50)
 """Collections are rarer than by default: each stops everything, planner and event loop."""
 PAUSE_RETRY: Final = 0.8
 """Seconds until a watch that has ended is opened again: a pause acts within one."""
+MAX_PAUSE_RETRY: Final = 5.0
+"""Where that fails again and again."""
 START_SECONDS: Final = 60.0
 """For so long a start waits for an API server that answers, but not yet with what was asked for."""
 NO_OBJECT: Final = "wainwright.dev"
@@ -346,19 +348,26 @@ class OperatorProcess:
 
     async def _follow_pause(self) -> None:
         """The ConfigMap that people pause everything with, and no other of the cluster."""
+        name = f"{self._namespace}/{SETTINGS_NAME}"
+        backoff = Backoff(f"{self._identity} {name}", first=PAUSE_RETRY, most=MAX_PAUSE_RETRY)
+        known = ""
         while True:
             try:
-                await self._watch_pause()
+                await self._watch_pause(lambda: backoff.succeeded(name))
+                known = ""
             except KubernetesError as error:
-                LOG.warning("%s/%s cannot be read: %s", self._namespace, SETTINGS_NAME, error)
-            await self._clock.sleep(PAUSE_RETRY)
+                if str(error) != known:
+                    LOG.warning("%s cannot be read: %s", name, error)
+                known = str(error)
+            await self._clock.sleep(backoff.failed(name))
 
-    async def _watch_pause(self) -> None:
+    async def _watch_pause(self, succeeded: Callable[[], None]) -> None:
         changes = self._cluster.list_and_watch(
             ConfigMap, namespace=self._namespace, name=SETTINGS_NAME
         )
         async with aclosing(changes):
             async for change in changes:
+                succeeded()
                 if isinstance(change, ObjectList):
                     self._set_pause(next(iter(change.items), None))
                 elif change.type is not EventType.BOOKMARK:
@@ -436,13 +445,13 @@ async def run_operator(settings: OperatorSettings, options: RunOptions) -> None:
         settings = msgspec.structs.replace(settings, leader_election_namespace=address.namespace)
     metrics = MetricsRegistry()
     async with KubeClient.connect(address, limit=limit, metrics=metrics) as cluster:
-        clock = SystemClock()
-        version = await until_answered(clock, lambda: _check_cluster(cluster))
+        clock, seed = SystemClock(), token_hex(8)
+        version = await until_answered(clock, lambda: _check_cluster(cluster), seed)
         if not options.dry_run:
-            await until_answered(clock, lambda: refuse_beside_karpenter(cluster, clock))
+            await until_answered(clock, lambda: refuse_beside_karpenter(cluster, clock), seed)
         operator = OperatorProcess(
             ClusterClients(cluster, cluster.without_limit()),
-            cloud_connector(settings, options, version, clock),
+            cloud_connector(settings, options, version, clock, seed),
             settings,
             clock=clock,
             options=options,
@@ -472,8 +481,9 @@ async def run_operator(settings: OperatorSettings, options: RunOptions) -> None:
 
 
 def cloud_connector(
-    settings: OperatorSettings, options: RunOptions, version: str, clock: Clock
+    settings: OperatorSettings, options: RunOptions, version: str, clock: Clock, seed: str = ""
 ) -> ConnectCloud:
+    """`seed`: of waiting times, another in each process."""
     if options.provider == AWS:
         real = RealCloud(_aws_region(os.environ), settings.interruption_queue)
 
@@ -491,6 +501,7 @@ def cloud_connector(
         kubelet=options.emulator_kubelet,
         state=options.emulator_state,
         port=options.emulator_port,
+        seed=seed,
     )
 
     async def connect_emulated(cluster: Cluster) -> ConnectedCloud:
@@ -501,17 +512,19 @@ def cloud_connector(
             await cloud.rebuild()
             return EmulatedSeam(cloud)
 
-        return await until_answered(clock, rebuild)
+        return await until_answered(clock, rebuild, seed)
 
     return connect_emulated
 
 
-async def until_answered(clock: Clock, read: Callable[[], Awaitable[Answer]]) -> Answer:
+async def until_answered(
+    clock: Clock, read: Callable[[], Awaitable[Answer]], seed: str = ""
+) -> Answer:
     """What is read at the start, repeated while the API server is not able to answer: kinds that
     were created a moment ago answer 429, and a server that starts 503. A process that ended instead
     would be restarted by the kubelet, later each time.
     """
-    deadline, backoff = clock.now() + START_SECONDS, Backoff()
+    deadline, backoff = clock.now() + START_SECONDS, Backoff(seed)
     while True:
         try:
             return await read()

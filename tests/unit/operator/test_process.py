@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,12 @@ from wainwright.api.kubernetes.operations import ConfigMap, Event, Lease, LeaseS
 from wainwright.api.wire import ObjectMeta
 from wainwright.clock import SystemClock, format_microseconds
 from wainwright.emulator.emulated_account import EmulatedAwsAccount
-from wainwright.errors import KubernetesError, ServerUnavailableError, TooManyRequestsError
+from wainwright.errors import (
+    KubernetesError,
+    RequestForbiddenError,
+    ServerUnavailableError,
+    TooManyRequestsError,
+)
 from wainwright.kube.api_server_access import ApiServerAddress
 from wainwright.kube.client import KubeClient
 from wainwright.kube.connections import RequestLimit, RequestLimiter
@@ -163,6 +168,37 @@ def test_every_process_has_its_version_and_says_whether_it_leads() -> None:
         assert (leads(first), leads(second)) == (0, 1)
 
     play(story)
+
+
+class ForbiddenSettings(InMemoryApiServer):
+    """Who asks for the settings is refused."""
+
+    def __init__(self, api: InMemoryApiServer) -> None:
+        vars(self).update(vars(api))
+        self.refusals = 0
+
+    async def list_and_watch(
+        self, kind: type[Any], *, namespace: str = "", name: str = ""
+    ) -> AsyncGenerator[Any, None]:
+        if kind is ConfigMap:
+            self.refusals += 1
+            raise RequestForbiddenError("configmaps is forbidden")
+        async for each in super().list_and_watch(kind, namespace=namespace, name=name):
+            yield each
+
+
+def test_settings_that_may_not_be_read_are_asked_for_ever_more_rarely_and_named_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(world: World) -> None:
+        cluster = ForbiddenSettings(world.api)
+        world.run(cluster=cluster)
+        await world.clock.sleep(600)
+        assert 600 / 5 < cluster.refusals < 600 / 4 + 10
+
+    with caplog.at_level(logging.WARNING):
+        play(story)
+    assert caplog.text.count("configmaps is forbidden") == 1
 
 
 @pytest.mark.parametrize("pause", ["provisioning", "all"])
