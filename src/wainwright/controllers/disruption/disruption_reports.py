@@ -84,20 +84,26 @@ class DisruptionReports:
         self._context, self._cache = context, context.cache
         self._codes: dict[str, str] = {}
         """By node, what was said of it last."""
+        self._rejected: set[str] = set()
+        """Nodes whose score was what they were last kept for."""
         self.next_report: float | None = None
         """When the first of the nodes about which something is to be said is no longer new."""
 
     async def nodes_kept(self, outcomes: Iterable[NodeOutcome]) -> None:
         """Of a look that found nothing to do."""
         known, self._codes, self.next_report = self._codes, {}, None
+        rejected, self._rejected = self._rejected, set()
         for outcome in outcomes:
             name, code = outcome.candidate.name, outcome.code
             is_said = code in BLOCKED_CODES or code in UNCONSOLIDATABLE_CODES
             is_news = is_said and known.get(name) != code
             is_reported = is_news and await self._node_kept(outcome)
             self._codes[name] = code if is_reported else known.get(name, "")
-            if is_reported and code == Outcome.BALANCED_SCORE:
+            is_rejected = code == Outcome.BALANCED_SCORE
+            if is_rejected and name not in rejected:
                 self._scored("rejected", outcome.candidate.node.pool or "")
+            if is_rejected or (not is_said and name in rejected):
+                self._rejected.add(name)
 
     async def _node_kept(self, outcome: NodeOutcome) -> bool:
         """False where it is left to a later look, because the node is new."""
