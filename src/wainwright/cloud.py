@@ -73,8 +73,6 @@ class NodeClassState(msgspec.Struct, frozen=True, kw_only=True):
     """Why it is not ready; empty if it is."""
     status: Manifest
     """To be written into the object."""
-    annotations: Mapping[str, str]
-    """To be written on the object, and on the claims launched from it."""
     requeue_after: float
     """Seconds after which it is to be resolved again."""
     outdated: bool = False
@@ -175,6 +173,12 @@ class CloudProvider(Protocol):
 
     async def refresh(self) -> Refreshed:
         """Refreshes prices and instance types that are due; on failure the known ones stay."""
+        ...
+
+    def node_class_annotations(self, node_class: str) -> Mapping[str, str]:
+        """To be written on the object, and on the claims launched from it. Makes no call to the
+        cloud.
+        """
         ...
 
     async def resolve(self, node_class: str) -> NodeClassState:

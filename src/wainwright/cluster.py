@@ -82,8 +82,10 @@ class Cluster(Protocol):
     verb may raise ServerUnavailableError, after which it is unknown whether a write was done.
     """
 
-    async def list(self, kind: type[ObjectT], namespace: str = "") -> ObjectList[ObjectT]:
-        """All objects, of one namespace or of all of them."""
+    async def list(
+        self, kind: type[ObjectT], namespace: str = "", *, name: str = ""
+    ) -> ObjectList[ObjectT]:
+        """All objects, or those of that name, of one namespace or of all of them."""
         ...
 
     async def list_pods_on_node(self, node: str) -> ObjectList[Pod]:

@@ -5,7 +5,7 @@ cloud provider (Create, Delete, Get, List, GetInstanceTypes, IsDrifted). Methods
 provider does not have are passed on without a metric.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from wainwright.clock import Clock
@@ -92,6 +92,9 @@ class MeteredCloudProvider:
 
     async def refresh(self) -> Refreshed:
         return await self._provider.refresh()
+
+    def node_class_annotations(self, node_class: str) -> Mapping[str, str]:
+        return self._provider.node_class_annotations(node_class)
 
     async def resolve(self, node_class: str) -> NodeClassState:
         return await self._provider.resolve(node_class)

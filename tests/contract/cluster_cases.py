@@ -1063,6 +1063,15 @@ async def a_kind_is_followed_from_all_of_its_objects_on(tested: TestedCluster) -
 
 
 @on_each_cluster
+async def objects_are_listed_by_their_name(tested: TestedCluster) -> None:
+    cluster, name = tested.cluster, tested.name("meant")
+    await cluster.create(node_pool(tested, "meant"))
+    await cluster.create(node_pool(tested, "other"))
+    listed = await cluster.list(NodePool, name=name)
+    assert [each.metadata.name for each in listed.items] == [name]
+
+
+@on_each_cluster
 async def one_object_is_followed_by_its_name(tested: TestedCluster) -> None:
     cluster, name = tested.cluster, tested.name("meant")
     await cluster.create(node_pool(tested, "meant"))

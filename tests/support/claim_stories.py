@@ -132,9 +132,11 @@ class ObservedCluster:
         await _show(self._after, verb, kind, details)
         return result
 
-    async def list(self, kind: type[ObjectT], namespace: str = "") -> ObjectList[ObjectT]:
+    async def list(
+        self, kind: type[ObjectT], namespace: str = "", *, name: str = ""
+    ) -> ObjectList[ObjectT]:
         listed: ObjectList[ObjectT] = await self._call(
-            "list", kind.__name__, _Later(self._cluster.list, kind, namespace)
+            "list", kind.__name__, _Later(self._cluster.list, kind, namespace, name=name)
         )
         return listed
 

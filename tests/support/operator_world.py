@@ -11,7 +11,14 @@ from wainwright.api.catalog_documents import Cloud, CloudSpec
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.clock import VirtualClock
-from wainwright.operator.process import EMULATOR, OperatorProcess, RunOptions, cloud_connector
+from wainwright.operator.process import (
+    EMULATOR,
+    ClusterClients,
+    OperatorCluster,
+    OperatorProcess,
+    RunOptions,
+    cloud_connector,
+)
 from wainwright.operator.settings import OperatorSettings
 from wainwright.sim.api_server import InMemoryApiServer
 from wainwright.sim.informers import Informers
@@ -26,10 +33,18 @@ NAMESPACE = "kube-system"
 class Process:
     """One process of `wain run`, with tasks of its own."""
 
-    def __init__(self, world: "World", options: RunOptions, settings: OperatorSettings) -> None:
+    def __init__(
+        self,
+        world: "World",
+        options: RunOptions,
+        settings: OperatorSettings,
+        cluster: OperatorCluster | None = None,
+    ) -> None:
+        """`cluster`: the port of its controllers, if it is another than that of its lease."""
         connect = cloud_connector(settings, options, "1.33", world.clock)
+        clients = ClusterClients(cluster or world.api, of_lease=world.api)
         self.operator = OperatorProcess(
-            world.api, connect, settings, clock=world.clock, options=options
+            clients, connect, settings, clock=world.clock, options=options
         )
         self.task = asyncio.create_task(self.operator.run())
 
@@ -71,10 +86,13 @@ class World:
             self._tasks.append(asyncio.create_task(component.run()))
 
     def run(
-        self, options: RunOptions | None = None, settings: OperatorSettings = SETTINGS
+        self,
+        options: RunOptions | None = None,
+        settings: OperatorSettings = SETTINGS,
+        cluster: OperatorCluster | None = None,
     ) -> Process:
         given = options or RunOptions(provider=EMULATOR, cloud=CLOUD, emulator_boot=5.0)
-        process = Process(self, given, settings)
+        process = Process(self, given, settings, cluster)
         self._processes.append(process)
         return process
 

@@ -4,7 +4,15 @@ Errors of AWS are converted here: only the subclasses of CloudProviderError in `
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import contextmanager
 from secrets import token_hex
 from typing import Final
@@ -379,16 +387,18 @@ class AwsCloudProvider:
         """By part of the live catalog, why it is not up to date."""
         return dict(self._components.offerings_provider.failures)
 
+    def node_class_annotations(self, node_class: str) -> Mapping[str, str]:
+        declared = self._components.classes.declared(node_class)
+        return hash_annotations(declared, self._options.cluster.ca_bundle)
+
     async def resolve(self, node_class: str) -> NodeClassState:
         with _error_context(f"resolving the EC2NodeClass {node_class}"):
             resolved = await self._components.classes.resolve(node_class)
-        declared = self._components.classes.declared(node_class)
         return NodeClassState(
             name=node_class,
             ready=resolved.is_ready,
             not_ready_message=not_ready_message(resolved),
             status=msgspec.to_builtins(to_status(resolved)),
-            annotations=hash_annotations(declared, self._options.cluster.ca_bundle),
             requeue_after=resolved.requeue_after,
             outdated=resolved.outdated,
             reservation_counts=self._components.availability.revision,

@@ -32,7 +32,13 @@ from wainwright.errors import (
     WatchSilentError,
 )
 from wainwright.kube.api_server_access import ApiServerAddress
-from wainwright.kube.connections import DEFAULT_LIMIT, Connections, RequestLimit, RequestLimiter
+from wainwright.kube.connections import (
+    DEFAULT_LIMIT,
+    NO_LIMIT,
+    Connections,
+    RequestLimit,
+    RequestLimiter,
+)
 from wainwright.kube.object_decoding import MetadataOnly, UnreadableObject, decode_as, decode_json
 from wainwright.kube.responses import ApiStatus, error_from_status, read_status
 from wainwright.metrics import API_REQUESTS, MetricsRegistry
@@ -70,6 +76,14 @@ class _ListMetadata(msgspec.Struct, frozen=True):
 class _ListPage(msgspec.Struct, frozen=True):
     metadata: _ListMetadata
     items: list[msgspec.Raw] | None = None
+
+
+class _DiscoveredKind(msgspec.Struct, frozen=True):
+    name: str
+
+
+class _Discovery(msgspec.Struct, frozen=True):
+    resources: list[_DiscoveredKind]
 
 
 class _RawEvent(msgspec.Struct, frozen=True):
@@ -148,6 +162,10 @@ class KubeClient:
             )
         finally:
             await connections.close()
+
+    def without_limit(self) -> "KubeClient":
+        """By the same connections, for requests that must not wait behind others: a lease."""
+        return KubeClient(self._connections, self._url, limit=NO_LIMIT, metrics=self._metrics)
 
     async def list(
         self, kind: type[ObjectT], namespace: str = "", *, name: str = ""
@@ -329,6 +347,13 @@ class KubeClient:
         """Of the API server, such as 1.33."""
         body = decode_json(await self._request("GET", "/version"), dict[str, Any])
         return f"{body['major']}.{body['minor'].rstrip('+')}"
+
+    async def discover(self, api_version: str) -> frozenset[str]:
+        """The plural names of the kinds of a group and version, such as karpenter.sh/v1;
+        ObjectNotFoundError if the server has none.
+        """
+        body = await self._request("GET", f"/apis/{api_version}")
+        return frozenset(each.name for each in decode_json(body, _Discovery).resources)
 
     async def _request(
         self,

@@ -31,6 +31,7 @@ class RequestLimit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 DEFAULT_LIMIT: Final = RequestLimit()
+NO_LIMIT: Final = RequestLimit(qps=0.0)
 
 
 class RequestLimiter:
@@ -47,8 +48,13 @@ class RequestLimiter:
         gained = (now - self._since) * self._limit.qps
         self._available = min(float(self._limit.burst), self._available + gained) - 1
         self._since = now
-        if self._available < 0:
+        if self._available >= 0:
+            return
+        try:
             await asyncio.sleep(-self._available / self._limit.qps)
+        except asyncio.CancelledError:
+            self._available += 1  # a request that is not made holds nobody back
+            raise
 
 
 class Prepared(NamedTuple):

@@ -60,6 +60,8 @@ class EmulatedCloudOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Whether nodes are kept Ready and pods run; else another does that."""
     state: Path | None = None
     """A file that keeps the account; else it is rebuilt from the NodeClaims."""
+    seed: str = ""
+    """Of the waiting times after requests that failed."""
     port: int | None = None
     """Of the loopback interface, for clients of AWS; 0: any free; None: nobody is served."""
 
@@ -75,7 +77,7 @@ class EmulatedCloud:
             self.account.services, self.account.zones, options.cluster_name
         )
         self._timer = AccountTimer(self.account)
-        informers = self._informers = Informers(cluster, clock)
+        informers = self._informers = Informers(cluster, clock, options.seed)
         self._kubelets = Kubelets(
             self.account,
             informers,

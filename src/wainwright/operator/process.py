@@ -16,12 +16,12 @@ from fractions import Fraction
 from pathlib import Path
 from random import Random
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
 from wainwright import __version__
-from wainwright.api.api_resources import resource_of
+from wainwright.api.api_resources import ApiResource, resource_of
 from wainwright.api.catalog_documents import Cloud, InstanceType, NodeOverlay
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.karpenter.nodeclaim import NodeClaim
@@ -46,6 +46,7 @@ from wainwright.errors import (
     InvalidInputError,
     KubernetesError,
     ObjectNotFoundError,
+    RequestForbiddenError,
     ServerUnavailableError,
     TooManyRequestsError,
     WainError,
@@ -92,6 +93,8 @@ GC_THRESHOLDS: Final = (50_000, 20, 50)
 """Collections are rarer than by default: each stops everything, planner and event loop."""
 PAUSE_RETRY: Final = 0.8
 """Seconds until a watch that has ended is opened again: a pause acts within one."""
+MAX_PAUSE_RETRY: Final = 5.0
+"""Where that fails again and again."""
 START_SECONDS: Final = 60.0
 """For so long a start waits for an API server that answers, but not yet with what was asked for."""
 NO_OBJECT: Final = "wainwright.dev"
@@ -185,12 +188,21 @@ class OperatorCluster(Cluster, ListAndWatch, Protocol):
     """What the process needs of a cluster."""
 
 
+class ClusterClients(NamedTuple):
+    """Two of one API server."""
+
+    cluster: OperatorCluster
+    of_lease: Cluster
+    """Not held back, however many requests of the controllers wait: they would end the leadership
+    otherwise."""
+
+
 class OperatorProcess:
     """This process: it stands by until it leads, and then runs the controllers."""
 
     def __init__(
         self,
-        cluster: OperatorCluster,
+        clients: ClusterClients,
         connect_cloud: ConnectCloud,
         settings: OperatorSettings,
         *,
@@ -198,7 +210,8 @@ class OperatorProcess:
         options: RunOptions,
         metrics: MetricsRegistry | None = None,
     ) -> None:
-        self._cluster, self._connect_cloud, self._clock = cluster, connect_cloud, clock
+        self._cluster, self._connect_cloud, self._clock = clients.cluster, connect_cloud, clock
+        self._lease_cluster = clients.of_lease
         self._settings, self._options = settings, options
         self._namespace = settings.leader_election_namespace or OUTSIDE_NAMESPACE
         self._identity = f"{socket.gethostname()}_{token_hex(8)}"
@@ -243,7 +256,7 @@ class OperatorProcess:
             await self._until_stopped(self._lead(self._cluster))
             return
         lease = LeaseSettings(name=self._settings.leader_election_name, namespace=self._namespace)
-        election = LeaderElection(self._cluster, self._clock, lease, self._identity)
+        election = LeaderElection(self._lease_cluster, self._clock, lease, self._identity)
         cluster = LeaderCluster(self._cluster, election)
         self.metrics.set(LEADER_STATUS, 0, name=lease.name)
         await self._until_stopped(election.run(lambda: self._hold_lease(lease.name, cluster)))
@@ -345,19 +358,26 @@ class OperatorProcess:
 
     async def _follow_pause(self) -> None:
         """The ConfigMap that people pause everything with, and no other of the cluster."""
+        name = f"{self._namespace}/{SETTINGS_NAME}"
+        backoff = Backoff(f"{self._identity} {name}", first=PAUSE_RETRY, most=MAX_PAUSE_RETRY)
+        known = ""
         while True:
             try:
-                await self._watch_pause()
+                await self._watch_pause(lambda: backoff.succeeded(name))
+                known = ""
             except KubernetesError as error:
-                LOG.warning("%s/%s cannot be read: %s", self._namespace, SETTINGS_NAME, error)
-            await self._clock.sleep(PAUSE_RETRY)
+                if str(error) != known:
+                    LOG.warning("%s cannot be read: %s", name, error)
+                known = str(error)
+            await self._clock.sleep(backoff.failed(name))
 
-    async def _watch_pause(self) -> None:
+    async def _watch_pause(self, succeeded: Callable[[], None]) -> None:
         changes = self._cluster.list_and_watch(
             ConfigMap, namespace=self._namespace, name=SETTINGS_NAME
         )
         async with aclosing(changes):
             async for change in changes:
+                succeeded()
                 if isinstance(change, ObjectList):
                     self._set_pause(next(iter(change.items), None))
                 elif change.type is not EventType.BOOKMARK:
@@ -437,13 +457,13 @@ async def run_operator(settings: OperatorSettings, options: RunOptions) -> None:
         settings = msgspec.structs.replace(settings, leader_election_namespace=address.namespace)
     metrics = MetricsRegistry()
     async with KubeClient.connect(address, limit=limit, metrics=metrics) as cluster:
-        clock = SystemClock()
-        version = await until_answered(clock, lambda: _check_cluster(cluster))
+        clock, seed = SystemClock(), token_hex(8)
+        version = await until_answered(clock, lambda: _check_cluster(cluster), seed)
         if not options.dry_run:
-            await until_answered(clock, lambda: refuse_beside_karpenter(cluster, clock))
+            await until_answered(clock, lambda: refuse_beside_karpenter(cluster, clock), seed)
         operator = OperatorProcess(
-            cluster,
-            cloud_connector(settings, options, version, clock),
+            ClusterClients(cluster, cluster.without_limit()),
+            cloud_connector(settings, options, version, clock, seed),
             settings,
             clock=clock,
             options=options,
@@ -475,8 +495,9 @@ async def run_operator(settings: OperatorSettings, options: RunOptions) -> None:
 
 
 def cloud_connector(
-    settings: OperatorSettings, options: RunOptions, version: str, clock: Clock
+    settings: OperatorSettings, options: RunOptions, version: str, clock: Clock, seed: str = ""
 ) -> ConnectCloud:
+    """`seed`: of waiting times, another in each process."""
     if options.provider == AWS:
         real = RealCloud(_aws_region(os.environ), settings.interruption_queue)
 
@@ -494,6 +515,7 @@ def cloud_connector(
         kubelet=options.emulator_kubelet,
         state=options.emulator_state,
         port=options.emulator_port,
+        seed=seed,
     )
 
     async def connect_emulated(cluster: Cluster) -> ConnectedCloud:
@@ -504,17 +526,19 @@ def cloud_connector(
             await cloud.rebuild()
             return EmulatedSeam(cloud)
 
-        return await until_answered(clock, rebuild)
+        return await until_answered(clock, rebuild, seed)
 
     return connect_emulated
 
 
-async def until_answered(clock: Clock, read: Callable[[], Awaitable[Answer]]) -> Answer:
+async def until_answered(
+    clock: Clock, read: Callable[[], Awaitable[Answer]], seed: str = ""
+) -> Answer:
     """What is read at the start, repeated while the API server is not able to answer: kinds that
     were created a moment ago answer 429, and a server that starts 503. A process that ended instead
     would be restarted by the kubelet, later each time.
     """
-    deadline, backoff = clock.now() + START_SECONDS, Backoff()
+    deadline, backoff = clock.now() + START_SECONDS, Backoff(seed)
     while True:
         try:
             return await read()
@@ -534,15 +558,34 @@ async def _check_cluster(cluster: KubeClient) -> str:
         raise
     except KubernetesError as error:
         raise CannotStartError(f"the cluster cannot be reached: {error}") from error
-    kinds: list[type[WireStruct]] = [*CUSTOM_KINDS]
-    served = await asyncio.gather(*(_is_served(cluster, kind) for kind in kinds))
-    missing = [kind for kind, is_there in zip(kinds, served, strict=True) if not is_there]
+    missing = await missing_kinds(cluster)
     if missing:
-        names = ", ".join(f"{each.plural}.{each.group}" for each in map(resource_of, missing))
+        names = ", ".join(each.qualified_plural for each in missing)
         raise CannotStartError(
             f"the cluster does not have {names}", "install them: wain crds | kubectl apply -f -"
         )
     return version
+
+
+async def missing_kinds(cluster: KubeClient) -> list[ApiResource]:
+    """By discovery, with a request for each API group; a kind that it does not have yet, because
+    its CRD was created a moment ago, is asked for by itself.
+    """
+    wanted = [resource_of(kind) for kind in CUSTOM_KINDS]
+    groups = sorted({each.api_version for each in wanted})
+    found = await asyncio.gather(*(_discovered(cluster, each) for each in groups))
+    served = dict(zip(groups, found, strict=True))
+    doubtful = [each for each in wanted if each.plural not in served[each.api_version]]
+    answers = await asyncio.gather(*(_is_served(cluster, each.type) for each in doubtful))
+    return [each for each, is_there in zip(doubtful, answers, strict=True) if not is_there]
+
+
+async def _discovered(cluster: KubeClient, api_version: str) -> frozenset[str]:
+    """Nothing where somebody has taken the right to it from authenticated users."""
+    try:
+        return await cluster.discover(api_version)
+    except (ObjectNotFoundError, RequestForbiddenError):
+        return frozenset()
 
 
 async def _is_served(cluster: KubeClient, kind: type[WireStruct]) -> bool:
@@ -556,8 +599,8 @@ async def _is_served(cluster: KubeClient, kind: type[WireStruct]) -> bool:
 
 async def refuse_beside_karpenter(cluster: Cluster, clock: Clock) -> None:
     """Two controllers would undo each other's work."""
-    for lease in (await cluster.list(Lease)).items:
-        if lease.metadata.name == KARPENTER_LEASE and is_alive(lease, clock.now()):
+    for lease in (await cluster.list(Lease, name=KARPENTER_LEASE)).items:
+        if is_alive(lease, clock.now()):
             where = f"{lease.metadata.namespace}/{lease.metadata.name}"
             raise CannotStartError(
                 f"Karpenter is at work: {lease.spec.holderIdentity} holds the lease {where}",

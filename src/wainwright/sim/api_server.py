@@ -110,9 +110,14 @@ class InMemoryApiServer:
 
     # The port
 
-    async def list(self, kind: type[ObjectT], namespace: str = "") -> ObjectList[ObjectT]:
+    async def list(
+        self, kind: type[ObjectT], namespace: str = "", *, name: str = ""
+    ) -> ObjectList[ObjectT]:
         await self._begin()
-        return ObjectList([*self._store(kind).objects(namespace)], str(self._version))
+        found = [*self._store(kind).objects(namespace)]
+        if name:
+            found = [each for each in found if metadata_of(each).name == name]
+        return ObjectList(found, str(self._version))
 
     async def list_pods_on_node(self, node: str) -> ObjectList[Pod]:
         await self._begin()

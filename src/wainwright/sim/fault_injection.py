@@ -329,8 +329,11 @@ class InjectedCluster:
         operation = f"{verb} {kind.__name__}"
         return await self._process.call(operation, carry_out, _cluster_error, CLUSTER_TIMEOUT)
 
-    async def list(self, kind: type[ObjectT], namespace: str = "") -> ObjectList[ObjectT]:
-        listed = await self._call("list", kind, partial(self._cluster.list, kind, namespace))
+    async def list(
+        self, kind: type[ObjectT], namespace: str = "", *, name: str = ""
+    ) -> ObjectList[ObjectT]:
+        carry_out = partial(self._cluster.list, kind, namespace, name=name)
+        listed = await self._call("list", kind, carry_out)
         self._process.shown(kind)
         return listed
 

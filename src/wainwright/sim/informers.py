@@ -16,7 +16,7 @@ from wainwright.api.kubernetes.workloads import Pod
 from wainwright.api.wire import ObjectMeta, WireStruct
 from wainwright.clock import Clock
 from wainwright.cluster import Cluster, EventType, ObjectT
-from wainwright.controllers.runtime import Key, WorkQueue
+from wainwright.controllers.runtime import Backoff, Key, WorkQueue
 from wainwright.errors import (
     KubernetesError,
     ResourceVersionGoneError,
@@ -28,6 +28,9 @@ from wainwright.sim.object_store import metadata_of
 LOG: Final = logging.getLogger(__name__)
 RETRY_SECONDS: Final = 1.0
 """After a request that was not answered."""
+MAX_RETRY: Final = 30.0
+USEFUL_WATCH: Final = 5.0
+"""Seconds for which a watch has to last for the next to be opened at once, if it shows nothing."""
 
 ChangeHandler: TypeAlias = Callable[[ObjectT | None, ObjectT | None], None]
 """Called with the object before and after; None where there is none."""
@@ -51,12 +54,21 @@ def split_key(key: Key) -> tuple[str, str]:
 class Informer(Generic[ObjectT]):
     """The objects of one kind, by key."""
 
-    def __init__(self, cluster: Cluster, clock: Clock, kind: type[ObjectT]) -> None:
+    def __init__(
+        self, cluster: Cluster, clock: Clock, kind: type[ObjectT], seed: str | None = None
+    ) -> None:
         self._cluster, self._clock, self._kind = cluster, clock, kind
+        self._is_simulated = seed is None
+        most = RETRY_SECONDS if self._is_simulated else MAX_RETRY
+        self._backoff = Backoff(f"{seed} {kind.__name__}", first=RETRY_SECONDS, most=most)
         self._handlers: list[ChangeHandler[ObjectT]] = []
         self._version = ""
         """To resume the watch from."""
         self._seen = 0
+        self._events = 0
+        """How many the watches have shown."""
+        self._is_gone = False
+        """Whether the version was too old for the last watch."""
         self.objects: dict[Key, ObjectT] = {}
         self.is_synced = asyncio.Event()
 
@@ -70,19 +82,45 @@ class Informer(Generic[ObjectT]):
             self._put(obj)
 
     async def run(self) -> None:
+        """Until cancelled: whatever the API server answers, it may answer otherwise later."""
         while True:
-            try:
-                await self._follow()
-            except ResourceVersionGoneError:
-                self._version = ""
-            except (ServerUnavailableError, TooManyRequestsError):
-                await self._clock.sleep(RETRY_SECONDS)
+            began, events = self._clock.now(), self._events
+            failure = await self._attempt()
+            is_useful = self._events > events or self._clock.now() - began >= USEFUL_WATCH
+            if is_useful:
+                self._is_gone = False
+                self._backoff.succeeded(self._kind.__name__)
+            wait = self._pause(failure, is_useful=is_useful)
+            if wait:
+                await self._clock.sleep(wait)
+
+    async def _attempt(self) -> KubernetesError | None:
+        """What has ended the watch; None if it was closed."""
+        try:
+            await self._follow()
+        except KubernetesError as failure:
+            return failure
+        return None
+
+    def _pause(self, failure: KubernetesError | None, *, is_useful: bool) -> float:
+        """Seconds until the next attempt."""
+        name = self._kind.__name__
+        if failure is None:
+            return 0.0 if is_useful else self._backoff.failed(name)
+        if isinstance(failure, ResourceVersionGoneError):
+            self._version, is_first, self._is_gone = "", not self._is_gone, True
+            return 0.0 if is_first else self._backoff.failed(name)
+        wait = max(self._backoff.failed(name), getattr(failure, "retry_after", 0.0))
+        level = logging.DEBUG if self._is_simulated else logging.WARNING
+        LOG.log(level, "watching %s: %s; again in %.1f s", name, failure, wait)
+        return wait
 
     async def _follow(self) -> None:
         if not self._version:
             await self._list()
         async with aclosing(self._cluster.watch(self._kind, self._version)) as events:
             async for event in events:
+                self._events += 1
                 self._version = event.resource_version
                 self._seen = int(event.resource_version)
                 if event.type is EventType.DELETED and event.object is not None:
@@ -134,14 +172,17 @@ def _uid(obj: WireStruct) -> str:
 class Informers:
     """One informer for each kind that somebody asks for."""
 
-    def __init__(self, cluster: Cluster, clock: Clock) -> None:
-        self.cluster, self.clock = cluster, clock
+    def __init__(self, cluster: Cluster, clock: Clock, seed: str | None = None) -> None:
+        """`seed`: of the waiting times at a real API server, another in each process. Without one
+        the server is simulated: nothing is spared by waiting for longer than a second.
+        """
+        self.cluster, self.clock, self._seed = cluster, clock, seed
         self._by_kind: dict[type[WireStruct], Informer[Any]] = {}
 
     def of(self, kind: type[ObjectT]) -> Informer[ObjectT]:
         found = self._by_kind.get(kind)
         if found is None:
-            found = self._by_kind[kind] = Informer(self.cluster, self.clock, kind)
+            found = self._by_kind[kind] = Informer(self.cluster, self.clock, kind, self._seed)
         return found
 
     async def run(self) -> None:

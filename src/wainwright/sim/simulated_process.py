@@ -44,8 +44,10 @@ class ControllerClient:
         self._api = api
         self._listener = listener
 
-    async def list(self, kind: type[ObjectT], namespace: str = "") -> ObjectList[ObjectT]:
-        return await self._api.list(kind, namespace)
+    async def list(
+        self, kind: type[ObjectT], namespace: str = "", *, name: str = ""
+    ) -> ObjectList[ObjectT]:
+        return await self._api.list(kind, namespace, name=name)
 
     async def list_pods_on_node(self, node: str) -> ObjectList[Pod]:
         return await self._api.list_pods_on_node(node)

@@ -56,7 +56,8 @@ def test_a_class_is_resolved_into_its_status() -> None:
             "us-east-1c",
         }
         assert state.status["instanceProfile"]
-        assert set(state.annotations) == {NODE_CLASS_HASH, NODE_CLASS_HASH_VERSION}
+        marks = scene.cloud.node_class_annotations("default")
+        assert set(marks) == {NODE_CLASS_HASH, NODE_CLASS_HASH_VERSION}
         assert 0 < state.requeue_after <= 60
 
     run_scene(test)

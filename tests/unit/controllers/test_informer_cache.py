@@ -280,8 +280,8 @@ def test_a_list_does_not_remove_what_was_created_after_it() -> None:
     class SlowList(InMemoryApiServer):
         """A server whose list was taken before our write, and arrives after it."""
 
-        async def list(self, kind: type[Any], namespace: str = "") -> Any:
-            listed = await super().list(kind, namespace)
+        async def list(self, kind: type[Any], namespace: str = "", *, name: str = "") -> Any:
+            listed = await super().list(kind, namespace, name=name)
             await asyncio.sleep(5)
             return listed
 

@@ -80,7 +80,7 @@ def test_what_a_claim_costs_the_api_server_from_its_creation_to_a_node_with_a_po
             # Launched, Registered with Initialized and what follows from it, the pod's binding,
             # Consolidatable:
             "patch_status NodeClaim": 4,
-            "patch Node": 2,  # registered, initialized
+            "patch Node": 1,  # registered and initialized
         }
 
     run_cluster(story)

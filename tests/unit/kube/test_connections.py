@@ -385,6 +385,47 @@ def test_a_burst_goes_at_once_and_the_rest_at_its_pace() -> None:
     assert requests_until(RequestLimit(qps=20, burst=30), 10.01) == 230
 
 
+def test_a_request_that_is_given_up_while_it_waits_holds_nobody_back() -> None:
+    clock = VirtualClock()
+
+    async def main() -> float:
+        limiter = RequestLimiter(RequestLimit(qps=2, burst=1))
+        await limiter.wait()
+        given_up = [asyncio.create_task(limiter.wait()) for _ in range(100)]
+        await asyncio.sleep(0.1)
+        for each in given_up:
+            each.cancel()
+        await asyncio.gather(*given_up, return_exceptions=True)
+        began = clock.now()
+        await limiter.wait()
+        return clock.now() - began
+
+    waited = clock.run(main())
+    clock.close()
+    assert waited == pytest.approx(0.4)
+
+
+def test_a_client_without_limit_does_not_wait_behind_others() -> None:
+    async def main() -> None:
+        async with (
+            asyncio.timeout(20),
+            serve(recording([])) as url,
+            KubeClient.connect(
+                ApiServerAddress(url=url), limit=RequestLimit(qps=0.001, burst=1)
+            ) as client,
+        ):
+            waiting = [asyncio.create_task(client.get(Pod, "a", "default")) for _ in range(300)]
+            await asyncio.sleep(0)
+            for _ in range(3):
+                await client.without_limit().get(Pod, "a", "default")
+            assert sum(each.done() for each in waiting) <= 1
+            for each in waiting:
+                each.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+
+    asyncio.run(main())
+
+
 def test_requests_that_wait_together_keep_the_pace() -> None:
     clock = VirtualClock()
     times: list[float] = []

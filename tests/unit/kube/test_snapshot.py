@@ -161,10 +161,10 @@ class PartialServer(InMemoryApiServer):
 
     failures: Mapping[Any, Exception]
 
-    async def list(self, kind: type[Any], namespace: str = "") -> Any:
+    async def list(self, kind: type[Any], namespace: str = "", *, name: str = "") -> Any:
         if kind in self.failures:
             raise self.failures[kind]
-        return await super().list(kind, namespace)
+        return await super().list(kind, namespace, name=name)
 
 
 def partial(failures: Mapping[Any, Exception]) -> PartialServer:

@@ -1,13 +1,18 @@
 """The process of `wain run` in virtual time, on the API server in memory."""
 
+import asyncio
 import logging
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
+from aiohttp import web
 from tests.support.controlled_cluster import pending_pod
 from tests.support.operator_world import CLOUD, NAMESPACE, Process, World, play
 from tests.support.scraped_metrics import ScrapedMetrics
+from tests.support.scripted_api import page, serve, status
 
 from wainwright import __version__
 from wainwright.api.karpenter.nodeclaim import NodeClaim
@@ -16,18 +21,35 @@ from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.operations import ConfigMap, Event, Lease, LeaseSpec
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.api.wire import ObjectMeta
-from wainwright.clock import format_microseconds
+from wainwright.clock import SystemClock, format_microseconds
 from wainwright.emulator.emulated_account import EmulatedAwsAccount
-from wainwright.errors import KubernetesError, ServerUnavailableError, TooManyRequestsError
-from wainwright.metrics import NODECLAIMS_CREATED, NODEPOOL_COST, STATE_NODES, STATE_SYNCED
+from wainwright.errors import (
+    KubernetesError,
+    RequestForbiddenError,
+    ServerUnavailableError,
+    TooManyRequestsError,
+)
+from wainwright.kube.api_server_access import ApiServerAddress
+from wainwright.kube.client import KubeClient
+from wainwright.kube.connections import RequestLimit, RequestLimiter
+from wainwright.metrics import (
+    LEADER_STATUS,
+    NODECLAIMS_CREATED,
+    NODEPOOL_COST,
+    STATE_NODES,
+    STATE_SYNCED,
+)
 from wainwright.model.plan import ClusterLimits
 from wainwright.operator.process import (
     EMULATOR,
     CannotStartError,
     RunOptions,
+    missing_kinds,
     refuse_beside_karpenter,
     until_answered,
 )
+from wainwright.sim.api_server import InMemoryApiServer
+from wainwright.translate.object_metadata import parse_timestamp
 
 
 def test_a_pending_pod_gets_a_node_and_runs() -> None:
@@ -55,6 +77,41 @@ def test_a_lease_of_a_node_is_renewed_every_ten_seconds() -> None:
         await world.clock.sleep(11)
         second = await world.api.get(Lease, node.metadata.name, "kube-node-lease")
         assert first.spec.renewTime != second.spec.renewTime
+
+    play(story)
+
+
+class PacedApiServer(InMemoryApiServer):
+    """Whose writes wait for their turn, as those of a client with a low KUBE_CLIENT_QPS."""
+
+    def __init__(self, api: InMemoryApiServer, limit: RequestLimit) -> None:
+        vars(self).update(vars(api))
+        self._limiter, self.waiting = RequestLimiter(limit), 0
+
+    async def patch(self, *arguments: Any) -> Any:
+        self.waiting += 1
+        await self._limiter.wait()
+        self.waiting -= 1
+        return await super().patch(*arguments)
+
+
+def test_the_lease_is_renewed_however_many_writes_wait() -> None:
+    async def story(world: World) -> None:
+        cluster = PacedApiServer(world.api, RequestLimit(qps=0.1, burst=1))
+        node = {"metadata": {"labels": {"a": "b"}}}
+        writes = [asyncio.create_task(cluster.patch(Node, "gone", node)) for _ in range(300)]
+        process = world.run(cluster=cluster)
+        name = "wainwright-leader-election"
+        for _ in range(6):
+            await world.clock.sleep(20)
+            lease = await world.api.get(Lease, name, NAMESPACE)
+            assert world.clock.now() - (parse_timestamp(lease.spec.renewTime) or 0) < 3
+            assert lease.spec.leaseTransitions == 0
+            assert process.operator.metrics.value(LEADER_STATUS, name=name) == 1
+        assert cluster.waiting > 200
+        for each in writes:
+            each.cancel()
+        await asyncio.gather(*writes, return_exceptions=True)
 
     play(story)
 
@@ -132,6 +189,37 @@ def test_metrics_of_controllers_and_of_disruption_have_the_names_of_karpenter() 
             assert scraped.value(allowed, nodepool="web", reason=reason) == 1
 
     play(story)
+
+
+class ForbiddenSettings(InMemoryApiServer):
+    """Who asks for the settings is refused."""
+
+    def __init__(self, api: InMemoryApiServer) -> None:
+        vars(self).update(vars(api))
+        self.refusals = 0
+
+    async def list_and_watch(
+        self, kind: type[Any], *, namespace: str = "", name: str = ""
+    ) -> AsyncGenerator[Any, None]:
+        if kind is ConfigMap:
+            self.refusals += 1
+            raise RequestForbiddenError("configmaps is forbidden")
+        async for each in super().list_and_watch(kind, namespace=namespace, name=name):
+            yield each
+
+
+def test_settings_that_may_not_be_read_are_asked_for_ever_more_rarely_and_named_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(world: World) -> None:
+        cluster = ForbiddenSettings(world.api)
+        world.run(cluster=cluster)
+        await world.clock.sleep(600)
+        assert 600 / 5 < cluster.refusals < 600 / 4 + 10
+
+    with caplog.at_level(logging.WARNING):
+        play(story)
+    assert caplog.text.count("configmaps is forbidden") == 1
 
 
 @pytest.mark.parametrize("pause", ["provisioning", "all"])
@@ -235,6 +323,60 @@ def test_karpenter_is_at_work_while_its_lease_lasts(age: float, is_refused: bool
             await refuse_beside_karpenter(world.api, world.clock)
 
     play(story)
+
+
+def test_the_lease_of_karpenter_is_asked_for_by_its_name() -> None:
+    """Every node has a lease."""
+    asked: list[str] = []
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        asked.append(request.query["fieldSelector"])
+        return page(1)
+
+    async def main() -> None:
+        async with serve(handle) as url, KubeClient.connect(ApiServerAddress(url=url)) as client:
+            await refuse_beside_karpenter(client, SystemClock())
+
+    asyncio.run(main())
+    assert asked == ["metadata.name=karpenter-leader-election"]
+
+
+DISCOVERED = {
+    "/apis/karpenter.sh/v1": ["nodepools", "nodepools/status", "nodeclaims"],
+    "/apis/karpenter.sh/v1alpha1": ["nodeoverlays", "instancetypes"],
+    "/apis/karpenter.k8s.aws/v1": ["ec2nodeclasses"],
+}
+
+
+def missing_where(discovered: Mapping[str, Sequence[str]], code: int) -> tuple[list[str], int]:
+    """The kinds that a cluster lacks by this discovery, where all else is answered by the code; and
+    how many requests were made.
+    """
+    requests: list[str] = []
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        requests.append(request.path)
+        if request.path not in discovered:
+            return status(code)
+        return web.json_response({"resources": [{"name": n} for n in discovered[request.path]]})
+
+    async def main() -> list[str]:
+        async with serve(handle) as url, KubeClient.connect(ApiServerAddress(url=url)) as client:
+            return [each.qualified_plural for each in await missing_kinds(client)]
+
+    return asyncio.run(main()), len(requests)
+
+
+def test_our_kinds_are_looked_for_by_one_request_for_each_version_of_a_group() -> None:
+    assert missing_where(DISCOVERED, 404) == ([], 3)
+
+
+def test_a_kind_that_discovery_does_not_have_yet_is_asked_for_by_itself() -> None:
+    some = {path: names[:1] for path, names in DISCOVERED.items()}
+    lacking = ["nodeclaims.karpenter.sh", "instancetypes.karpenter.sh"]
+    assert missing_where(some, 404) == (lacking, 5)
+    with pytest.raises(TooManyRequestsError):
+        missing_where(some, 429)
 
 
 @pytest.mark.parametrize("error", [TooManyRequestsError, ServerUnavailableError])

@@ -1,14 +1,21 @@
 """Informers: each change once, own writes at once, and what happened while nobody looked."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from itertools import pairwise
+from typing import Any
 
 import pytest
 from tests.support.simulated_cluster import pod, to_object
 
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.clock import VirtualClock
-from wainwright.errors import ServerUnavailableError
+from wainwright.errors import (
+    KubernetesError,
+    RequestForbiddenError,
+    ResourceVersionGoneError,
+    ServerUnavailableError,
+)
 from wainwright.sim.api_server import InMemoryApiServer
 from wainwright.sim.informers import Informers, KeyedWorker
 
@@ -116,6 +123,75 @@ def test_an_object_made_anew_while_nobody_looked_is_another_one() -> None:
         assert seen.changes == [("Running", None), (None, "Pending")]
 
     watching(story)
+
+
+class RefusingApiServer(InMemoryApiServer):
+    """Whose watches end by this error, and with `lists` lists too, until it is taken away."""
+
+    error: KubernetesError | None = None
+    lists = False
+
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__(clock)
+        self.refusals: list[float] = []
+
+    def _refuse(self) -> None:
+        if self.error is not None:
+            self.refusals.append(self._clock.now())
+            raise self.error
+
+    async def list(self, kind: type[Any], namespace: str = "", *, name: str = "") -> Any:
+        if self.lists:
+            self._refuse()
+        return await super().list(kind, namespace, name=name)
+
+    async def watch(self, kind: type[Any], resource_version: str) -> AsyncGenerator[Any, None]:
+        self._refuse()
+        async for event in super().watch(kind, resource_version):
+            yield event
+
+
+def refused_at(error: KubernetesError, *, lists: bool, seed: str = "a process") -> list[float]:
+    """When an informer asked within five minutes; afterwards it is answered, and sees a pod."""
+    clock = VirtualClock()
+
+    async def main() -> list[float]:
+        api = RefusingApiServer(clock)
+        api.error, api.lists = error, lists
+        informers, began = Informers(api, clock, seed), clock.now()
+        pods = informers.of(Pod)
+        running = asyncio.create_task(informers.run())
+        await clock.sleep(300)
+        api.error = None
+        await api.create(to_object(pod("web")))
+        await clock.sleep(31)
+        assert set(pods.objects) == {"default/web"}
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        return [each - began for each in api.refusals]
+
+    try:
+        return clock.run(main())
+    finally:
+        clock.close()
+
+
+@pytest.mark.parametrize("error", [RequestForbiddenError("no"), ServerUnavailableError("no")])
+@pytest.mark.parametrize("lists", [True, False])
+def test_whatever_an_informer_is_refused_by_it_waits_longer_and_longer(
+    error: KubernetesError, lists: bool
+) -> None:
+    times = refused_at(error, lists=lists)
+    waits = [later - before for before, later in pairwise(times)]
+    assert 0.8 <= waits[0] <= 1
+    assert all(24 <= wait <= 30 for wait in waits[5:])
+    assert times != refused_at(error, lists=lists, seed="another process")
+
+
+def test_a_version_that_is_too_old_again_and_again_is_not_asked_for_without_a_pause() -> None:
+    times = refused_at(ResourceVersionGoneError("too old"), lists=False)
+    assert times[:2] == [0, 0], "at once the first time"
+    assert 10 < len(times) < 20
 
 
 @pytest.mark.parametrize("attempts", [1, 3])

@@ -236,7 +236,8 @@ class Disruption:
         return is_done
 
     async def _rest(self, looked: DisruptionPass) -> Result:
-        if not looked.is_at_rest:
+        due = self._reports.next_report
+        if not looked.is_at_rest or (due is not None and due <= self._context.clock.now()):
             async with self._pass_in_use:
                 outcomes = await self._context.compute(
                     lambda: node_outcomes(looked, looked.find_command(), savings=False)
@@ -254,6 +255,7 @@ class Disruption:
             looked.next_change,
             self._context.cloud.next_catalog_change(),  # what had no capacity may be cheaper
             None if self._room >= 1 else self._breaker.next_change,
+            self._reports.next_report,
         )
         return Poll(PERIOD, min((each for each in moments if each is not None), default=None))
 

@@ -8,10 +8,13 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
+from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.cluster import Node
+from wainwright.controllers import conditions as condition
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.disruption.disruption_queue import describe_command
+from wainwright.controllers.nodepool.registration_health import find_condition
 from wainwright.core.disruption.balanced import (
     BALANCED,
     PoolScore,
@@ -37,9 +40,13 @@ from wainwright.metrics import (
     NODEPOOL_CONSUMING_BUDGETS,
 )
 from wainwright.model.labels import CAPACITY_TYPE
+from wainwright.translate.object_metadata import parse_timestamp
 
 LOG: Final = logging.getLogger(__name__)
 
+NEW_SECONDS: Final = 180.0
+"""After its initialization, for which nothing is said about a node: pods still come to it, or a
+cheaper arrangement is found, and a burst of nodes would be followed by two events for each."""
 REPEAT_SECONDS: Final = 900.0
 """The same about the same object is not said again within this time."""
 MAX_SCORE: Final = 100.0
@@ -78,27 +85,41 @@ class DisruptionReports:
         self._context, self._cache = context, context.cache
         self._codes: dict[str, str] = {}
         """By node, what was said of it last."""
+        self._rejected: set[str] = set()
+        """Nodes whose score was what they were last kept for."""
+        self.next_report: float | None = None
+        """When the first of the nodes about which something is to be said is no longer new."""
 
     async def nodes_kept(self, outcomes: Iterable[NodeOutcome]) -> None:
         """Of a look that found nothing to do."""
-        known, self._codes = self._codes, {}
+        known, self._codes, self.next_report = self._codes, {}, None
+        rejected, self._rejected = self._rejected, set()
         for outcome in outcomes:
             name, code = outcome.candidate.name, outcome.code
             is_said = code in BLOCKED_CODES or code in UNCONSOLIDATABLE_CODES
-            self._codes[name] = code if is_said else known.get(name, "")
-            if is_said and known.get(name) != code:
-                await self._node_kept(outcome)
-                if code == Outcome.BALANCED_SCORE:
-                    self._scored("rejected", outcome.candidate.node.pool or "")
+            is_news = is_said and known.get(name) != code
+            is_reported = is_news and await self._node_kept(outcome)
+            self._codes[name] = code if is_reported else known.get(name, "")
+            is_rejected = code == Outcome.BALANCED_SCORE
+            if is_rejected and name not in rejected:
+                self._scored("rejected", outcome.candidate.node.pool or "")
+            if is_rejected or (not is_said and name in rejected):
+                self._rejected.add(name)
 
-    async def _node_kept(self, outcome: NodeOutcome) -> None:
+    async def _node_kept(self, outcome: NodeOutcome) -> bool:
+        """False where it is left to a later look, because the node is new."""
+        node = self._cache.get(Node, outcome.candidate.name)
+        claims = [] if node is None else self._context.state.claims_of_node(node)
+        due = max((_initialized_at(claim) + NEW_SECONDS for claim in claims), default=0.0)
+        if due > self._context.clock.now():
+            self.next_report = min(due, self.next_report or due)
+            return False
         is_blocked = outcome.code in BLOCKED_CODES
         reason = "DisruptionBlocked" if is_blocked else "Unconsolidatable"
-        node = self._cache.get(Node, outcome.candidate.name)
         text = describe_reason(verdict_facts(outcome))
-        claims = [] if node is None else self._context.state.claims_of_node(node)
         for about in [*([] if node is None else [node]), *claims]:
             await self._context.events.inform(about, reason, text, repeat=REPEAT_SECONDS)
+        return True
 
     async def consolidation_found(self, command: Command, looked: DisruptionPass) -> None:
         """A command that is carried out if it still holds a little later, with the scores by which
@@ -220,3 +241,9 @@ class DisruptionReports:
         pool = self._cache.get(NodePool, name)
         if pool is not None:
             await self._context.events.warn(pool, reason, text, repeat=REPEAT_SECONDS)
+
+
+def _initialized_at(claim: NodeClaim) -> float:
+    found = find_condition(claim, condition.INITIALIZED)
+    since = None if found is None else parse_timestamp(found.lastTransitionTime)
+    return since or 0.0

@@ -158,6 +158,12 @@ def initialization_problem(claim: NodeClaim, nodes: Sequence[Node]) -> Initializ
     return _taint_problem(claim, node) or _resource_problem(claim, node)
 
 
+def is_initialized_by_registration(claim: NodeClaim, node: Node) -> bool:
+    """Whether nothing else is lacking."""
+    spec = msgspec.structs.replace(node.spec, taints=registered_taints(claim, node))
+    return initialization_problem(claim, [msgspec.structs.replace(node, spec=spec)]) is None
+
+
 def is_ready(node: Node) -> bool:
     return any(
         each.type == "Ready" and each.status == "True" for each in node.status.conditions or ()

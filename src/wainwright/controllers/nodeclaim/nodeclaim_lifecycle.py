@@ -12,6 +12,7 @@ from typing import Final
 
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.cluster import Node
+from wainwright.cluster import MergePatch
 from wainwright.controllers import conditions as condition
 from wainwright.controllers.conditions import ConditionSet, claim_conditions, write_claim_conditions
 from wainwright.controllers.context import ControllerContext
@@ -30,6 +31,7 @@ from wainwright.controllers.nodeclaim.node_registration import (
     RegistrationHook,
     RegistrationOutcomes,
     initialization_problem,
+    is_initialized_by_registration,
     is_synced,
     is_unregistered,
     registration_patch,
@@ -53,6 +55,10 @@ from wainwright.translate.object_metadata import parse_timestamp
 
 LOG: Final = logging.getLogger(__name__)
 
+SETTLING_SECONDS: Final = 0.5
+"""For which a new node is left as it is: where it becomes Ready and loses its taints meanwhile, one
+request registers and initializes it, and none meets those of its kubelet. Pods could not use it any
+sooner."""
 JOINING_SECONDS: Final = 5.0
 """After registration, for which every other reason why a node is not initialized yet is not worth a
 request: it becomes Ready and loses its taints one after the other."""
@@ -72,11 +78,14 @@ class NodeClaimLifecycle:
         self._launches = NodeClaimLaunch(context)
         self._deletion = NodeClaimDeletion(context, self._launches)
         self._hook_backoff = Backoff(f"{self.name} hooks")
+        self._settled: dict[Key, float] = {}
+        """By name of a claim that has not registered, until when its new node is left as it is."""
 
     def watch(self, queue: WorkQueue) -> None:
         def changed_claim(change: Change[NodeClaim]) -> None:
             if change.after is None:
                 self._launches.forget(change.object)
+                self._settled.pop(change.name, None)
             queue.add(change.name)
 
         def changed_node(change: Change[Node]) -> None:
@@ -146,6 +155,9 @@ class NodeClaimLifecycle:
         if len(nodes) != 1:
             return await self._await_one_node(claim, nodes)
         node = nodes[0]
+        left = self._seconds_to_settle(claim, node)
+        if left > 0:
+            return Again(left)
         if not is_synced(node) and not is_unregistered(node):
             message = f"{node.metadata.name} joined without the taint karpenter.sh/unregistered"
             await self._context.events.warn(claim, "UnregisteredTaintMissing", message)
@@ -153,6 +165,13 @@ class NodeClaimLifecycle:
         if waiting is not None:
             return waiting
         return await self._complete_registration(claim)
+
+    def _seconds_to_settle(self, claim: NodeClaim, node: Node) -> float:
+        is_new = is_unregistered(node) and not is_synced(node) and not claim.spec.startupTaints
+        if not is_new or is_initialized_by_registration(claim, node):
+            return 0.0
+        now = self._context.clock.now()
+        return self._settled.setdefault(claim.metadata.name, now + SETTLING_SECONDS) - now
 
     async def _await_one_node(self, claim: NodeClaim, nodes: Sequence[Node]) -> Result:
         conditions = self._conditions(claim)
@@ -171,6 +190,7 @@ class NodeClaimLifecycle:
             return await self._await_one_node(claim, nodes)
         node = nodes[0]
         await self._sync_node(claim, node, is_complete=True)
+        self._settled.pop(claim.metadata.name, None)
         conditions = self._conditions(claim)
         conditions.set(condition.REGISTERED, condition.TRUE)
         await self._set_initialized(claim, conditions)
@@ -183,9 +203,17 @@ class NodeClaimLifecycle:
         return DONE
 
     async def _sync_node(self, claim: NodeClaim, node: Node, *, is_complete: bool) -> None:
-        await self._cache.update(
-            node, lambda found: registration_patch(claim, found, is_complete=is_complete)
-        )
+        """Where that initializes the node, it gets the label of that too."""
+
+        def patch_of(found: Node) -> MergePatch | None:
+            patch = registration_patch(claim, found, is_complete=is_complete)
+            if patch is None or not (is_complete and is_initialized_by_registration(claim, found)):
+                return patch
+            metadata = patch.get("metadata", {})
+            labels = {**metadata.get("labels", {}), INITIALIZED: "true"}
+            return {**patch, "metadata": {**metadata, "labels": labels}}
+
+        await self._cache.update(node, patch_of)
 
     async def _pass_hooks(self, claim: NodeClaim, node: Node) -> Result | None:
         """What to wait for; None once all hooks have passed."""

@@ -9,6 +9,7 @@ import msgspec
 
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass, EC2NodeClassStatus
 from wainwright.api.karpenter.nodeclaim import NodeClaim
+from wainwright.cluster import MergePatch
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.informer_cache import Change, with_finalizer, without_finalizer
 from wainwright.controllers.live_state import is_ours
@@ -76,12 +77,11 @@ class NodeClassStatus:
             return AFTER_CONFLICT
 
     async def _resolve(self, node_class: EC2NodeClass) -> Result:
-        node_class = await self._cache.update(node_class, with_finalizer(NODE_CLASS_FINALIZER))
+        node_class = await self._mark(node_class)
         state = await self._cloud.resolve(node_class.metadata.name)
         if state.reservation_counts != self._reservation_counts:
             self._reservation_counts = state.reservation_counts
             self._context.learnt()
-        node_class = await self._annotate(node_class, state.annotations)
         await self._cache.update(
             node_class, lambda found: _status_patch(found, state.status), status=True
         )
@@ -90,15 +90,16 @@ class NodeClassStatus:
         again = self._context.clock.now() + state.requeue_after if state.outdated else None
         return Poll(state.requeue_after, again, DEPENDS_ON)
 
-    async def _annotate(self, node_class: EC2NodeClass, current: Mapping[str, str]) -> EC2NodeClass:
+    async def _mark(self, node_class: EC2NodeClass) -> EC2NodeClass:
+        """With the finalizer, before anything is created for it, and with its hash, by one
+        request.
+        """
+        current = self._cloud.node_class_annotations(node_class.metadata.name)
         known = node_class.metadata.annotations or {}
-        if all(known.get(key) == value for key, value in current.items()):
-            return node_class
         if known.get(HASH_VERSION_ANNOTATION) != current.get(HASH_VERSION_ANNOTATION):
             claims = self._claims.get(node_class.metadata.name)
             await take_over_claims(self._cache, claims, current, HASH_VERSION_ANNOTATION)
-        changed = {"metadata": {"annotations": dict(current)}}
-        return await self._cache.patch(node_class, changed)
+        return await self._cache.update(node_class, lambda found: _mark_patch(found, current))
 
     async def _finalize(self, node_class: EC2NodeClass) -> Result:
         if NODE_CLASS_FINALIZER not in (node_class.metadata.finalizers or ()):
@@ -111,6 +112,14 @@ class NodeClassStatus:
             return Again(WAITING_REPEAT)
         await self._cache.update(node_class, without_finalizer(NODE_CLASS_FINALIZER))
         return DONE
+
+
+def _mark_patch(node_class: EC2NodeClass, annotations: Mapping[str, str]) -> MergePatch | None:
+    written = node_class.metadata.annotations or {}
+    finalizers = with_finalizer(NODE_CLASS_FINALIZER)(node_class) or {"metadata": {}}
+    changed = {} if annotations.items() <= written.items() else {"annotations": dict(annotations)}
+    metadata = {**finalizers["metadata"], **changed}
+    return {"metadata": metadata} if metadata else None
 
 
 def _status_patch(node_class: EC2NodeClass, status: Mapping[str, Any]) -> dict[str, Any] | None:

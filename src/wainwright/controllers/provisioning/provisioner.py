@@ -241,7 +241,7 @@ class Provisioner:
             self._pod_metrics.nothing_pending()
             return self._wait_for_binding(given.snapshot)
         if self._planned is not None and given.is_same(self._planned):
-            return self._wait_for_change()
+            return self._wait_for_change(given.snapshot)
         options = self._state.with_attach_limits(self._context.settings.plan_options)
         with self._pod_metrics.planning(given.snapshot.pods):
             solved = await self._context.compute(lambda: self._solve(given, options))
@@ -252,10 +252,11 @@ class Provisioner:
         await self._pause.report()
         await self._report_unplaced(solved)
         self._context.recorder.plan_made(solved, tuple(self._cache.all(NodePool)))
-        self._planned = given if solved.plan.unplaced else None
-        if solved.plan.unplaced:
-            return self._wait_for_change()
-        return self._wait_for_binding(given.snapshot)
+        if not solved.plan.unplaced and not solved.plan.placements:
+            self._planned = None
+            return self._wait_for_binding(given.snapshot)
+        self._planned = given
+        return self._wait_for_change(given.snapshot)
 
     def _is_starting(self, given: "ProvisioningInput") -> bool:
         """Whether no NodePool can launch yet since the process was started, because classes have
@@ -281,10 +282,16 @@ class Provisioner:
         release = self._nominations.next_release(snapshot)
         return DONE if release is None else Again(release - self._context.clock.now())
 
-    def _wait_for_change(self) -> Result:
-        """Pods without a place are planned again when something has changed, or may have."""
+    def _wait_for_change(self, snapshot: Snapshot) -> Result:
+        """Pods without a place are planned again when something has changed, or may have; so are
+        those that were planned onto nodes where the watch of pods shows later that others are.
+        """
         now = self._context.clock.now()
-        moments = (self._context.cloud.next_catalog_change(), self._backoff.next_release(now))
+        moments = (
+            self._context.cloud.next_catalog_change(),
+            self._backoff.next_release(now),
+            self._nominations.next_release(snapshot),
+        )
         return Poll(UNPLACED_POLL, min((each for each in moments if each), default=None))
 
     def _solve(self, given: "ProvisioningInput", options: PlanOptions) -> SolvedPlan:

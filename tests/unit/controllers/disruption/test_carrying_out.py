@@ -23,6 +23,7 @@ from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.aws.provider import AwsCloudProvider
 from wainwright.clock import format_timestamp
+from wainwright.controllers.disruption.disruption_reports import NEW_SECONDS
 from wainwright.controllers.settings import ControllerSettings
 from wainwright.core.disruption.disruption_input import DisruptionOptions
 from wainwright.errors import KubernetesError, ObjectNotFoundError
@@ -294,6 +295,22 @@ def test_con_24_nodes_say_why_they_are_kept_once_and_metrics_count_decisions() -
         labels = {"decision": "delete", "reason": "empty", "consolidation_type": "emptiness"}
         assert cluster.metrics.value(DISRUPTION_DECISIONS, **labels) == 1
         assert cluster.metrics.value(DISRUPTION_DECISIONS_BY_POOL, nodepool="web", **labels) == 1
+
+    run_cluster(story, instanceTypes=["m5.large"])
+
+
+def test_a_node_says_why_it_is_kept_when_it_is_no_longer_new_though_nothing_changes() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(pool(consolidateAfter="0s"))
+        cluster.start()
+        await cluster.wait(5)
+        node = await cluster.add_node("web-0", cpu="1500m")
+        await cluster.wait(NEW_SECONDS - 15)
+        assert await cluster.events("Unconsolidatable") == [], "two requests for each node"
+        await cluster.wait(30)
+        kept = await cluster.events("Unconsolidatable")
+        names = {each.involvedObject.name for each in kept if each.involvedObject.kind == "Node"}
+        assert (names, len(kept)) == ({node.metadata.name}, 2)
 
     run_cluster(story, instanceTypes=["m5.large"])
 

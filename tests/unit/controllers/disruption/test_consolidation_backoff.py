@@ -8,6 +8,7 @@ from tests.support.controlled_cluster import ControlledCluster, node_pool, run_c
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.workloads import Pod, StatefulSet
+from wainwright.controllers.disruption.disruption_reports import NEW_SECONDS
 from wainwright.core.disruption.candidates import UNDONE_CONSOLIDATIONS
 from wainwright.metrics import UNDONE_CONSOLIDATIONS_TOTAL
 
@@ -213,6 +214,7 @@ def test_an_empty_node_goes_whatever_was_undone() -> None:
     async def story(cluster: ControlledCluster) -> None:
         node = await undone_once(cluster)
         assert await verdicts(cluster) == {node.metadata.name: "consolidation-backoff"}
+        await cluster.wait(NEW_SECONDS)
         (event, *_) = await cluster.events("Unconsolidatable")
         assert "had to be launched again" in event.message
         await cluster.api.delete(Pod, "web-0", "default", grace_period=0)

@@ -1,5 +1,6 @@
 """Rows L17 to L25 and C3: what a node gets when it joins, and when it counts as initialized."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -7,6 +8,7 @@ import pytest
 from tests.support.claim_stories import (
     KEEP_EMPTY_NODES,
     ControllersAlone,
+    ObservedCluster,
     begin,
     initialized,
     launched,
@@ -20,9 +22,11 @@ from wainwright.api.kubernetes.cluster import Node, Taint
 from wainwright.controllers.nodeclaim.node_registration import HookResult
 from wainwright.controllers.nodeclaim.nodeclaim_lifecycle import (
     JOINING_SECONDS,
+    SETTLING_SECONDS,
     NodeClaimLifecycle,
 )
 from wainwright.metrics import NODES_CREATED
+from wainwright.model.labels import INITIALIZED, REGISTERED
 from wainwright.model.taints import UNREGISTERED_TAINT
 
 DEDICATED = {"key": "example.com/dedicated", "value": "web", "effect": "NoSchedule"}
@@ -467,5 +471,60 @@ def test_c3_claims_and_nodes_without_the_label_of_the_class_get_it() -> None:
         await cluster.wait(1)
         assert ((await cluster.claim()).metadata.labels or {})[label] == "default"
         assert ((await _node(cluster)).metadata.labels or {})[label] == "default"
+
+    run_cluster(story)
+
+
+NOT_READY = Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule")
+JOINING_TAINTS = msgspec.to_builtins(
+    [Taint(key=UNREGISTERED_TAINT.key, effect="NoExecute"), NOT_READY]
+)
+
+
+def test_a_node_that_is_ready_a_moment_after_it_came_is_registered_and_initialized_at_once() -> (
+    None
+):
+    async def story(cluster: ControlledCluster) -> None:
+        written: list[tuple[str, str]] = []
+
+        def before(verb: str, kind: str, _: Mapping[str, Any]) -> None:
+            written.append((verb, kind))
+
+        cluster.port = ObservedCluster(cluster.api, before)
+        await begin(cluster)
+        claim = await launched(cluster)
+        written.clear()
+        node = await cluster.join(claim, ready=False, spec={"taints": JOINING_TAINTS})
+        await cluster.wait(SETTLING_SECONDS / 2)
+        await cluster.set_ready(node.metadata.name)
+        await cluster.wait(SETTLING_SECONDS / 5)
+        found = conditions(await cluster.claim())
+        assert (found["Registered"][0], found["Initialized"][0]) == ("True", "True")
+        labels = (await _node(cluster)).metadata.labels or {}
+        assert labels[REGISTERED] == labels[INITIALIZED] == "true"
+        assert cluster.metrics.value(NODES_CREATED, nodepool="web") == 1
+        about_it = [
+            each for each in written if each[0].startswith("patch") and each[1] != "NodePool"
+        ]
+        assert about_it[:2] == [("patch", "Node"), ("patch_status", "NodeClaim")]
+        assert ("patch", "Node") not in about_it[1:]
+
+    run_cluster(story)
+
+
+@pytest.mark.parametrize("startup", [[], [STARTUP]])
+def test_a_node_that_is_not_ready_soon_is_registered_all_the_same(startup: list[Any]) -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await begin(cluster)
+        claim = await launched(cluster, node_claim(startupTaints=startup))
+        await cluster.join(claim, ready=False, spec={"taints": JOINING_TAINTS})
+        await cluster.wait(SETTLING_SECONDS / 2)
+        is_registered = conditions(await cluster.claim())["Registered"][0] == "True"
+        assert is_registered is bool(startup), "with startup taints there is nothing to wait for"
+        await cluster.wait(SETTLING_SECONDS)
+        found = conditions(await cluster.claim())
+        assert found["Registered"][0] == "True"
+        assert found.get("Initialized", ("Unknown",))[0] != "True"
+        assert INITIALIZED not in ((await _node(cluster)).metadata.labels or {})
 
     run_cluster(story)

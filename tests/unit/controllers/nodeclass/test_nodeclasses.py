@@ -1,5 +1,9 @@
 """EC2NodeClasses: what they select, their hashes, and their end (rows ANC-1, ANC-4, ANC-5)."""
 
+from collections.abc import Mapping
+from typing import Any
+
+from tests.support.claim_stories import ObservedCluster
 from tests.support.controlled_cluster import (
     ControlledCluster,
     conditions,
@@ -42,6 +46,30 @@ def test_anc_1_the_status_has_what_the_class_selects_and_a_condition_for_each_pa
         assert status.securityGroups
         assert len({each.zone for each in status.subnets or ()}) > 1
         assert found.metadata.finalizers == ["karpenter.k8s.aws/termination"]
+
+    run_cluster(story)
+
+
+def test_the_finalizer_of_a_new_class_comes_with_its_hash_before_anything_is_created_for_it() -> (
+    None
+):
+    async def story(cluster: ControlledCluster) -> None:
+        patches, calls = list[Mapping[str, Any]](), list[str]()
+
+        def before(verb: str, kind: str, details: Mapping[str, Any]) -> None:
+            if (verb, kind) == ("patch", "EC2NodeClass"):
+                patches.append(details["patch"]["metadata"])
+                assert "CreateInstanceProfile" not in calls
+
+        cluster.port = ObservedCluster(cluster.api, before)
+        cluster.account.on_call = lambda call: calls.append(call.operation)
+        await cluster.set_up()
+        cluster.start()
+        await cluster.wait(5)
+        assert "CreateInstanceProfile" in calls
+        [patch] = patches
+        assert patch["finalizers"] == ["karpenter.k8s.aws/termination"]
+        assert len(patch["annotations"]) == 2
 
     run_cluster(story)
 

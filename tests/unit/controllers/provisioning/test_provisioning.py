@@ -711,3 +711,22 @@ def test_a_new_process_does_not_collect_pods_that_have_waited_for_long() -> None
         assert len(await cluster.claims()) == 1
 
     run_cluster(story)
+
+
+def test_a_pod_is_planned_again_where_another_has_got_its_room_on_a_node() -> None:
+    """Its node is initialized, and no other pod becomes pending."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(node_pool(disruption={"consolidateAfter": "Never"}))
+        cluster.start()
+        await cluster.wait(5)
+        node = await cluster.add_node("web-0", cpu="100m")
+        await cluster.wait(30)
+        await cluster.create_pod("web-1", cpu="1500m")
+        await cluster.wait(5)
+        assert len(await cluster.claims()) == 1, "there is room for it"
+        await cluster.create_pod("other", cpu="1500m", spec={"nodeName": node.metadata.name})
+        await cluster.wait(30)
+        assert len(await cluster.claims()) == 2
+
+    run_cluster(story, instanceTypes=["m5.large"])
