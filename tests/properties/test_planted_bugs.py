@@ -12,17 +12,17 @@ from tests.support.planted_bugs import BUGS, planted
 FOUND = {
     "launch-not-recorded": (99, 110),
     "eviction-ignores-budget": (38, 41, 83),
-    "finalizer-lost": (0, 5, 19),
-    "taint-left": (0, 1, 2),
+    "finalizer-lost": (19, 6, 0),
+    "taint-left": (0, 5, 1),
     "budget-counted-late": (5, 6, 7),
-    "orphan-not-collected": (63,),
+    "orphan-not-collected": (40, 63, 29),
     "eviction-without-uid": (26, 27, 28),
-    "watch-not-listed-again": (4, 1, 2),
+    "watch-not-listed-again": (4, 0, 1),
     "claim-released-early": (160, 55),
-    "replacement-not-awaited": (0, 1, 2),
+    "replacement-not-awaited": (0, 5, 1),
     "node-not-drained": (0, 5, 19),
-    "command-not-cleaned-up": (0, 1, 2),
-    "reservation-count-stale": (5, 6, 7),
+    "command-not-cleaned-up": (0, 5, 1),
+    "reservation-count-stale": (5, 18, 6),
 }
 """Seeds by bug: the first one found it when it was last looked for."""
 
