@@ -376,6 +376,10 @@ def _describe_unmatched_value(reason: NoMatchingInstanceType | NoMatchingOfferin
     excluded, is_of_pool = reason.excluded, reason.required_by is RequiredBy.POOL
     if excluded is not None and not (is_of_pool and excluded.key == reason.key):
         return _describe_excluded(reason, excluded)
+    if reason.images is not None and reason.images.systems and not reason.meant:
+        needs = _describe_need(reason, REQUESTER_PHRASES[reason.required_by])
+        systems = join_with_and(reason.images.systems)
+        return f"{needs}; the images of {reason.images.node_class} are for {systems}"
     whose = ", which the NodePool requires" if is_of_pool else ""
     return f"no instance type in the catalogue has {wanted}{whose}"
 

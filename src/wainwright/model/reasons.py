@@ -194,6 +194,16 @@ class NoMatchingInstanceType(Reason, frozen=True, kw_only=True, tag="NoTypeMatch
     by_topology: bool = False
     excluded: "ExcludedByPool | None" = None
     """Set where the catalogue has such types and a requirement of the NodePool excludes them."""
+    images: "NodeClassImages | None" = None
+    """Set where the NodePool's node class has images of another operating system."""
+
+
+class NodeClassImages(msgspec.Struct, frozen=True, kw_only=True):
+    """A node class and the operating systems of its images."""
+
+    node_class: str
+    """EC2NodeClass default"""
+    systems: tuple[str, ...]
 
 
 class ExcludedByPool(msgspec.Struct, frozen=True, kw_only=True):
