@@ -16,7 +16,7 @@ from wainwright.messages.formatting import (
 )
 from wainwright.report.drift_preview import NO_DRIFT, drift_lines
 from wainwright.report.plan_markdown import details
-from wainwright.report.plan_rows import node_rows, unschedulable_rows
+from wainwright.report.plan_rows import funnel_legend, node_rows, unschedulable_rows
 
 Document = dict[str, Any]
 NodeGroup = tuple[str, ...]
@@ -219,7 +219,7 @@ def diff_markdown(diff: Document) -> list[str]:
     lines = [f"**{diff_headline(diff)}**", "", *table]
     for row in unschedulable_rows(diff["unschedulable"]):
         lines += [f"**{row.title}**", "", *(f"- {line}" for line in row.answer.lines()), ""]
-        lines += details("Every NodePool and node", row.details)
+        lines += details("Every NodePool and node", row.details_with_legend)
     lines += details("Nodes", [_node_line(row) for row in diff["nodes"]])
     lines += details("Pods", list(_pod_lines(diff["pods"])))
     drift = [f"{'  ' * depth}{line}" for depth, line in drift_lines(diff["drift"])]
@@ -262,10 +262,12 @@ def _pod_lines(pods: Document) -> Iterator[str]:
 
 def _reason_lines(rows: list[Document], *, every: bool) -> Iterator[tuple[int, str]]:
     """Indentation and text of the answers for newly unschedulable pods."""
-    for row in unschedulable_rows(rows):
+    answers = unschedulable_rows(rows)
+    for row in answers:
         yield 1, row.title
         yield from ((2, line) for line in row.answer.lines())
         yield from ((2, line) for line in (row.details if every else ()))
+    yield from ((1, line) for line in (funnel_legend(answers) if every else ()))
 
 
 def _price_line(change: Document, becomes: str, *, modelled: bool = False) -> str:

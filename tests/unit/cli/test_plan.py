@@ -57,6 +57,21 @@ def test_a_pod_without_a_place_gives_exit_code_one() -> None:
     assert "1 pod is unschedulable: shop/whale" in result.stdout
 
 
+def test_one_legend_says_what_the_numbers_of_every_funnel_are() -> None:
+    shark = WHALE.replace("whale", "shark").replace("memory: 900Gi", "cpu: 900")
+    pods = f"{WHALE}---\n{shark}"
+    legend = (
+        "[instance types in the catalogue → left after taints and requirements → resources, host "
+        "ports and volumes → available offerings → minValues → limits]"
+    )
+    lines = run("plan", STORY, "-", "--all", *NOW, text=pods).stdout.splitlines()
+    assert [line for line in lines if line.startswith("[")] == [legend]
+    assert sum(" → " in line for line in lines) > 2
+    assert legend not in run("plan", STORY, "-", *NOW, text=pods).stdout
+    markdown = run("plan", STORY, "-", "-o", "markdown", *NOW, text=pods).stdout
+    assert markdown.count(f"- {legend}\n- NodePool ") == 2
+
+
 def test_nulls_in_the_metadata_are_nothing(tmp_path: Path) -> None:
     """As for an API server: templates write them for values that are not set."""
     pool = """

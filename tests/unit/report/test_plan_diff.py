@@ -3,6 +3,7 @@
 from typing import Any
 
 from wainwright.report.plan_diff import diff_exit_code, diff_lines, diff_markdown, diff_plans
+from wainwright.report.plan_rows import FUNNEL_LEGEND
 
 
 def claim(
@@ -108,7 +109,10 @@ def test_a_new_unschedulable_pod_is_reported_with_the_reason() -> None:
         "    fix: request 8 cpu (now 9): +$0.100/h",
         "    2 other NodePools: 2 taint",
     ]
-    assert diff_lines(made, every=True)[-1] == "    NodePool default: needs 9 cpu [1]"
+    assert diff_lines(made, every=True)[-2:] == [
+        "    NodePool default: needs 9 cpu [1]",
+        f"  {FUNNEL_LEGEND}",
+    ]
 
 
 def test_markdown_begins_with_verdict_and_cost_and_has_a_table_by_pool() -> None:
@@ -130,6 +134,7 @@ def test_markdown_begins_with_verdict_and_cost_and_has_a_table_by_pool() -> None
         "1 fewer pod scheduled**"
     )
     assert "- fix: request 8 cpu (now 9): +$0.100/h" in lost
+    assert lost[lost.index(f"- {FUNNEL_LEGEND}") + 1] == "- NodePool default: needs 9 cpu [1]"
 
 
 def test_a_pod_that_never_had_a_place_is_no_news() -> None:
