@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from wainwright.model.pod import AffinityTerm, PodVolume, TopologySpread, UnsupportedFeature
-from wainwright.model.requirements import ValueSet
+from wainwright.model.requirements import Contradiction, ValueSet
 from wainwright.model.taints import Taint
 
 
@@ -70,9 +70,9 @@ class UnsupportedFeatures(Reason, frozen=True, kw_only=True, tag="Unsupported"):
 
 
 class ContradictoryRequirements(Reason, frozen=True, kw_only=True, tag="Contradictory"):
-    """The requirements of the pod on these labels contradict themselves."""
+    """The requirements of the pod on some labels contradict each other."""
 
-    keys: tuple[str, ...]
+    labels: tuple[Contradiction, ...]
 
 
 class VolumeUnusable(Reason, frozen=True, kw_only=True, tag="VolumeUnusable"):

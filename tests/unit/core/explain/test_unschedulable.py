@@ -27,7 +27,14 @@ from wainwright.model.labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, OS, ZONE
 from wainwright.model.plan import MinValuesPolicy, PlanOptions, UnschedulableGroup
 from wainwright.model.pod import Pod, PodConstraints, UnsupportedFeature
 from wainwright.model.reasons import InstanceTypesTooSmall, LabelConflict, NoMatchingOffering
-from wainwright.model.requirements import Requirements
+from wainwright.model.requirements import (
+    Contradiction,
+    RequiredValues,
+    Requirements,
+    RequirementSource,
+    none_of,
+    one_of,
+)
 from wainwright.model.snapshot import Pool, Snapshot
 from wainwright.model.suggestions import (
     AddToleration,
@@ -198,8 +205,22 @@ def test_an_unsupported_feature_is_named() -> None:
     )
 
 
+def test_both_sides_of_a_contradiction_are_named() -> None:
+    sides = (
+        RequiredValues(source=RequirementSource.NODE_SELECTOR, allowed=one_of(["b"])),
+        RequiredValues(source=RequirementSource.NODE_AFFINITY, allowed=none_of(["b"])),
+    )
+    zone = Contradiction(key="zone", sides=sides)
+    nowhere = msgspec.structs.replace(pod(), alternatives=(), contradictory=(zone,))
+    assert unschedulable.describe_pod_reason(failed(nowhere, POOL).reason) == (
+        "its requirements on zone (nodeSelector b, node affinity any but b) contradict each other, "
+        "so that no node can meet them"
+    )
+
+
 def test_contradictory_requirements_are_reported_with_and_without_keys() -> None:
-    nowhere = msgspec.structs.replace(pod(), alternatives=(), contradictory=("zone",))
+    zone = Contradiction(key="zone")
+    nowhere = msgspec.structs.replace(pod(), alternatives=(), contradictory=(zone,))
     assert (
         unschedulable.describe_pod_reason(failed(nowhere, POOL).reason)
         == "its requirements on zone contradict each other, so that no node can meet them"
