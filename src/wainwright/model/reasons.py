@@ -4,6 +4,7 @@ Reasons are data, so that they can be counted, compared and shown; messages are 
 `kind` tells them apart in JSON, and its values do not change when a class is renamed.
 """
 
+from collections.abc import Hashable
 from enum import StrEnum
 from typing import Final, TypeAlias
 
@@ -399,6 +400,30 @@ PodReason: TypeAlias = (
     | NoNodePools
     | NoCompatiblePool
 )
+
+
+IDENTIFYING_FIELDS: Final = (
+    "key",
+    "wanted",
+    "resource",
+    "taint",
+    "pods",
+    "ports",
+    "driver",
+    "claim",
+    "why",
+    "features",
+    "labels",
+    "capacity_types",
+    "reservations",
+)
+
+
+def cause_of(reason: PodReason | PoolReason | TopologyReason) -> Hashable:
+    """What the reason is about, without amounts: a limit of 8 cpu and one of 4 are one cause."""
+    if isinstance(reason, TopologyUnsatisfied):
+        return type(reason), tuple(map(cause_of, reason.by))
+    return type(reason), tuple(getattr(reason, name, None) for name in IDENTIFYING_FIELDS)
 
 
 class Funnel(msgspec.Struct, frozen=True, kw_only=True):

@@ -211,6 +211,33 @@ def test_diff_stops_when_a_pod_loses_its_place(tmp_path: Path) -> None:
     assert "7 pods become unschedulable" in result.stdout
 
 
+def test_diff_has_nothing_to_say_where_only_an_amount_of_the_cause_differs(tmp_path: Path) -> None:
+    pool = """\
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: general}
+spec:
+  limits: {cpu: "CPU"}
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+      requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [m5.24xlarge]}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop}
+spec: {containers: [{name: c, resources: {requests: {cpu: 4}}}]}
+"""
+    sides = []
+    for cpu in ("8", "4"):
+        sides.append(str(tmp_path / f"{cpu}.yaml"))
+        Path(sides[-1]).write_text(pool.replace("CPU", cpu))
+    alone = [run("plan", side, *NOW).stdout for side in sides]
+    assert ["its limit of 8 cpu" in alone[0], "its limit of 4 cpu" in alone[1]] == [True, True]
+    result = run("plan", "--diff", *sides, *NOW)
+    assert (result.return_value, result.stdout) == (0, "nothing changes\n")
+
+
 def test_diff_has_timings_as_well() -> None:
     result = run("plan", "--diff", STORY, STORY, "--timings", *NOW)
     spent = json.loads(result.stderr.strip().splitlines()[-1])
