@@ -12,8 +12,15 @@ from wainwright.cli.plan import PlanArguments, Timings, plan_of
 from wainwright.cli.printing import print_notes, print_problems
 from wainwright.errors import UsageError
 from wainwright.manifests.problems import Problem
+from wainwright.model.plan import UnschedulableGroup
 from wainwright.report.drift_preview import preview_drift
-from wainwright.report.plan_diff import diff_exit_code, diff_lines, diff_markdown, diff_plans
+from wainwright.report.plan_diff import (
+    diff_exit_code,
+    diff_lines,
+    diff_markdown,
+    diff_plans,
+    pods_with_other_causes,
+)
 from wainwright.report.plan_input import PlanInput
 from wainwright.report.plan_json import plan_document, plan_notes
 
@@ -36,7 +43,9 @@ def compare(arguments: PlanArguments, output: str, timings: Timings, *, every: b
     old, new = (_plan_side(arguments, path, now, timings) for path in arguments.paths)
     print_notes(merge_notes(old.notes, new.notes))
     with timings.measure("explain"):
-        diff = diff_plans(old.plan, new.plan, preview_drift(old.given, new.given))
+        other_causes = pods_with_other_causes(old.unschedulable, new.unschedulable)
+        drift = preview_drift(old.given, new.given)
+        diff = diff_plans(old.plan, new.plan, drift, other_causes)
     DIFF_PRINTERS[output](diff, every)
     print_problems(dict.fromkeys([*old.other_notes, *new.other_notes]), word="note")
     return diff_exit_code(diff)
@@ -47,6 +56,7 @@ class PlannedSide(msgspec.Struct, frozen=True, kw_only=True):
 
     given: PlanInput
     plan: Document
+    unschedulable: tuple[UnschedulableGroup, ...]
     notes: list[str]
     other_notes: tuple[Problem, ...]
 
@@ -59,6 +69,7 @@ def _plan_side(arguments: PlanArguments, path: str, now: str, timings: Timings) 
     return PlannedSide(
         given=given,
         plan=document,
+        unschedulable=result.unschedulable,
         notes=[*given.warnings] if arguments.quiet else plan_notes(given, result),
         other_notes=given.other_notes,
     )

@@ -23,6 +23,7 @@ from wainwright.report.plan_rows import (
     format_node_pods,
     format_packing,
     format_relaxation,
+    funnel_legend,
     node_rows,
     price_notes,
     reservation_counts,
@@ -94,8 +95,10 @@ def _parts(plan: Document, limit: int, *, every: bool) -> list[Text]:
         printable_text(format_relaxation(each, modelled=modelled), style="yellow")
         for each in plan["relaxed"]
     )
-    for row in unschedulable_rows(plan["unschedulable"]):
+    failures = unschedulable_rows(plan["unschedulable"])
+    for row in failures:
         parts.extend(_failure(row, every=every))
+    parts.extend(printable_text(line) for line in (funnel_legend(failures) if every else ()))
     parts.append(printable_text(format_scheduled(summary["scheduled"], summary["pods"])))
     return parts
 

@@ -14,6 +14,7 @@ from wainwright.model.requirements import ValueSet
 from wainwright.model.resources import format_quantity
 from wainwright.model.suggestions import (
     AddToleration,
+    AllowPodValue,
     AllowPoolValue,
     AnyFix,
     ChangePodRequirement,
@@ -132,7 +133,7 @@ def _describe_change(change: AnyFix) -> tuple[str, str, str]:
             return "request", _format_request(name, now, to), ""
         case AddToleration(toleration=toleration):
             return "add a toleration to the pod for", _format_toleration(toleration), ""
-        case DropPodRequirement() | ChangePodRequirement():
+        case DropPodRequirement() | ChangePodRequirement() | AllowPodValue():
             return _describe_selector_change(change)
         case HonorTaints() | PreferConstraint():
             return _describe_constraint_change(change)
@@ -149,7 +150,7 @@ def _enlarged(change: EnlargeReservation) -> str:
 
 
 def _describe_selector_change(
-    change: DropPodRequirement | ChangePodRequirement,
+    change: DropPodRequirement | ChangePodRequirement | AllowPodValue,
 ) -> tuple[str, str, str]:
     match change:
         case DropPodRequirement(key=key, meant=None, now=now, gets=gets):
@@ -159,6 +160,9 @@ def _describe_selector_change(
             return "select", f"{meant} instead of {key}", ""
         case ChangePodRequirement(key=key, now=before, to=after):
             return "change the pod's", f"{key} from {before} to {after}", ""
+        case AllowPodValue(key=key, now=before, value=value):
+            affinity = f"node affinity {key} In [{before}, {value}] instead of {before}"
+            return "allow the pod", f"{value} as well ({affinity})", ""
 
 
 def _describe_constraint_change(change: HonorTaints | PreferConstraint) -> tuple[str, str, str]:

@@ -79,7 +79,7 @@ from wainwright.model.reasons import (
     VolumeTopologyConflict,
     VolumeUnusable,
 )
-from wainwright.model.requirements import MAX_SHOWN_VALUES, ValueSet
+from wainwright.model.requirements import MAX_SHOWN_VALUES, Contradiction, ValueSet
 from wainwright.model.resources import format_quantity
 from wainwright.model.snapshot import NODES_LIMIT
 
@@ -89,8 +89,9 @@ def describe_pod_reason(reason: PodReason) -> str:
     match reason:
         case UnsupportedFeatures(features=features):
             return f"it uses {join_with_and(tuple(features))}, which the planner does not support"
-        case ContradictoryRequirements(keys=keys):
-            what = f" on {join_with_and(keys)}" if keys else ""
+        case ContradictoryRequirements(labels=labels):
+            what = f" on {join_with_and(list(map(_describe_contradiction, labels)))}"
+            what = what if labels else ""
             return f"its requirements{what} contradict each other, so that no node can meet them"
         case VolumeUnusable():
             return _describe_unusable_volume(reason)
@@ -102,6 +103,12 @@ def describe_pod_reason(reason: PodReason) -> str:
             return "there is no NodePool"
         case NoCompatiblePool():
             return "no NodePool can launch a node for it"
+
+
+def _describe_contradiction(label: Contradiction) -> str:
+    """topology.kubernetes.io/zone (nodeSelector us-west-2b, node affinity us-west-2a)"""
+    sides = [f"{each.source} {format_values(each.allowed)}" for each in label.sides]
+    return f"{label.key} ({', '.join(sides)})" if sides else label.key
 
 
 def _describe_unusable_volume(reason: VolumeUnusable) -> str:
@@ -376,6 +383,10 @@ def _describe_unmatched_value(reason: NoMatchingInstanceType | NoMatchingOfferin
     excluded, is_of_pool = reason.excluded, reason.required_by is RequiredBy.POOL
     if excluded is not None and not (is_of_pool and excluded.key == reason.key):
         return _describe_excluded(reason, excluded)
+    if reason.images is not None and reason.images.systems and not reason.meant:
+        needs = _describe_need(reason, REQUESTER_PHRASES[reason.required_by])
+        systems = join_with_and(reason.images.systems)
+        return f"{needs}; the images of {reason.images.node_class} are for {systems}"
     whose = ", which the NodePool requires" if is_of_pool else ""
     return f"no instance type in the catalogue has {wanted}{whose}"
 

@@ -20,6 +20,7 @@ from wainwright.messages.unschedulable import (
     describe_pool_reason,
     format_values,
 )
+from wainwright.model.labels import OS
 from wainwright.model.plan import UnschedulableGroup
 from wainwright.model.reasons import (
     DaemonSetsExceedCapacity,
@@ -48,6 +49,7 @@ from wainwright.model.reasons import (
     PoolUnusable,
     PoolVerdict,
     PreferencesNotRelaxed,
+    RequiredBy,
     RestrictedLabel,
     TooManyVolumes,
     TopologySpreadUnsatisfied,
@@ -124,7 +126,7 @@ def answer_for(group: UnschedulableGroup, *, with_total: bool = True) -> Unsched
         cause=_cause(group, nearest, others),
         fix=ADD_POOL
         if isinstance(group.reason, NoNodePools)
-        else _describe_fix(group.suggestion, with_total=with_total),
+        else _describe_fix(group.suggestion, with_total=with_total) or _other_images(nearest),
         alternative=_describe_fix(group.alternative, with_total=with_total),
         other_pools=_other_pools(others, group.unexplained_pools),
         nodes=_nodes(group),
@@ -133,6 +135,28 @@ def answer_for(group: UnschedulableGroup, *, with_total: bool = True) -> Unsched
 
 def _describe_fix(suggestion: VerifiedSuggestion | None, *, with_total: bool) -> str | None:
     return None if suggestion is None else describe_suggestion(suggestion, with_total=with_total)
+
+
+IMAGE_ALIASES: Final = {"linux": "al2023@latest", "windows": "windows2022@latest"}
+"""By operating system, an alias of an EC2NodeClass whose images have it."""
+
+
+def _other_images(nearest: PoolVerdict | None) -> str | None:
+    """Where the pod needs another operating system: images are chosen by an EC2NodeClass, so that
+    no change of the pod or a requirement helps. A trial would need the catalogue of a node class
+    that does not exist.
+    """
+    reason = None if nearest is None else nearest.reason
+    if nearest is None or not isinstance(reason, LabelConflict | NoMatchingInstanceType):
+        return None
+    wanted = reason.wanted
+    aliases = [] if wanted.open else [IMAGE_ALIASES.get(each) for each in sorted(wanted.values)]
+    if reason.key != OS or len(aliases) != 1 or aliases[0] is None:
+        return None
+    is_of_pool = getattr(reason, "required_by", RequiredBy.POD) is RequiredBy.POOL
+    what = f"let NodePool {nearest.pool} refer" if is_of_pool else "add a NodePool that refers"
+    untried = "(not tried; its price was not computed)"
+    return f"{what} to an EC2NodeClass with alias {aliases[0]} {untried}"
 
 
 def _cause(

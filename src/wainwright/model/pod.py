@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from wainwright.model.requirements import NO_REQUIREMENTS, Requirements
+from wainwright.model.requirements import NO_REQUIREMENTS, Contradiction, Requirements
 from wainwright.model.resources import Resources
 from wainwright.model.taints import Toleration
 
@@ -250,7 +250,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     They are tried in order. Terms that contradict themselves are left out; without any the pod
     fits no node.
     """
-    contradictory: tuple[str, ...] = ()
+    contradictory: tuple[Contradiction, ...] = ()
     """Labels in which the terms that are left out contradict themselves."""
     tolerations: tuple[Toleration, ...] = ()
     labels: dict[str, str] = msgspec.field(default_factory=dict)

@@ -4,13 +4,14 @@ Reasons are data, so that they can be counted, compared and shown; messages are 
 `kind` tells them apart in JSON, and its values do not change when a class is renamed.
 """
 
+from collections.abc import Hashable
 from enum import StrEnum
 from typing import Final, TypeAlias
 
 import msgspec
 
 from wainwright.model.pod import AffinityTerm, PodVolume, TopologySpread, UnsupportedFeature
-from wainwright.model.requirements import ValueSet
+from wainwright.model.requirements import Contradiction, ValueSet
 from wainwright.model.taints import Taint
 
 
@@ -70,9 +71,9 @@ class UnsupportedFeatures(Reason, frozen=True, kw_only=True, tag="Unsupported"):
 
 
 class ContradictoryRequirements(Reason, frozen=True, kw_only=True, tag="Contradictory"):
-    """The requirements of the pod on these labels contradict themselves."""
+    """The requirements of the pod on some labels contradict each other."""
 
-    keys: tuple[str, ...]
+    labels: tuple[Contradiction, ...]
 
 
 class VolumeUnusable(Reason, frozen=True, kw_only=True, tag="VolumeUnusable"):
@@ -194,6 +195,16 @@ class NoMatchingInstanceType(Reason, frozen=True, kw_only=True, tag="NoTypeMatch
     by_topology: bool = False
     excluded: "ExcludedByPool | None" = None
     """Set where the catalogue has such types and a requirement of the NodePool excludes them."""
+    images: "NodeClassImages | None" = None
+    """Set where the NodePool's node class has images of another operating system."""
+
+
+class NodeClassImages(msgspec.Struct, frozen=True, kw_only=True):
+    """A node class and the operating systems of its images."""
+
+    node_class: str
+    """EC2NodeClass default"""
+    systems: tuple[str, ...]
 
 
 class ExcludedByPool(msgspec.Struct, frozen=True, kw_only=True):
@@ -389,6 +400,30 @@ PodReason: TypeAlias = (
     | NoNodePools
     | NoCompatiblePool
 )
+
+
+IDENTIFYING_FIELDS: Final = (
+    "key",
+    "wanted",
+    "resource",
+    "taint",
+    "pods",
+    "ports",
+    "driver",
+    "claim",
+    "why",
+    "features",
+    "labels",
+    "capacity_types",
+    "reservations",
+)
+
+
+def cause_of(reason: PodReason | PoolReason | TopologyReason) -> Hashable:
+    """What the reason is about, without amounts: a limit of 8 cpu and one of 4 are one cause."""
+    if isinstance(reason, TopologyUnsatisfied):
+        return type(reason), tuple(map(cause_of, reason.by))
+    return type(reason), tuple(getattr(reason, name, None) for name in IDENTIFYING_FIELDS)
 
 
 class Funnel(msgspec.Struct, frozen=True, kw_only=True):

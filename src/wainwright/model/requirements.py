@@ -414,6 +414,29 @@ def parse_requirement(
     )
 
 
+class RequirementSource(StrEnum):
+    """Where a pod requires labels of nodes."""
+
+    NODE_SELECTOR = "nodeSelector"
+    RUNTIME_CLASS = "RuntimeClass"
+    NODE_AFFINITY = "node affinity"
+
+
+class RequiredValues(msgspec.Struct, frozen=True, kw_only=True):
+    """Values of a label that one field of a pod allows."""
+
+    source: RequirementSource
+    allowed: ValueSet
+
+
+class Contradiction(msgspec.Struct, frozen=True, kw_only=True):
+    """A label on which requirements of a pod contradict each other."""
+
+    key: str
+    sides: tuple[RequiredValues, ...] = ()
+    """Those requirements, each once; none where a bound is no number."""
+
+
 def find_contradictions(entries: Iterable[RequirementEntry]) -> tuple[str, ...]:
     """Keys whose entries no node can satisfy together, such as In [a] with In [b].
 

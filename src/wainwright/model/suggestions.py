@@ -51,6 +51,16 @@ class ChangePodRequirement(Fix, frozen=True, kw_only=True, tag="SelectValue"):
     pool: str
 
 
+class AllowPodValue(Fix, frozen=True, kw_only=True, tag="AllowPodValue"):
+    """Allow one more value of the label that the pod selects."""
+
+    key: str
+    now: str
+    """The only value that is allowed."""
+    value: str
+    pool: str
+
+
 class DropPoolRequirement(Fix, frozen=True, kw_only=True, tag="DropRequirement"):
     """Drop the requirement on this label from the NodePool."""
 
@@ -142,6 +152,7 @@ PodFix: TypeAlias = (
     | AddToleration
     | DropPodRequirement
     | ChangePodRequirement
+    | AllowPodValue
     | HonorTaints
     | PreferConstraint
 )

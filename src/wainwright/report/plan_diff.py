@@ -1,7 +1,7 @@
 """The difference of two plans: nodes, price, pods that become schedulable or unschedulable."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from functools import partial
 from typing import Any, Final
 
@@ -14,9 +14,11 @@ from wainwright.messages.formatting import (
     format_price_change,
     join_first,
 )
+from wainwright.model.plan import UnschedulableGroup
+from wainwright.model.reasons import cause_of
 from wainwright.report.drift_preview import NO_DRIFT, drift_lines
 from wainwright.report.plan_markdown import details
-from wainwright.report.plan_rows import node_rows, unschedulable_rows
+from wainwright.report.plan_rows import funnel_legend, node_rows, unschedulable_rows
 
 Document = dict[str, Any]
 NodeGroup = tuple[str, ...]
@@ -26,13 +28,18 @@ SMALLEST_CHANGE: Final = 0.01
 NO_CHANGE, LOSS, OTHER_CHANGE = 0, 1, 3
 
 
-def diff_plans(old: Document, new: Document, drift: Document = NO_DRIFT) -> Document:
-    """The PlanDiff document: changed nodes, prices and pods, and nodes that drift."""
+def diff_plans(
+    old: Document,
+    new: Document,
+    drift: Document = NO_DRIFT,
+    other_causes: Collection[str] = (),
+) -> Document:
+    """The PlanDiff document: changed nodes, prices and pods, and nodes that drift.
+
+    `other_causes` are pods that both plans leave unschedulable, for different causes.
+    """
     before, after = _scheduled_pods(old), _scheduled_pods(new)
-    other_reasons = _pods_with_other_reasons(old, new)
-    explained = {pod for pod in after if not after[pod] and before.get(pod, True)} | {
-        *other_reasons
-    }
+    explained = {pod for pod in after if not after[pod] and before.get(pod, True)} | {*other_causes}
     sides = {"old": old, "new": new}
     return {
         "apiVersion": "wainwright.dev/v1alpha1",
@@ -48,7 +55,7 @@ def diff_plans(old: Document, new: Document, drift: Document = NO_DRIFT) -> Docu
             "lost": sorted(pod for pod in before if before[pod] and after.get(pod) is False),
             "added": sorted(pod for pod in after if pod not in before),
             "removed": sorted(pod for pod in before if pod not in after),
-            "otherwise": other_reasons,
+            "otherwise": sorted(other_causes),
             "withoutPlace": sorted(pod for pod in after if not after[pod]),
         },
         "unschedulable": [row for row in new["unschedulable"] if row["pod"] in explained],
@@ -68,17 +75,22 @@ def _scheduled_pods(plan: Document) -> dict[str, bool]:
     return placed | {row["pod"]: False for row in plan["unschedulable"]}
 
 
-def _pods_with_other_reasons(old: Document, new: Document) -> list[str]:
-    """Pods that are unschedulable in both plans, for different reasons."""
-    before, after = _reasons_by_pod(old), _reasons_by_pod(new)
+def pods_with_other_causes(
+    old: Iterable[UnschedulableGroup], new: Iterable[UnschedulableGroup]
+) -> list[str]:
+    """Pods that are unschedulable in both plans, for different causes: not those whose cause is the
+    same with other amounts.
+    """
+    before, after = _causes_by_pod(old), _causes_by_pod(new)
     return sorted(pod for pod in after if before.get(pod, after[pod]) != after[pod])
 
 
-def _reasons_by_pod(plan: Document) -> dict[str, tuple[str, ...]]:
-    """The reasons by pod; the funnel's counts are not part of a reason."""
+def _causes_by_pod(groups: Iterable[UnschedulableGroup]) -> dict[str, Hashable]:
+    """The causes by pod; the funnel's counts are not part of them."""
     return {
-        row["pod"]: (row["reason"], *(f"{p['nodePool']}: {p['reason']}" for p in row["pools"]))
-        for row in plan["unschedulable"]
+        pod: (cause_of(group.reason), *((each.pool, cause_of(each.reason)) for each in group.pools))
+        for group in groups
+        for pod in group.pods
     }
 
 
@@ -219,7 +231,7 @@ def diff_markdown(diff: Document) -> list[str]:
     lines = [f"**{diff_headline(diff)}**", "", *table]
     for row in unschedulable_rows(diff["unschedulable"]):
         lines += [f"**{row.title}**", "", *(f"- {line}" for line in row.answer.lines()), ""]
-        lines += details("Every NodePool and node", row.details)
+        lines += details("Every NodePool and node", row.details_with_legend)
     lines += details("Nodes", [_node_line(row) for row in diff["nodes"]])
     lines += details("Pods", list(_pod_lines(diff["pods"])))
     drift = [f"{'  ' * depth}{line}" for depth, line in drift_lines(diff["drift"])]
@@ -262,10 +274,12 @@ def _pod_lines(pods: Document) -> Iterator[str]:
 
 def _reason_lines(rows: list[Document], *, every: bool) -> Iterator[tuple[int, str]]:
     """Indentation and text of the answers for newly unschedulable pods."""
-    for row in unschedulable_rows(rows):
+    answers = unschedulable_rows(rows)
+    for row in answers:
         yield 1, row.title
         yield from ((2, line) for line in row.answer.lines())
         yield from ((2, line) for line in (row.details if every else ()))
+    yield from ((1, line) for line in (funnel_legend(answers) if every else ()))
 
 
 def _price_line(change: Document, becomes: str, *, modelled: bool = False) -> str:

@@ -104,7 +104,7 @@ def _failures(plan: Document) -> list[str]:
         lines.append("")
         lines.extend(f"- {line}" for line in row.answer.lines())
         lines.append("")
-        lines.extend(details("Every NodePool and node", row.details))
+        lines.extend(details("Every NodePool and node", row.details_with_legend))
     return lines
 
 

@@ -85,6 +85,22 @@ class UnschedulableRow(msgspec.Struct, frozen=True, kw_only=True):
         ]
         return [*pools, *self.nodes]
 
+    @property
+    def details_with_legend(self) -> list[str]:
+        """For a block that is read without the others."""
+        return [*funnel_legend([self]), *self.details]
+
+
+FUNNEL_LEGEND: Final = (
+    "[instance types in the catalogue → left after taints and requirements → resources, host ports "
+    "and volumes → available offerings → minValues → limits]"
+)
+
+
+def funnel_legend(rows: Iterable[UnschedulableRow]) -> list[str]:
+    """What the numbers of the details mean; nothing where there are none."""
+    return [FUNNEL_LEGEND] if any(row.pools for row in rows) else []
+
 
 def format_unschedulable(pods: Sequence[str]) -> str:
     """1 pod is unschedulable: shop/web-0"""

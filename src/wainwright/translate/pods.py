@@ -14,7 +14,7 @@ from wainwright.api.wire import ObjectMeta
 from wainwright.model import pod as model
 from wainwright.model.labels import HOSTNAME
 from wainwright.model.pod import UnsupportedFeature
-from wainwright.model.requirements import Requirements
+from wainwright.model.requirements import Contradiction, Requirements
 from wainwright.model.resources import Resources
 from wainwright.model.taints import Toleration
 from wainwright.translate.disruption import EvictionFactsTranslator
@@ -116,7 +116,7 @@ class TranslatedSpec(msgspec.Struct, frozen=True, kw_only=True):
     requests: Resources
     overhead: Resources | None
     alternatives: tuple[Requirements, ...]
-    contradictory: tuple[str, ...]
+    contradictory: tuple[Contradiction, ...]
     tolerations: tuple[Toleration, ...]
     priority: int
     unsupported: tuple[model.UnsupportedFeature, ...]
@@ -246,7 +246,11 @@ class PodTranslator:
             requests=pod_requests(spec, runtime.overhead),
             overhead=pod_overhead(spec, runtime.overhead),
             alternatives=node_terms.alternatives,
-            contradictory=node_terms.contradictory,
+            contradictory=self._node_affinity.contradictions(
+                spec.nodeSelector, runtime.selector, spec.affinity
+            )
+            if node_terms.contradictory
+            else (),
             tolerations=translate_tolerations([*(spec.tolerations or ()), *runtime.tolerations]),
             priority=self._priorities.lookup(spec),
             unsupported=unsupported_features(spec),

@@ -15,10 +15,14 @@ from wainwright.api.kubernetes.workloads import Toleration as PodToleration
 from wainwright.model.labels import HOSTNAME, normalize_label
 from wainwright.model.pod import ANY_NODE_TERMS, PreferredNodeTerm
 from wainwright.model.requirements import (
+    Contradiction,
+    RequiredValues,
     RequirementEntry,
     Requirements,
+    RequirementSource,
     find_contradictions,
     parse_integer,
+    parse_requirement,
 )
 from wainwright.model.taints import NO_EXECUTE, NO_SCHEDULE, Taint, Toleration, TolerationOperator
 
@@ -76,9 +80,7 @@ class NodeAffinityTranslator:
         self, selectors: Iterable[Mapping[str, str] | None], affinity: Affinity | None
     ) -> NodeAlternatives:
         """All node selectors, combined with each of the required affinity terms."""
-        common: list[RequirementEntry] = [
-            (key, "In", (value,), None) for each in selectors for key, value in (each or {}).items()
-        ]
+        common = [entry for each in selectors for entry in _selector_entries(each)]
         return self.alternatives_of(common, _required_terms(affinity))
 
     def alternatives_of(
@@ -95,6 +97,28 @@ class NodeAffinityTranslator:
                 if _is_nonempty(each)
             ]
         )
+
+    def contradictions(
+        self,
+        selector: Mapping[str, str] | None,
+        runtime_selector: Mapping[str, str] | None,
+        affinity: Affinity | None,
+    ) -> tuple[Contradiction, ...]:
+        """What requires which values of the labels on which terms contradict themselves."""
+        common = [
+            *_sourced(RequirementSource.NODE_SELECTOR, _selector_entries(selector)),
+            *_sourced(RequirementSource.RUNTIME_CLASS, _selector_entries(runtime_selector)),
+        ]
+        required = _required_terms(affinity)
+        written = () if required is None else filter(_is_nonempty, required.nodeSelectorTerms or ())
+        terms = [[]] if required is None else [self._entries(each) for each in written]
+        sides: dict[str, dict[RequiredValues, None]] = {}
+        for term in terms:
+            entries = [*common, *_sourced(RequirementSource.NODE_AFFINITY, term)]
+            kept = [each for each in entries if self._without_ignored([each[1]])]
+            for key in sorted(_contradictory_keys([entry for _, entry in kept])):
+                sides.setdefault(key, {}).update(dict.fromkeys(_sides(key, kept)))
+        return tuple(Contradiction(key=key, sides=tuple(sides[key])) for key in sorted(sides))
 
     def preferred(self, affinity: Affinity | None) -> tuple[PreferredNodeTerm, ...]:
         """Sorted by weight, highest first, equal weights in the order written.
@@ -144,6 +168,23 @@ def any_of(terms: Iterable[Sequence[RequirementEntry]]) -> NodeAlternatives:
     )
 
 
+SourcedEntry = tuple[RequirementSource, RequirementEntry]
+
+
+def _sourced(
+    source: RequirementSource, entries: Iterable[RequirementEntry]
+) -> Iterator[SourcedEntry]:
+    return ((source, entry) for entry in entries)
+
+
+def _sides(key: str, entries: Iterable[SourcedEntry]) -> Iterator[RequiredValues]:
+    own = [(source, entry) for source, entry in entries if normalize_label(entry[0]) == key]
+    if any(_has_bad_bound(entry) for _, entry in own):
+        return
+    for source, entry in own:
+        yield RequiredValues(source=source, allowed=parse_requirement(*entry).allowed)
+
+
 def _required_terms(affinity: Affinity | None) -> NodeSelector | None:
     nodes = affinity.nodeAffinity if affinity is not None else None
     return nodes.requiredDuringSchedulingIgnoredDuringExecution if nodes is not None else None
@@ -152,6 +193,10 @@ def _required_terms(affinity: Affinity | None) -> NodeSelector | None:
 def _is_nonempty(term: NodeSelectorTerm) -> bool:
     """An empty term matches no node, unlike an empty selector."""
     return bool(term.matchExpressions or term.matchFields)
+
+
+def _selector_entries(selector: Mapping[str, str] | None) -> list[RequirementEntry]:
+    return [(key, "In", (value,), None) for key, value in (selector or {}).items()]
 
 
 def _selector_entry(written: NodeSelectorRequirement) -> RequirementEntry:
@@ -167,13 +212,13 @@ def _contradictory_keys(entries: Sequence[RequirementEntry]) -> set[str]:
 
     A Gt or Lt bound that is no number matches no node, not even one without the label.
     """
-    not_numeric = {
-        normalize_label(key)
-        for key, operator, values, _ in entries
-        if operator in COMPARISON_OPERATORS
-        and any(parse_integer(value) is None for value in values)
-    }
+    not_numeric = {normalize_label(entry[0]) for entry in entries if _has_bad_bound(entry)}
     return not_numeric | set(find_contradictions(entries))
+
+
+def _has_bad_bound(entry: RequirementEntry) -> bool:
+    _, operator, values, _ = entry
+    return operator in COMPARISON_OPERATORS and any(parse_integer(each) is None for each in values)
 
 
 UNSCHEDULABLE_TAINT: Final = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)

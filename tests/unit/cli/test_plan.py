@@ -57,6 +57,21 @@ def test_a_pod_without_a_place_gives_exit_code_one() -> None:
     assert "1 pod is unschedulable: shop/whale" in result.stdout
 
 
+def test_one_legend_says_what_the_numbers_of_every_funnel_are() -> None:
+    shark = WHALE.replace("whale", "shark").replace("memory: 900Gi", "cpu: 900")
+    pods = f"{WHALE}---\n{shark}"
+    legend = (
+        "[instance types in the catalogue → left after taints and requirements → resources, host "
+        "ports and volumes → available offerings → minValues → limits]"
+    )
+    lines = run("plan", STORY, "-", "--all", *NOW, text=pods).stdout.splitlines()
+    assert [line for line in lines if line.startswith("[")] == [legend]
+    assert sum(" → " in line for line in lines) > 2
+    assert legend not in run("plan", STORY, "-", *NOW, text=pods).stdout
+    markdown = run("plan", STORY, "-", "-o", "markdown", *NOW, text=pods).stdout
+    assert markdown.count(f"- {legend}\n- NodePool ") == 2
+
+
 def test_nulls_in_the_metadata_are_nothing(tmp_path: Path) -> None:
     """As for an API server: templates write them for values that are not set."""
     pool = """
@@ -194,6 +209,33 @@ def test_diff_stops_when_a_pod_loses_its_place(tmp_path: Path) -> None:
     result = run("plan", "--diff", STORY, str(tmp_path), *NOW)
     assert result.return_value == 1
     assert "7 pods become unschedulable" in result.stdout
+
+
+def test_diff_has_nothing_to_say_where_only_an_amount_of_the_cause_differs(tmp_path: Path) -> None:
+    pool = """\
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: general}
+spec:
+  limits: {cpu: "CPU"}
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+      requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [m5.24xlarge]}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop}
+spec: {containers: [{name: c, resources: {requests: {cpu: 4}}}]}
+"""
+    sides = []
+    for cpu in ("8", "4"):
+        sides.append(str(tmp_path / f"{cpu}.yaml"))
+        Path(sides[-1]).write_text(pool.replace("CPU", cpu))
+    alone = [run("plan", side, *NOW).stdout for side in sides]
+    assert ["its limit of 8 cpu" in alone[0], "its limit of 4 cpu" in alone[1]] == [True, True]
+    result = run("plan", "--diff", *sides, *NOW)
+    assert (result.return_value, result.stdout) == (0, "nothing changes\n")
 
 
 def test_diff_has_timings_as_well() -> None:

@@ -2,7 +2,30 @@
 
 from typing import Any
 
-from wainwright.report.plan_diff import diff_exit_code, diff_lines, diff_markdown, diff_plans
+import msgspec
+import pytest
+
+from wainwright.model.plan import UnschedulableGroup
+from wainwright.model.reasons import (
+    Funnel,
+    LabelConflict,
+    LimitExceeded,
+    NoCompatiblePool,
+    PodReason,
+    PoolReason,
+    PoolVerdict,
+    TopologySpreadUnsatisfied,
+    TopologyUnsatisfied,
+)
+from wainwright.model.requirements import one_of
+from wainwright.report.plan_diff import (
+    diff_exit_code,
+    diff_lines,
+    diff_markdown,
+    diff_plans,
+    pods_with_other_causes,
+)
+from wainwright.report.plan_rows import FUNNEL_LEGEND
 
 
 def claim(
@@ -108,7 +131,10 @@ def test_a_new_unschedulable_pod_is_reported_with_the_reason() -> None:
         "    fix: request 8 cpu (now 9): +$0.100/h",
         "    2 other NodePools: 2 taint",
     ]
-    assert diff_lines(made, every=True)[-1] == "    NodePool default: needs 9 cpu [1]"
+    assert diff_lines(made, every=True)[-2:] == [
+        "    NodePool default: needs 9 cpu [1]",
+        f"  {FUNNEL_LEGEND}",
+    ]
 
 
 def test_markdown_begins_with_verdict_and_cost_and_has_a_table_by_pool() -> None:
@@ -130,6 +156,7 @@ def test_markdown_begins_with_verdict_and_cost_and_has_a_table_by_pool() -> None
         "1 fewer pod scheduled**"
     )
     assert "- fix: request 8 cpu (now 9): +$0.100/h" in lost
+    assert lost[lost.index(f"- {FUNNEL_LEGEND}") + 1] == "- NodePool default: needs 9 cpu [1]"
 
 
 def test_a_pod_that_never_had_a_place_is_no_news() -> None:
@@ -152,21 +179,67 @@ def failing(*rows: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_another_reason_for_having_no_place_is_a_change() -> None:
-    made = diff_plans(failing(failure("a/b")), failing(failure("a/b", "the limit is reached")))
+    limit = "the limit is reached"
+    old, new = failing(failure("a/b")), failing(failure("a/b", limit))
+    made = diff_plans(old, new, other_causes=["a/b"])
     assert (made["pods"]["otherwise"], diff_exit_code(made)) == (["a/b"], 3)
     assert diff_lines(made)[1:4] == [
         "1 pod is still unschedulable, but for another reason: a/b",
         "  1 pod is unschedulable: a/b",
         "    NodePool default: the limit is reached",
     ]
-    old, new = [failure("a/b"), failure("a/c")], [failure("a/b", "x"), failure("a/c", "x")]
-    made = diff_plans(failing(*old), failing(*new))
+    old, new = failing(failure("a/b"), failure("a/c")), failing(failure("a/b"), failure("a/c"))
+    made = diff_plans(old, new, other_causes=["a/c", "a/b"])
     assert diff_lines(made)[1] == "2 pods are still unschedulable, but for other reasons: a/b, a/c"
 
 
-def test_how_many_types_were_left_is_no_reason() -> None:
-    made = diff_plans(failing(failure("a/b", types=1)), failing(failure("a/b", types=2)))
-    assert (diff_exit_code(made), diff_lines(made)) == (0, ["nothing changes"])
+def groups(
+    reason: PoolReason, pod: str = "a/b", types: int = 1, of_pod: PodReason | None = None
+) -> tuple[UnschedulableGroup, ...]:
+    funnel = Funnel(types=types, requirements=0, resources=0, offerings=0, min_values=0, limits=0)
+    verdict = PoolVerdict(pool="default", reason=reason, funnel=funnel)
+    return (UnschedulableGroup(pods=(pod,), reason=of_pod or NoCompatiblePool(), pools=(verdict,)),)
+
+
+CPU = LimitExceeded(resource="cpu", limit=8000, in_use=8000, needed=2000, instance_type="m5.large")
+LOWER = LimitExceeded(resource="cpu", limit=4000, in_use=4000, needed=4000, instance_type="m5.2xl")
+MEMORY = LimitExceeded(resource="memory", limit=8, in_use=8, needed=2, instance_type="m5.large")
+ZONE = LabelConflict(key="zone", wanted=one_of(["a"]), offered=one_of(["b"]))
+
+
+def test_a_cause_with_other_amounts_is_no_other_cause() -> None:
+    assert pods_with_other_causes(groups(CPU), groups(LOWER, types=2)) == []
+
+
+def spread(skew: int, key: str = "zone") -> TopologyUnsatisfied:
+    return TopologyUnsatisfied(
+        by=(TopologySpreadUnsatisfied(key=key, max_skew=skew, counts=(), allowed_domains=()),)
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (groups(CPU), groups(MEMORY)),
+        (groups(CPU), groups(ZONE)),
+        (groups(ZONE), groups(msgspec.structs.replace(ZONE, wanted=one_of(["c"])))),
+        (groups(CPU), groups(CPU, of_pod=spread(1))),
+        (groups(CPU, of_pod=spread(1)), groups(CPU, of_pod=spread(1, "host"))),
+    ],
+)
+def test_another_resource_label_or_constraint_is_another_cause(
+    old: tuple[UnschedulableGroup, ...], new: tuple[UnschedulableGroup, ...]
+) -> None:
+    assert pods_with_other_causes(old, new) == ["a/b"]
+
+
+def test_constraints_with_other_counts_are_the_same_cause() -> None:
+    old, new = groups(CPU, of_pod=spread(1)), groups(CPU, of_pod=spread(2))
+    assert pods_with_other_causes(old, new) == []
+
+
+def test_only_pods_that_both_plans_leave_out_have_other_causes() -> None:
+    assert pods_with_other_causes(groups(CPU), groups(ZONE, pod="a/c")) == []
 
 
 def test_another_reserved_instance_is_no_noticeable_cost() -> None:

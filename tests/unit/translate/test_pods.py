@@ -18,7 +18,14 @@ from tests.unit.translate.objects import (
 )
 
 from wainwright.api.kubernetes.workloads import Pod as WrittenPod
+from wainwright.model.labels import ZONE
 from wainwright.model.pod import DaemonSet, Pod, UnsupportedFeature
+from wainwright.model.requirements import (
+    Contradiction,
+    RequiredValues,
+    RequirementSource,
+    one_of,
+)
 from wainwright.model.taints import Taint, find_untolerated_taint
 from wainwright.translate.object_metadata import assign_names, parse_timestamp
 from wainwright.translate.pods import unsupported_features
@@ -72,7 +79,40 @@ def test_a_runtime_class_adds_overhead_selector_and_tolerations() -> None:
 def test_a_pod_cannot_contradict_its_runtime_class() -> None:
     spec = {"runtimeClassName": "sandbox", "nodeSelector": {"sandbox": "no"}}
     found = translated_pod(typed_pod(spec=spec), SANDBOX)
-    assert (found.alternatives, found.contradictory) == ((), ("sandbox",))
+    assert found.alternatives == ()
+    [contradiction] = found.contradictory
+    assert (contradiction.key, [each.source for each in contradiction.sides]) == (
+        "sandbox",
+        [RequirementSource.NODE_SELECTOR, RequirementSource.RUNTIME_CLASS],
+    )
+
+
+def test_both_sides_of_a_contradiction_are_kept() -> None:
+    """Of the terms that contradict themselves, each requirement on the label once."""
+    terms = [
+        {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}
+        for zone in ("a", "c", "a")
+    ]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    spec = {"nodeSelector": {ZONE: "b", "team": "x"}, "affinity": {"nodeAffinity": required}}
+    assert translated_pod(typed_pod(spec=spec)).contradictory == (
+        Contradiction(
+            key=ZONE,
+            sides=(
+                RequiredValues(source=RequirementSource.NODE_SELECTOR, allowed=one_of(["b"])),
+                RequiredValues(source=RequirementSource.NODE_AFFINITY, allowed=one_of(["a"])),
+                RequiredValues(source=RequirementSource.NODE_AFFINITY, allowed=one_of(["c"])),
+            ),
+        ),
+    )
+
+
+def test_a_bound_that_is_no_number_has_no_sides() -> None:
+    size = {"key": "size", "operator": "Gt", "values": ["large"]}
+    terms = [{"matchExpressions": [size]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    found = translated_pod(typed_pod(spec={"affinity": {"nodeAffinity": required}}))
+    assert found.contradictory == (Contradiction(key="size"),)
 
 
 def test_priority_is_the_pods_own_before_that_of_its_class() -> None:

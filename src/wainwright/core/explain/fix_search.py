@@ -60,6 +60,7 @@ from wainwright.model.resources import round_down, round_up
 from wainwright.model.snapshot import Pool
 from wainwright.model.suggestions import (
     AddToleration,
+    AllowPodValue,
     AllowPoolValue,
     AnyFix,
     ChangePodRequirement,
@@ -166,7 +167,7 @@ def _target(change: AnyFix) -> object:
             return toleration
         case LowerRequest(resource=name) | RaiseLimit(resource=name):
             return name
-        case AllowPoolValue(key=key, value=value):
+        case AllowPoolValue(key=key, value=value) | AllowPodValue(key=key, value=value):
             return key, value
         case _:
             return getattr(change, "key", None)
@@ -221,7 +222,7 @@ def _label_changes(partial_fix: PartialFix, context: FunnelContext) -> Iterator[
             yield from _value_changes(reason, partial_fix, context)
         case OfferingsUnavailable():
             yield from _widenings(partial_fix, context)
-            yield from _on_demand_instead(pod, name)
+            yield from _on_demand_as_well(pod, name)
             for key in dict.fromkeys(key for wanted in pod.alternatives for key in wanted):
                 if template.index.varies_by_offering(key):
                     yield from _drop_label(key, pod, name)
@@ -255,11 +256,13 @@ def _value_changes(
         yield from _drop_label(reason.key, pod, pool.name)
 
 
-def _on_demand_instead(pod: Pod, pool: str) -> Iterator[ChangePodRequirement]:
-    """Of a pod that is to run on reserved capacity only."""
+def _on_demand_as_well(pod: Pod, pool: str) -> Iterator[AllowPodValue]:
+    """Of a pod that is to run on reserved capacity only. With on-demand alone, pods of the same
+    workload would leave the instances of the reservation that they have.
+    """
     only = {wanted.allowed(CAPACITY_TYPE) for wanted in pod.alternatives if CAPACITY_TYPE in wanted}
     if any(not each.open and each.values == {RESERVED} for each in only):
-        yield ChangePodRequirement(key=CAPACITY_TYPE, now=RESERVED, to=ON_DEMAND, pool=pool)
+        yield AllowPodValue(key=CAPACITY_TYPE, now=RESERVED, value=ON_DEMAND, pool=pool)
 
 
 def _correct_label(reason: LabelConflict, pool: str) -> Iterator[ChangePodRequirement]:
@@ -471,7 +474,7 @@ def applies_to_spec(fix: ChangeSet, pod: Pod, narrowed_pod: Pod) -> bool:
 
 def _is_required_elsewhere(change: AnyFix, pod: Pod, narrowed_pod: Pod) -> bool:
     """Whether volumes or topology constraints narrow the label that the change is about."""
-    if not isinstance(change, DropPodRequirement | ChangePodRequirement):
+    if not isinstance(change, DropPodRequirement | ChangePodRequirement | AllowPodValue):
         return False
     return _requirements_by_key(pod, change.key) != _requirements_by_key(narrowed_pod, change.key)
 

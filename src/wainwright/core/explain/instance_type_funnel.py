@@ -17,7 +17,7 @@ from wainwright.core.scheduling.constraints.limits import ExceededLimit
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
 from wainwright.core.scheduling.reservation_manager import reserved_offerings
 from wainwright.model.bitset import BitSet, iter_bits, union
-from wainwright.model.labels import CAPACITY_TYPE, RESERVED
+from wainwright.model.labels import CAPACITY_TYPE, OS, RESERVED
 from wainwright.model.offering_groups import OfferingGroupSet
 from wainwright.model.pod import Pod
 from wainwright.model.reasons import (
@@ -27,6 +27,8 @@ from wainwright.model.reasons import (
     InstanceTypesTooSmall,
     LimitExceeded,
     MinValuesUnsatisfied,
+    NodeClassImages,
+    NoMatchingInstanceType,
     NoMatchingOffering,
     OfferingsUnavailable,
     PoolReason,
@@ -154,7 +156,7 @@ class _AlternativeFunnel:
         self._count(compatible)
         self.compatible = compatible
         if not compatible:
-            return node_affinity.why_no_type(self._label_diagnosis)
+            return self._no_type()
         daemonset_ports = self.template.daemonset_ports
         with_ports = daemonset_ports.admits_types(compatible, self.ports)
         if not with_ports:
@@ -177,6 +179,16 @@ class _AlternativeFunnel:
         too_few_values = self._min_values(available, available, offering_groups)
         self._count(0 if too_few_values else available)
         return too_few_values or self._check_limits(available, offering_groups)
+
+    def _no_type(self) -> NoMatchingInstanceType:
+        reason = node_affinity.why_no_type(self._label_diagnosis)
+        systems = self.index.all_values(OS)
+        if reason.key != OS or any(map(reason.wanted.admits, systems)):
+            return reason
+        pool = self.template.pool
+        kind = "NodeClass" if pool.auto_mode else "EC2NodeClass"
+        images = NodeClassImages(node_class=f"{kind} {pool.node_class}", systems=systems)
+        return msgspec.structs.replace(reason, images=images)
 
     def _count(self, types: BitSet) -> None:
         self.passed.append(types.bit_count())

@@ -225,7 +225,7 @@ class VerdictBuilder:
             volumes = pod.volumes if problem.is_apart else ()
             return VolumeUnusable(claim=problem.claim, why=problem.why, volumes=volumes)
         if not pod.alternatives:
-            return ContradictoryRequirements(keys=pod.contradictory)
+            return ContradictoryRequirements(labels=pod.contradictory)
         return None
 
     def _pool_verdict(self, pool: Pool, pod: Pod, *, has_topology: bool) -> PoolVerdict:

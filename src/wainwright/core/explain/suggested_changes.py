@@ -22,6 +22,7 @@ from wainwright.model.requirements import (
 from wainwright.model.snapshot import Pool
 from wainwright.model.suggestions import (
     AddToleration,
+    AllowPodValue,
     AllowPoolValue,
     AnyFix,
     ChangePodRequirement,
@@ -78,6 +79,10 @@ def apply_to_pod(change: AnyFix, pod: Pod) -> Pod:
         case ChangePodRequirement(key=key, now=now, to=to):
             return _with_alternatives(
                 pod, tuple(_replace_value(each, key, now, to) for each in pod.alternatives)
+            )
+        case AllowPodValue(key=key, now=now, value=value):
+            return _with_alternatives(
+                pod, tuple(_add_value(each, key, now, value) for each in pod.alternatives)
             )
         case HonorTaints() | PreferConstraint():
             return _replace_in_pod(pod, constraints=_change_constraints(change, pod.constraints))
@@ -142,9 +147,17 @@ def _rename_key(wanted: Requirements, key: str, meant: str | None) -> Requiremen
 def _replace_value(wanted: Requirements, key: str, now: str, to: str) -> Requirements:
     if key not in wanted:
         return wanted
-    requirement = wanted[key]
-    allowed = _swap_value(requirement.allowed, now, to)
-    changed = Requirement(key=key, allowed=allowed, min_values=requirement.min_values)
+    return _with_values(wanted, key, _swap_value(wanted[key].allowed, now, to))
+
+
+def _add_value(wanted: Requirements, key: str, now: str, value: str) -> Requirements:
+    if key not in wanted or wanted[key].allowed != one_of([now]):
+        return wanted
+    return _with_values(wanted, key, one_of([now, value]))
+
+
+def _with_values(wanted: Requirements, key: str, allowed: ValueSet) -> Requirements:
+    changed = Requirement(key=key, allowed=allowed, min_values=wanted[key].min_values)
     return wanted.without({key}).narrow(Requirements([changed]))
 
 

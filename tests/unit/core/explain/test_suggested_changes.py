@@ -27,7 +27,7 @@ from wainwright.model.requirements import (
     one_of,
 )
 from wainwright.model.snapshot import Node, Pool, Snapshot
-from wainwright.model.suggestions import VerifiedSuggestion
+from wainwright.model.suggestions import AllowPodValue, EnlargeReservation, VerifiedSuggestion
 from wainwright.model.taints import Taint
 
 OFFERINGS = (offering(), offering(zone="zone-b", price=1.1))
@@ -289,3 +289,32 @@ def test_values_that_a_pool_allows_grow_by_one_value(
     allowed: ValueSet, value: str, expected: ValueSet
 ) -> None:
     assert admit_value(allowed, value) == expected
+
+
+def test_a_pod_that_selects_a_full_reservation_may_use_on_demand_as_well() -> None:
+    """One of three pods keeps the reserved instance; the plan with the change is what it says."""
+    reserved = offering(capacity_type="reserved", reservation_id="cr-1", price=0.0, available=1)
+    index = InstanceTypeIndex([instance_type(offerings=(offering(), reserved))])
+    selected = pods(1500, 1500, 1500, wanted=label_requirement(CAPACITY_TYPE, "In", "reserved"))
+    snapshot = Snapshot(pods=selected, pools=(WEB,))
+    [group] = explained_plan(snapshot, {"web": index}, PlanOptions()).unschedulable
+    assert group.suggestion is not None
+    [change] = group.suggestion.changes
+    assert change == AllowPodValue(key=CAPACITY_TYPE, now="reserved", value="on-demand", pool="web")
+    assert describe_suggestion(group.suggestion).startswith(
+        "allow the pod on-demand as well (node affinity karpenter.sh/capacity-type In [reserved, "
+        "on-demand] instead of reserved): +$2.000/h for 2 m5.large (on-demand)"
+    )
+    assert group.alternative is not None
+    assert isinstance(group.alternative.changes[0], EnlargeReservation)
+    changed = replace(snapshot, pods=tuple(apply_to_pod(change, pod) for pod in selected))
+    applied = explained_plan(changed, {"web": index}, PlanOptions())
+    assert (applied.unschedulable, applied.price) == ((), 2.0)
+    assert [claim.launch.reservation_id for claim in applied.claims].count("cr-1") == 1
+
+
+def test_a_pod_that_selects_other_capacity_is_left_as_it_is() -> None:
+    change = AllowPodValue(key=CAPACITY_TYPE, now="reserved", value="on-demand", pool="web")
+    for wanted in (Requirements(), label_requirement(CAPACITY_TYPE, "In", "spot", "reserved")):
+        [pod] = pods(1000, wanted=wanted)
+        assert apply_to_pod(change, pod) == pod

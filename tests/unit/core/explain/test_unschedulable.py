@@ -20,13 +20,21 @@ from wainwright.core.explain.unschedulable import explain_unschedulable
 from wainwright.core.plan import plan, solve_plan
 from wainwright.messages import unschedulable
 from wainwright.messages.suggestions import describe_suggestion
+from wainwright.messages.unschedulable_answer import answer_for
 from wainwright.model.instance_type import InstanceType
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, OS, ZONE
 from wainwright.model.plan import MinValuesPolicy, PlanOptions, UnschedulableGroup
 from wainwright.model.pod import Pod, PodConstraints, UnsupportedFeature
 from wainwright.model.reasons import InstanceTypesTooSmall, LabelConflict, NoMatchingOffering
-from wainwright.model.requirements import Requirements
+from wainwright.model.requirements import (
+    Contradiction,
+    RequiredValues,
+    Requirements,
+    RequirementSource,
+    none_of,
+    one_of,
+)
 from wainwright.model.snapshot import Pool, Snapshot
 from wainwright.model.suggestions import (
     AddToleration,
@@ -197,8 +205,22 @@ def test_an_unsupported_feature_is_named() -> None:
     )
 
 
+def test_both_sides_of_a_contradiction_are_named() -> None:
+    sides = (
+        RequiredValues(source=RequirementSource.NODE_SELECTOR, allowed=one_of(["b"])),
+        RequiredValues(source=RequirementSource.NODE_AFFINITY, allowed=none_of(["b"])),
+    )
+    zone = Contradiction(key="zone", sides=sides)
+    nowhere = msgspec.structs.replace(pod(), alternatives=(), contradictory=(zone,))
+    assert unschedulable.describe_pod_reason(failed(nowhere, POOL).reason) == (
+        "its requirements on zone (nodeSelector b, node affinity any but b) contradict each other, "
+        "so that no node can meet them"
+    )
+
+
 def test_contradictory_requirements_are_reported_with_and_without_keys() -> None:
-    nowhere = msgspec.structs.replace(pod(), alternatives=(), contradictory=("zone",))
+    zone = Contradiction(key="zone")
+    nowhere = msgspec.structs.replace(pod(), alternatives=(), contradictory=(zone,))
     assert (
         unschedulable.describe_pod_reason(failed(nowhere, POOL).reason)
         == "its requirements on zone contradict each other, so that no node can meet them"
@@ -418,6 +440,31 @@ def test_what_container_images_are_built_for_is_never_dropped(key: str, value: s
     selective = labelled_pods(1, alternatives=(label_requirement(key, "In", value),))
     [group] = explain_pods(selective, linux, pools=(POOL,))
     assert group.suggestion is None
+
+
+def test_an_operating_system_that_the_node_class_has_no_images_of_names_the_class() -> None:
+    linux = instance_type(labels={OS: "linux"})
+    selective = labelled_pods(1, alternatives=(label_requirement(OS, "In", "windows"),))
+    [group] = explain_pods(selective, linux, pools=(Pool(name="web", node_class="al2023"),))
+    assert answer_for(group).lines() == [
+        "NodePool web: the pod needs kubernetes.io/os windows; the images of EC2NodeClass al2023 "
+        "are for linux",
+        "fix: add a NodePool that refers to an EC2NodeClass with alias windows2022@latest (not "
+        "tried; its price was not computed)",
+    ]
+
+
+def test_a_pool_that_requires_an_operating_system_needs_another_node_class() -> None:
+    windows = instance_type(labels={OS: "windows"})
+    pool = Pool(name="web", requirements=label_requirement(OS, "In", "linux"), auto_mode=True)
+    selective = labelled_pods(1, alternatives=(label_requirement(OS, "In", "linux"),))
+    [group] = explain_pods(selective, windows, pools=(pool,))
+    assert answer_for(group).lines() == [
+        "NodePool web: the NodePool requires kubernetes.io/os linux; the images of NodeClass "
+        "default are for windows",
+        "fix: let NodePool web refer to an EC2NodeClass with alias al2023@latest (not tried; its "
+        "price was not computed)",
+    ]
 
 
 RESERVED_ONLY = Pool(name="web", requirements=label_requirement(CAPACITY_TYPE, "In", "reserved"))
