@@ -364,6 +364,8 @@ ONLY_OFFERED = {ZONE: "in", REGION: "in", ZONE_ID: "in", CAPACITY_TYPE: "as"}
 def _describe_unmatched_value(reason: NoMatchingInstanceType | NoMatchingOffering) -> str:
     if isinstance(reason, NoMatchingOffering):
         needs = _describe_need(reason, REQUESTER_PHRASES[reason.required_by])
+        if reason.meant:
+            needs += ", which does not exist"
         name, other_region = (
             reason.instance_type,
             _other_region(reason, reason.offered),

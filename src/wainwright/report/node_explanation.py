@@ -373,7 +373,7 @@ def _change_lines(
             f"if you {change.text}, it is kept because {change.obstacle}"
         )
         return
-    yield f"  to free it: {change.text}{_saved_by(change, outcome)}"
+    yield f"  to free it{_saved_by(change, outcome)}: {change.text}"
 
 
 def _saved_by(change: NodeChange, outcome: NodeOutcome) -> str:
