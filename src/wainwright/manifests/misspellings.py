@@ -99,11 +99,16 @@ def find_misspellings(
     documents: Iterable[ManifestDocument], known_values: KnownValues = no_known_values
 ) -> Iterator[tuple[ManifestDocument, FieldError]]:
     """A warning for each label, value and name that is probably misspelt, with its document."""
-    objects = [each for each in documents if isinstance(each.value, dict)]
+    objects = [each for each in documents if _has_kind(each.value)]
     finder = _MisspellingFinder(objects, known_values)
     for document in objects:
         for warning in finder.warnings(document.value):
             yield document, warning
+
+
+def _has_kind(value: Any) -> bool:
+    """Of an object without one nothing is known; a list or mapping as kind is an error already."""
+    return isinstance(value, dict) and isinstance(value.get("kind"), str)
 
 
 class _MisspellingFinder:
@@ -116,8 +121,8 @@ class _MisspellingFinder:
             self._add_name(document.value)
 
     def _add_name(self, value: dict[str, Any]) -> None:
-        kind, metadata = value.get("kind"), _mapping(value.get("metadata"))
-        if isinstance(kind, str) and isinstance(metadata.get("name"), str):
+        kind, metadata = value["kind"], _mapping(value.get("metadata"))
+        if isinstance(metadata.get("name"), str):
             place = _namespace(value) if kind == "PersistentVolumeClaim" else None
             self._names.setdefault((kind, place), set()).add(metadata["name"])
 
