@@ -158,7 +158,7 @@ class _MisspellingFinder:
 
     def _closest(self, key: str, value: str, known: KnownSpellings) -> str | None:
         """The value that was probably meant; every distinct one is compared once."""
-        if value in known:
+        if not known.values or value in known:
             return None
         wanted = (key, value, known)
         if wanted not in self._meant:
