@@ -390,9 +390,7 @@ ROWS: Final = {
     "terms of node affinity, on ten pods": Row(affinity_terms, (125, 250, 500)),
     "NodePools that match nothing": Row(useless_pools, (1250, 2500, 5000)),
     "pods that fail for a reason each": Row(distinct_failures, (1000, 2000, 4000)),
-    "unknown instance types of a Cloud": Row(
-        unknown_cloud_types, (1000, 2000, 4000), ("validate",)
-    ),
+    "unknown instance types of a Cloud": Row(unknown_cloud_types, (1000, 2000, 4000)),
     "unknown instance types, one for each pod": Row(unknown_pod_types, (500, 1000, 2000)),
     "one pod a node, --packing cost": Row(
         one_pod_a_node, (2000, 4000, 8000), ("plan", "--packing", "cost", *NOW)
