@@ -261,6 +261,30 @@ def useless_pools(count: int) -> list[Manifest]:
     return [node_class(), *pools, pod("pod")]
 
 
+def unknown_type(number: int) -> str:
+    """An instance type that nobody has, with the first letter and digits of many that there are."""
+    letters = "".join(chr(ord("a") + number // 26**place % 26) for place in range(3))
+    return f"m5.{letters}xlarge"
+
+
+def unknown_cloud_types(count: int) -> list[Manifest]:
+    """A Cloud with prices of instance types that nobody has."""
+    prices = [
+        {"instanceType": unknown_type(number), "capacityType": "spot", "price": 1}
+        for number in range(count)
+    ]
+    return [node_class(), pool("default"), cloud(prices=prices), pod("pod")]
+
+
+def unknown_pod_types(count: int) -> list[Manifest]:
+    """Pods that each select an instance type that nobody has."""
+    key = "node.kubernetes.io/instance-type"
+    pods = [
+        pod(f"pod-{number}", nodeSelector={key: unknown_type(number)}) for number in range(count)
+    ]
+    return [node_class(), pool("default"), *pods]
+
+
 def distinct_failures(count: int) -> list[Manifest]:
     pods = [
         pod(f"pod-{number}", nodeSelector={f"example.com/label-{number}": "x"})
@@ -366,6 +390,8 @@ ROWS: Final = {
     "terms of node affinity, on ten pods": Row(affinity_terms, (125, 250, 500)),
     "NodePools that match nothing": Row(useless_pools, (1250, 2500, 5000)),
     "pods that fail for a reason each": Row(distinct_failures, (1000, 2000, 4000)),
+    "unknown instance types of a Cloud": Row(unknown_cloud_types, (1000, 2000, 4000)),
+    "unknown instance types, one for each pod": Row(unknown_pod_types, (500, 1000, 2000)),
     "one pod a node, --packing cost": Row(
         one_pod_a_node, (2000, 4000, 8000), ("plan", "--packing", "cost", *NOW)
     ),

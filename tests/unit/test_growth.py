@@ -8,6 +8,9 @@ QUICK = (
     "faulty objects in a stream of JSON",
     "one pod with unknown labels",
     "pods that fill a node, --packing cost",
+    "NodePools with 100 requirements, 100 labels",
+    "unknown instance types of a Cloud",
+    "unknown instance types, one for each pod",
 )
 
 

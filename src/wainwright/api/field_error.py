@@ -3,7 +3,7 @@ A FieldError with `warning` set is about a value that the API server accepts. Th
 for each sort of error, so that the same mistake has the same text everywhere.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -12,6 +12,8 @@ import msgspec
 UNKNOWN_FIELD: Final = "unknown field"
 MAX_SWAPPED: Final = 100
 """Letters of a word in which two may be swapped: longer text is no misspelt word."""
+MAX_HINTED_WORDS: Final = 100
+"""Of one list: whoever has more unknown words than this does not read on for the next hint."""
 PathStep = str | int
 FieldPath = tuple[PathStep, ...]
 
@@ -92,6 +94,22 @@ def _adjacent_swaps(word: str) -> Iterator[str]:
 def did_you_mean(word: str, known: list[str]) -> str:
     name = closest_match(word, known)
     return f"did you mean {name}?" if name else ""
+
+
+class WordHints:
+    """`did_you_mean` for the words of one input, of which thousands may be unknown: comparing one
+    with every instance type takes milliseconds.
+    """
+
+    def __init__(self, known: Iterable[str]) -> None:
+        self._known = list(known)
+        self._found: dict[str, str] = {}
+
+    def did_you_mean(self, word: str) -> str:
+        """Empty if no word is similar, and from the limit on."""
+        if word not in self._found and len(self._found) < MAX_HINTED_WORDS:
+            self._found[word] = did_you_mean(word, self._known)
+        return self._found.get(word, "")
 
 
 def invalid_value(path: FieldPath, value: Any, expected: str, hint: str = "") -> FieldError:

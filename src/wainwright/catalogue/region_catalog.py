@@ -12,7 +12,7 @@ from itertools import chain
 import msgspec
 
 from wainwright.api.catalog_documents import Catalog, Cloud, InstanceType, NodeOverlay
-from wainwright.api.field_error import did_you_mean
+from wainwright.api.field_error import WordHints
 from wainwright.api.karpenter.auto_mode import AUTO_MODE_KIND
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.catalogue.catalog_source import CatalogSource, offline_source
@@ -185,23 +185,23 @@ def _limit_to_types(
     if patterns is None:
         return offerings, []
     kept: set[str] = set()
-    diagnostics = []
+    diagnostics, hints = [], WordHints(offerings)
     for index, pattern in enumerate(patterns):
         matching = {name for name in offerings if matches_pattern(pattern, name)}
         kept |= matching
         if not matching:
-            diagnostics.append(_unknown_type_warning(cloud, index, pattern, list(offerings)))
+            diagnostics.append(_unknown_type_warning(cloud, index, pattern, hints))
     if not kept:
         raise InvalidCatalogInput(diagnostics)
     return {name: offerings[name] for name in offerings if name in kept}, diagnostics
 
 
 def _unknown_type_warning(
-    cloud: Cloud, index: int, pattern: str, known: list[str]
+    cloud: Cloud, index: int, pattern: str, hints: WordHints
 ) -> ObjectDiagnostic:
     path = ("spec", "instanceTypes", index)
     message = f"no instance type of {cloud.spec.region} is called {pattern}"
-    hint = did_you_mean(pattern.strip("*"), known)
+    hint = hints.did_you_mean(pattern.strip("*"))
     return object_warning("Cloud", cloud.metadata.name, path, message, hint)
 
 
@@ -381,14 +381,14 @@ class SharedLayers:
         )
 
     def _unknown_type_warnings(self) -> list[ObjectDiagnostic]:
-        known = list(self.region_catalog.offerings)
+        hints = WordHints(self.region_catalog.offerings)
         return [
             object_warning(
                 "InstanceType",
                 item.metadata.name,
                 ("metadata", "name"),
                 f"there is no instance type {item.metadata.name} here: nothing changes",
-                did_you_mean(item.metadata.name, known),
+                hints.did_you_mean(item.metadata.name),
             )
             for item in self._inputs.instance_types
             if item.metadata.name not in self.region_catalog.offerings

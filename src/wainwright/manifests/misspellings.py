@@ -31,7 +31,7 @@ from wainwright.model.labels import (
     normalize_label,
     suggest_label,
 )
-from wainwright.model.spelling import CLOSED_VALUES, closest_spelling
+from wainwright.model.spelling import CLOSED_VALUES, KnownSpellings, closest_spelling
 
 KnownValues = Callable[[str], AbstractSet[str]]
 """The values that nodes can have of a label; empty where they cannot be listed."""
@@ -65,6 +65,9 @@ CHECKED_BY_VALIDATION: Final = frozenset({CAPACITY_TYPE, INSTANCE_TENANCY})
 CATALOG_KINDS: Final = frozenset({"Catalog", "InstanceType", "Node"})
 """Kinds that state which labels and values there are."""
 SYSTEM_PRIORITIES: Final = frozenset({"system-cluster-critical", "system-node-critical"})
+MAX_COMPARISONS: Final = 500_000
+"""Of one input: about a second. Thousands of unknown names that are each similar to thousands of
+known ones would need more; they get no hints from there on."""
 CLASS_KINDS: Final = {"EC2NodeClass": "karpenter.k8s.aws", "NodeClass": "eks.amazonaws.com"}
 
 
@@ -99,11 +102,16 @@ def find_misspellings(
     documents: Iterable[ManifestDocument], known_values: KnownValues = no_known_values
 ) -> Iterator[tuple[ManifestDocument, FieldError]]:
     """A warning for each label, value and name that is probably misspelt, with its document."""
-    objects = [each for each in documents if isinstance(each.value, dict)]
+    objects = [each for each in documents if _has_kind(each.value)]
     finder = _MisspellingFinder(objects, known_values)
     for document in objects:
         for warning in finder.warnings(document.value):
             yield document, warning
+
+
+def _has_kind(value: Any) -> bool:
+    """Of an object without one nothing is known; a list or mapping as kind is an error already."""
+    return isinstance(value, dict) and isinstance(value.get("kind"), str)
 
 
 class _MisspellingFinder:
@@ -112,12 +120,16 @@ class _MisspellingFinder:
         self._known_values = known_values
         self._names: dict[tuple[str, str | None], set[str]] = {}
         self._stated: set[str] | None = None
+        self._values: dict[str, KnownSpellings] = {}
+        self._known_by_place: dict[tuple[str, str | None], KnownSpellings] = {}
+        self._meant: dict[tuple[str, str, KnownSpellings], str | None] = {}
+        self._comparisons = 0
         for document in documents:
             self._add_name(document.value)
 
     def _add_name(self, value: dict[str, Any]) -> None:
-        kind, metadata = value.get("kind"), _mapping(value.get("metadata"))
-        if isinstance(kind, str) and isinstance(metadata.get("name"), str):
+        kind, metadata = value["kind"], _mapping(value.get("metadata"))
+        if isinstance(metadata.get("name"), str):
             place = _namespace(value) if kind == "PersistentVolumeClaim" else None
             self._names.setdefault((kind, place), set()).add(metadata["name"])
 
@@ -140,16 +152,38 @@ class _MisspellingFinder:
                 yield _misspelt(mention.path, mention.key, "is not a well-known label", meant)
             return
         for path, value in mention.values:
-            meant = closest_spelling(mention.key, value, self._known(mention.key))
+            meant = self._closest(mention.key, value, self._known(mention.key))
             if meant and not self._is_stated(value):
                 yield _misspelt(path, value, f"is not a known value of {mention.key}", meant)
 
-    def _known(self, key: str) -> tuple[str, ...]:
+    def _closest(self, key: str, value: str, known: KnownSpellings) -> str | None:
+        """The value that was probably meant; every distinct one is compared once."""
+        if not known.values or value in known:
+            return None
+        wanted = (key, value, known)
+        if wanted not in self._meant:
+            self._comparisons += known.count_candidates(value)
+            is_within = self._comparisons <= MAX_COMPARISONS
+            self._meant[wanted] = closest_spelling(key, value, known) if is_within else None
+        return self._meant[wanted]
+
+    def _known(self, key: str) -> KnownSpellings:
         label = normalize_label(key)
         named = {NODEPOOL: "NodePool", EC2NODECLASS: "EC2NodeClass"}.get(label)
         if named is not None:
-            return tuple(sorted(self._names.get((named, None), ())))
-        return CLOSED_VALUES.get(label) or tuple(sorted(self._known_values(label)))
+            return self._known_names(named, None)
+        if label not in self._values:
+            values = CLOSED_VALUES.get(label) or sorted(self._known_values(label))
+            self._values[label] = KnownSpellings(values)
+        return self._values[label]
+
+    def _known_names(self, kind: str, namespace: str | None) -> KnownSpellings:
+        place = (kind, namespace)
+        if place not in self._known_by_place:
+            known = self._names.get(place, set())
+            more = SYSTEM_PRIORITIES if kind == "PriorityClass" else frozenset()
+            self._known_by_place[place] = KnownSpellings(sorted(known | more))
+        return self._known_by_place[place]
 
     def _is_stated(self, text: str) -> bool:
         """Whether the input itself says that there is such a label or value."""
@@ -164,10 +198,8 @@ class _MisspellingFinder:
         return text in self._stated
 
     def _reference_warnings(self, reference: _Reference) -> Iterator[FieldError]:
-        known = self._names.get((reference.kind, reference.namespace), set())
-        if reference.kind == "PriorityClass":
-            known = known | SYSTEM_PRIORITIES
-        meant = closest_spelling("", reference.name, tuple(sorted(known)))
+        known = self._known_names(reference.kind, reference.namespace)
+        meant = self._closest("", reference.name, known)
         if meant:
             what = f"is not the name of a {reference.kind} in the input"
             yield _misspelt(reference.path, reference.name, what, meant)

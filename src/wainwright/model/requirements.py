@@ -94,6 +94,8 @@ class ValueSet(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
             )
         if self.open:
             return any(self.admits(value) for value in other.values)
+        if not other.open:
+            return not self.values.isdisjoint(other.values)
         return any(other.admits(value) for value in self.values)
 
     def is_compatible_with(self, other: "ValueSet") -> bool:

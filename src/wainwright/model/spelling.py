@@ -3,9 +3,12 @@ not a misspelling, however similar its name is.
 """
 
 import re
+from collections.abc import Iterable
 from difflib import SequenceMatcher
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final
+
+import msgspec
 
 from wainwright.model.labels import (
     ARCH,
@@ -28,6 +31,9 @@ from wainwright.model.labels import (
 
 MIN_NAME_SIMILARITY: Final = 0.9  # of the letters, in order; less is another name
 MIN_WORD_SIMILARITY: Final = 0.6
+MAX_LETTERS: Final = 253  # of the name of an object; longer text is no misspelt name
+MAX_COMPARED: Final = 50
+"""Names whose letters are compared in order: of more that are similar none is probably meant."""
 WORD: Final = re.compile("[a-z]{4,}")
 """In a shorter run of letters each one has a meaning: m6id and m6idn are two families."""
 
@@ -50,24 +56,110 @@ CLOSED_VALUES: Final[dict[str, tuple[str, ...]]] = {
 OTHER_NAMES: Final = {"x86_64": "amd64", "x86-64": "amd64", "x64": "amd64", "aarch64": "arm64"}
 
 
-@lru_cache(maxsize=1024)
-def closest_spelling(key: str, value: str, known: tuple[str, ...]) -> str | None:
-    """The known value of the label that was probably meant; None where the value may be right.
+class _Name(msgspec.Struct, frozen=True):
+    """A name and what is compared of it, computed once: most names differ in their letters."""
 
-    Cached, as every pod with the same wrong value is compared with every known one.
+    text: str
+    letters: str
+    ordered: str
+    different: frozenset[str]
+
+
+def _name(text: str) -> _Name:
+    letters = _alphanumerics(text)
+    return _Name(text, letters, "".join(sorted(letters)), frozenset(letters))
+
+
+class KnownSpellings:
+    """Known values, found by what a misspelling has in common with the one that was meant.
+
+    An unknown value is compared with a few of them rather than with every instance type, which is
+    what makes a file with thousands of unknown values as quick to read as any other.
     """
+
+    def __init__(self, values: Iterable[str]) -> None:
+        self.values = tuple(values)
+        self._set = frozenset(self.values)
+
+    def __contains__(self, value: str) -> bool:
+        return value in self._set
+
+    @cached_property
+    def _by_start(self) -> dict[tuple[str, str], list[_Name]]:
+        found: dict[tuple[str, str], list[_Name]] = {}
+        for each in map(_name, self.values):
+            found.setdefault(_start(each.letters), []).append(each)
+        return found
+
+    def count_candidates(self, value: str) -> int:
+        """How many names a value has to be compared with."""
+        return len(self._candidates(value))
+
+    def _candidates(self, value: str) -> list[_Name]:
+        if len(value) > MAX_LETTERS:
+            return []
+        letters = _alphanumerics(value)
+        return self._by_start.get(_start(letters), []) if letters else []
+
+    def closest_name(self, value: str) -> str | None:
+        """Other digits, or another first or last letter, make another zone or type."""
+        candidates = self._candidates(value)
+        if not candidates:
+            return None
+        name = _name(value)
+        similar = [each for each in candidates if _may_be_similar(name, each)]
+        moved = [each.text for each in similar if each.ordered == name.ordered]
+        if moved:
+            return min(moved)  # nothing is more similar
+        similar.sort(key=lambda each: abs(len(each.letters) - len(name.letters)))
+        texts = (each.text for each in similar[:MAX_COMPARED])
+        return _most_similar(value, texts, MIN_NAME_SIMILARITY)
+
+
+def _start(letters: str) -> tuple[str, str]:
+    return letters[:1], _digits(letters)
+
+
+def _may_be_similar(one: _Name, two: _Name) -> bool:
+    """The cheap conditions first: they leave few pairs whose letters are compared in order."""
+    if one.ordered == two.ordered:
+        return _same_end(one.letters, two.letters) or _is_swapped(one.letters, two.letters)
+    if not _same_end(one.letters, two.letters):
+        return False
+    lengths, here, there = (len(one.letters), len(two.letters)), one.different, two.different
+    if abs(lengths[0] - lengths[1]) == 1 and (here <= there or there <= here):
+        return True  # a letter may be missing
+    common = min(lengths[0] - len(here - there), lengths[1] - len(there - here))
+    return 2 * common / sum(lengths) >= MIN_NAME_SIMILARITY
+
+
+def closest_spelling(key: str, value: str, known: tuple[str, ...] | KnownSpellings) -> str | None:
+    """The known value of the label that was probably meant; None where the value may be right."""
+    spellings = known if isinstance(known, KnownSpellings) else _spellings(known)
+    return None if value in spellings else _closest(key, value, spellings)
+
+
+@lru_cache(maxsize=64)
+def _spellings(known: tuple[str, ...]) -> KnownSpellings:
+    return KnownSpellings(known)
+
+
+@lru_cache(maxsize=4096)
+def _closest(key: str, value: str, known: KnownSpellings) -> str | None:
+    """Cached, as thousands of pods may have the same wrong value."""
     words = CLOSED_VALUES.get(normalize_label(key))
-    if value in known or value in (words or ()):
-        return None
     if words is None:
-        named = (each for each in known if _may_be_misspelt_name(value, each))
-        return _most_similar(value, tuple(named), MIN_NAME_SIMILARITY)
-    if OTHER_NAMES.get(value.lower()) in known:
+        return known.closest_name(value)
+    if value in words:
+        return None
+    if OTHER_NAMES.get(value.lower()) in known.values:
         return OTHER_NAMES[value.lower()]
-    return _most_similar(value, known, MIN_WORD_SIMILARITY)
+    return _most_similar(value, known.values, MIN_WORD_SIMILARITY)
 
 
-def _most_similar(value: str, known: tuple[str, ...], least: float) -> str | None:
+def _most_similar(value: str, known: Iterable[str], least: float) -> str | None:
+    if len(value) > MAX_LETTERS:
+        return None
     ranked = sorted((-_similarity(value, other), other) for other in known)
     return ranked[0][1] if ranked and -ranked[0][0] >= least else None
 
@@ -89,27 +181,20 @@ def _lacks_one_letter(one: str, two: str) -> bool:
     return any(long[:place] + long[place + 1 :] == short for place in range(len(long)))
 
 
-def _may_be_misspelt_name(value: str, other: str) -> bool:
-    """Other digits, or another first or last letter, make another zone or type."""
-    one, two = _alphanumerics(value), _alphanumerics(other)
-    same_start = bool(one) and one[:1] == two[:1]
-    same_end = _same_end(one, two) or _is_swapped(one, two)
-    return same_start and same_end and _digits(one) == _digits(two)
-
-
 def _is_swapped(one: str, two: str) -> bool:
     """Whether two neighbours changed places, which the last letters may be."""
-    differing = [
-        place for place in range(len(one)) if one[place : place + 1] != two[place : place + 1]
-    ]
-    return sorted(one) == sorted(two) and len(differing) == 2 and differing[1] - differing[0] == 1
+    if sorted(one) != sorted(two):
+        return False
+    differing = [place for place, letter in enumerate(one) if letter != two[place]]
+    return len(differing) == 2 and differing[1] - differing[0] == 1
 
 
 def _same_end(one: str, two: str) -> bool:
     """Or the last letter of a word is missing; us-west-2 is a region, not half a zone."""
+    if one[-1:] == two[-1:]:
+        return True
     short, long = sorted((one, two), key=len)
-    is_cut = long[:-1] == short and short[-1:].isalpha() and WORD.search(long) is not None
-    return one[-1:] == two[-1:] or is_cut
+    return long[:-1] == short and short[-1:].isalpha() and WORD.search(long) is not None
 
 
 def _alphanumerics(value: str) -> str:

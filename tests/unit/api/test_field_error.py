@@ -2,7 +2,7 @@
 
 import pytest
 
-from wainwright.api.field_error import closest_match
+from wainwright.api.field_error import MAX_HINTED_WORDS, WordHints, closest_match
 
 REGIONS = ["us-west-1", "us-west-2", "us-east-1", "us-east-2", "eu-west-1"]
 
@@ -20,3 +20,11 @@ REGIONS = ["us-west-1", "us-west-2", "us-east-1", "us-east-2", "eu-west-1"]
 )
 def test_two_swapped_letters_count_as_one_mistake(typed: str, meant: str) -> None:
     assert closest_match(typed, REGIONS) == meant
+
+
+def test_the_first_unknown_words_of_an_input_get_a_hint_and_the_same_word_gets_it_again() -> None:
+    hints = WordHints(["m5.large"])
+    words = [f"m5.larg{number}" for number in range(MAX_HINTED_WORDS + 1)]
+    given = [hints.did_you_mean(word) for word in words]
+    assert given == [*["did you mean m5.large?"] * MAX_HINTED_WORDS, ""]
+    assert hints.did_you_mean(words[0]) == "did you mean m5.large?"

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from wainwright.cli.main import wain
+from wainwright.errors import InvalidInputError
 
 CLASS_REF = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
 TERMS = [{"tags": {"karpenter.sh/discovery": "demo"}}]
@@ -378,3 +379,16 @@ def test_a_kind_that_is_right_or_may_be_a_custom_resource_gets_no_hint(
     right = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "web"}}
     file = written(("Pod", "spec.hostNetwork", False), tmp_path, right)
     assert "did you mean" not in output("validate", file)
+
+
+@pytest.mark.parametrize("field", ["kind", "apiVersion", "metadata", "spec"])
+@pytest.mark.parametrize("value", [[], {}, None, 7, True, [[]], {"a": [{}]}], ids=str)
+@pytest.mark.parametrize("kind", ["Pod", "NodePool", "Cloud", "Deploymnt"])
+def test_a_field_of_another_type_is_an_error_and_no_internal_one(
+    kind: str, field: str, value: Any, tmp_path: Path
+) -> None:
+    made: dict[str, Any] = {"apiVersion": "v1", "kind": kind, "metadata": {"name": "a"}}
+    file = written(("Pod", "spec.hostNetwork", False), tmp_path, {**made, field: value})
+    for command in ("validate", "plan"):
+        found = CliRunner().invoke(wain, [command, file]).exception
+        assert found is None or isinstance(found, InvalidInputError)

@@ -96,6 +96,8 @@ class RuleEvaluation:
         """Whether the rule holds; None where it cannot be evaluated."""
         if type(self._value) is str and self._old is ABSENT:
             return _evaluate_text(rule, self._value)
+        if type(self._value) is dict and self._old is ABSENT and _is_on_keys(rule):
+            return _evaluate_keys(rule, tuple(self._value))
         return self._execute(rule)
 
     def _execute(self, rule: str) -> bool | None:
@@ -119,3 +121,16 @@ def _evaluate_text(rule: str, text: str) -> bool | None:
     running them for every one.
     """
     return RuleEvaluation(text)._execute(rule)
+
+
+def _is_on_keys(rule: str) -> bool:
+    """Whether a rule on a mapping reads its keys alone, each by itself."""
+    return rule.startswith("self.all(k, ") and rule.count("self") == 1
+
+
+@lru_cache(maxsize=1024)
+def _evaluate_keys(rule: str, keys: tuple[str, ...]) -> bool | None:
+    """NodePools of one chart have the same labels: the rules compile an expression for every key,
+    which for 200 NodePools with 100 labels took more than a third of a plan.
+    """
+    return RuleEvaluation(dict.fromkeys(keys, ""))._execute(rule)

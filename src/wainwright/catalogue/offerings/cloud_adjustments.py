@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from wainwright.api.catalog_documents import Cloud, CloudFees, CloudPrice
-from wainwright.api.field_error import did_you_mean
+from wainwright.api.field_error import WordHints
 from wainwright.catalogue.diagnostics import ObjectDiagnostic, object_warning
 from wainwright.catalogue.instancetypes.capacity import NodeResources
 from wainwright.catalogue.instancetypes.derived_amount import GIB, DerivationRule
@@ -90,12 +90,12 @@ def _duplicate_price_warning(cloud: Cloud, index: int, previous: int) -> ObjectD
 def _unused_price_warnings(
     cloud: Cloud, entries: list[CloudPrice], offerings: LayeredOfferings
 ) -> list[ObjectDiagnostic]:
-    warnings = []
+    warnings, hints = [], WordHints(offerings)
     for index, entry in enumerate(entries):
         path = ("spec", "prices", index)
         name, where = entry.instanceType, f" in {entry.zone}" if entry.zone else ""
         if name not in offerings:
-            message, hint = f"there is no instance type {name}", did_you_mean(name, list(offerings))
+            message, hint = f"there is no instance type {name}", hints.did_you_mean(name)
             warnings.append(object_warning("Cloud", cloud.metadata.name, path, message, hint))
         elif not any(_is_priced_by(offering, entry) for offering in offerings[name]):
             message = f"{name} is not offered as {entry.capacityType}{where}"

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from wainwright.api.catalog_documents import Cloud, CloudSpec
-from wainwright.api.field_error import FieldError, FieldPath, did_you_mean
+from wainwright.api.field_error import FieldError, FieldPath, WordHints, did_you_mean
 from wainwright.catalogue.catalog_source import offline_source
 from wainwright.catalogue.region_catalog import load_region_catalog
 from wainwright.errors import InvalidInputError
@@ -99,9 +99,11 @@ class CloudNames:
             known = _cloud_names(manifests, region.region)
         except InvalidInputError:
             return  # the cloud itself is wrong, which is told at its own place
+        types = known[CloudNameKind.INSTANCE_TYPE]
+        hints = WordHints([*types, *_families(types)])
         for name in self._names:
             if not name.means_one_of(known[name.kind]):
-                self._reader.add(_unknown_name(name, known[name.kind], region))
+                self._reader.add(_unknown_name(name, known[name.kind], hints, region))
 
 
 def _cloud_names(manifests: ClusterManifests, region: str) -> dict[CloudNameKind, Collection[str]]:
@@ -118,13 +120,15 @@ def _matching(pattern: str, names: Collection[str]) -> bool:
     return pattern in names or any(fnmatchcase(name, pattern) for name in names)
 
 
-def _unknown_name(name: CloudName, known: Collection[str], region: RegionChoice) -> FieldError:
+def _unknown_name(
+    name: CloudName, known: Collection[str], hints: WordHints, region: RegionChoice
+) -> FieldError:
     if name.kind is CloudNameKind.ZONE:
         meant = closest_spelling("", name.pattern, tuple(known))
         hint = f"did you mean {meant}?" if meant else f"{region.region} has {', '.join(known)}"
         hint += "" if region.is_stated else "; the region is that of a Cloud where there is one"
     else:
-        hint = did_you_mean(name.pattern, [*known, *_families(known)])
+        hint = hints.did_you_mean(name.pattern)
     message = f"no {name.kind} of {region.region} is called {name.pattern}"
     return _unknown(name.path, name.pattern, message, hint, f"a {name.kind} of {region.region}")
 
