@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from tests.support.manifest_tables import TESTS
@@ -15,6 +16,7 @@ from wainwright.cli.main import COMMANDS as ALL_COMMANDS
 from wainwright.cli.main import UNDONE as UNDONE_WORDS
 from wainwright.cli.main import main, wain
 from wainwright.errors import WainError
+from wainwright.manifests.cluster_manifests import read_manifests
 
 ROOT = TESTS.parent
 POOL = """\
@@ -338,3 +340,34 @@ def test_a_broken_selector_of_a_pod_disruption_budget_has_file_line_and_field(
     line = next(n for n, text in enumerate(BROKEN_BUDGET.splitlines(), start=1) if "Inn" in text)
     assert f"input.yaml:{line}" in said.err
     assert "spec.selector.matchExpressions[0].operator" in said.err
+
+
+# Null where a text belongs
+
+NULL_LABELS = "labels: {x: }, annotations: {z: null}"
+WITH_NULLS = f"""\
+{POOL.replace("{name: default}", f"{{name: default, {NULL_LABELS}}}")}---
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {{name: a, {NULL_LABELS}}}
+spec: {{role: r, amiSelectorTerms: [{{alias: al2023@latest}}],
+  subnetSelectorTerms: [{{id: subnet-1}}], securityGroupSelectorTerms: [{{id: sg-1}}]}}
+---
+apiVersion: karpenter.sh/v1
+kind: NodeClaim
+metadata: {{name: c, {NULL_LABELS}}}
+spec: {{nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: a}}, requirements: []}}
+"""
+
+
+@pytest.mark.parametrize("command", ["plan", "reservations", "consolidate", "validate", "convert"])
+def test_a_label_that_is_null_is_no_reason_to_fail(tmp_path: Path, command: str) -> None:
+    assert run(tmp_path, command, WITH_NULLS).return_value == 0
+
+
+def test_a_label_that_is_null_is_an_empty_one_as_for_an_api_server(tmp_path: Path) -> None:
+    file = tmp_path / "nulls.yaml"
+    file.write_text(WITH_NULLS)
+    objects = msgspec.to_builtins(read_manifests([str(file)]).objects)
+    found = [(each["metadata"]["labels"], each["metadata"]["annotations"]) for each in objects]
+    assert found == [({"x": ""}, {"z": ""})] * 3
