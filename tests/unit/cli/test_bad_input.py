@@ -207,7 +207,18 @@ def test_the_limit_of_pods_can_be_set(tmp_path: Path) -> None:
 def test_static_pools_have_the_same_limit(tmp_path: Path) -> None:
     static = POOL.replace("{template:", "{replicas: 2147483647, template:")
     result = run(tmp_path, "plan --feature-gate StaticCapacity=true", static)
-    assert "the static NodePool default has 2,147,483,647 replicas" in str(result.exception)
+    assert "static NodePools have 2,147,483,647 replicas" in str(result.exception)
+
+
+def test_the_limit_is_for_all_static_pools_together(tmp_path: Path) -> None:
+    static = POOL.replace("{template:", "{replicas: 6, template:")
+    several = "---\n".join(static.replace("default", f"pool-{n}") for n in range(2))
+    result = run(tmp_path, "plan --feature-gate StaticCapacity=true --pod-limit 11", several)
+    assert str(result.exception).startswith(
+        "static NodePools have 12 replicas, 6 of them of pool-0; at most 11 are planned"
+    )
+    fits = run(tmp_path, "plan --feature-gate StaticCapacity=true --pod-limit 12", several)
+    assert fits.exception is None
 
 
 SCENARIO = """\
@@ -227,6 +238,69 @@ def test_scenarios_have_the_same_limit(tmp_path: Path) -> None:
         result = run(tmp_path, "simulate --check", text)
         assert "2,147,483,647" in str(result.exception)
     assert run(tmp_path, "simulate --check", SCENARIO % 2 + deployment(1)).return_value == 0
+
+
+WEB = "kind: Deployment, name: web"
+API = "kind: Deployment, name: api"
+EVENTS = {
+    "grow together": (f"{{at: 1m, scale: {{{WEB}, replicas: 6}}}}", 7, "7 pods at 1m"),
+    "one after the other": (
+        f"{{at: 1m, scale: {{{WEB}, replicas: 6}}}}, {{at: 2m, scale: {{{WEB}, replicas: 0}}}},"
+        f"{{at: 3m, scale: {{{API}, replicas: 6}}}}",
+        7,
+        "7 pods at 1m",
+    ),
+    "both": (
+        f"{{at: 1m, scale: {{{WEB}, replicas: 6}}}}, {{at: 3m, scale: {{{API}, replicas: 6}}}}",
+        12,
+        "12 pods at 3m",
+    ),
+    "a curve meets another workload halfway": (
+        f"{{at: 0m, scale: {{{WEB}, curve: [[0m, 0], [10m, 10], [20m, 0]]}}}},"
+        f"{{at: 15m, scale: {{{API}, replicas: 8}}}}",
+        13,
+        "13 pods at 15m",
+    ),
+    "one grows as the other falls": (
+        f"{{at: 0m, scale: {{{WEB}, curve: [[0m, 10], [10m, 0]]}}}},"
+        f"{{at: 0m, scale: {{{API}, curve: [[0m, 0], [10m, 10]]}}}}",
+        11,  # the second of two events at one moment
+        "11 pods at 0s",
+    ),
+    "two curves of one workload": (
+        f"{{at: 0m, scale: {{{WEB}, curve: [[0m, 0], [10m, 10]]}}}},"
+        f"{{at: 1m, scale: {{{WEB}, replicas: 0}}}}",
+        11,
+        "11 pods at 1m",
+    ),
+    "deleted": (
+        f"{{at: 1m, delete: {{{API}}}}}, {{at: 2m, scale: {{{WEB}, replicas: 6}}}}",
+        6,
+        "6 pods at 2m",
+    ),
+    "static nodes": (
+        "{at: 1m, apply: {apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: static},"
+        " spec: {replicas: 9, template: {spec: {requirements: [], nodeClassRef:"
+        " {group: karpenter.k8s.aws, kind: EC2NodeClass, name: a}}}}}}",
+        9,
+        "9 static nodes at 1m",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_the_highest_total_of_a_scenario_has_the_limit(tmp_path: Path, name: str) -> None:
+    events, highest, words = EVENTS[name]
+    one = deployment(1)
+    scenario = SCENARIO.partition("  events:")[0] + f"  events: [{events}]\n---\n"
+    text = scenario + one + "---\n" + one.partition("---\n")[2].replace("web", "api")
+    fits = run(tmp_path, f"simulate --check --pod-limit {highest}", text)
+    assert fits.return_value == 0, fits.exception
+    error = run(tmp_path, f"simulate --check --pod-limit {highest - 1}", text).exception
+    assert isinstance(error, WainError)
+    assert error.message.startswith(f"the scenario has {words} (event of line 6), ")
+    served = run(tmp_path, f"serve --port 0 --pod-limit {highest - 1}", text).exception
+    assert str(served) == str(error)
 
 
 # What is printed
