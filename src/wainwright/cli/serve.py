@@ -5,12 +5,12 @@ import secrets
 import signal
 import socket
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import click
 import msgspec
 
+from wainwright import file_names
 from wainwright.catalogue.label_values import known_label_values
 from wainwright.cli import printing
 from wainwright.cli.consolidate import DisruptionArguments, disruption_options
@@ -152,7 +152,7 @@ def _scenario(arguments: DisruptionArguments, serving: PageArguments) -> Scenari
 def _names_scenario(files: Sequence[str]) -> bool:
     if "-" in files:
         raise UsageError("wain serve reads its files more than once", "name a file instead of -")
-    return len(files) == 1 and Path(files[0]).is_file() and has_scenario(files[0])
+    return len(files) == 1 and file_names.is_file(files[0]) and has_scenario(files[0])
 
 
 def _guard(serving: PageArguments) -> RequestGuard:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from wainwright import file_names
 from wainwright.api.field_error import (
     FieldError,
     FieldPath,
@@ -233,7 +234,8 @@ class _ScenarioReader:
         self.loaded = loaded
         self.changes = changes
         self.options = options
-        self.folder = Path(document.file).parent if Path(document.file).exists() else Path()
+        is_file = file_names.exists(document.file)
+        self.folder = Path(document.file).parent if is_file else Path()
         self.reader = FieldReader()
         self.selectors = SelectorReader(self.reader)
         self.created = CreatedObjects()

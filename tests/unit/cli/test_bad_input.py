@@ -17,6 +17,7 @@ from wainwright.cli.main import UNDONE as UNDONE_WORDS
 from wainwright.cli.main import main, wain
 from wainwright.errors import WainError
 from wainwright.manifests.cluster_manifests import read_manifests
+from wainwright.manifests.problems import InvalidInput
 
 ROOT = TESTS.parent
 POOL = """\
@@ -109,6 +110,54 @@ def test_a_file_name_that_is_too_long_is_an_error_of_its_own() -> None:
         result = CliRunner().invoke(wain, [command, "x" * 5000], standalone_mode=False)
         assert result.exception is None or isinstance(result.exception, WainError)
         assert "File name too long" in f"{result.exception}{result.output}"
+
+
+LONG = "x" * 5000
+CUSTOM = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"
+SPEC_WITH_LONG_NAME = {
+    "manifests": "manifests: [LONG]",
+    "traces": "traces: [{csv: LONG}]",
+    "apply": "events: [{at: 1m, apply: LONG}]",
+}
+
+
+@pytest.mark.parametrize("field", SPEC_WITH_LONG_NAME)
+def test_a_name_in_a_scenario_that_is_too_long_has_its_line(tmp_path: Path, field: str) -> None:
+    spec = SPEC_WITH_LONG_NAME[field].replace("LONG", LONG)
+    text = f"{SCENARIO.partition('  events')[0]}  {spec}\n"
+    error = run(tmp_path, "simulate --check", text).exception
+    assert isinstance(error, InvalidInput)
+    [problem] = error.report.errors
+    assert (problem.line, field in problem.path) == (6, True)
+    assert "there is no file" in problem.message
+
+
+def test_a_name_that_is_too_long_is_no_scenario_and_no_folder(tmp_path: Path) -> None:
+    served = run(tmp_path, f"serve --port 0 {LONG}", POOL).exception
+    assert isinstance(served, WainError)
+    compared = run(tmp_path, f"simulate --check --compare {LONG}=1", SCENARIO % 1).exception
+    assert isinstance(compared, WainError)
+
+
+@pytest.mark.parametrize("name", [LONG, '"a\\0b"', '"\\ud800"'])
+@pytest.mark.parametrize("command", ["plan", "validate", "convert"])
+def test_a_kustomization_may_name_what_no_file_can_be_called(
+    tmp_path: Path, command: str, name: str
+) -> None:
+    folder = tmp_path / "base"
+    folder.mkdir()
+    (folder / "kustomization.yaml").write_text(f"{CUSTOM}resources: [{name}]\n")
+    result = CliRunner().invoke(wain, [command, str(folder)], standalone_mode=False)
+    assert result.exception is None or isinstance(result.exception, WainError), result.exception
+
+
+@pytest.mark.parametrize("command", ["snapshot", "run"])
+def test_a_kubeconfig_whose_name_is_too_long_does_not_exist(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", LONG)
+    error = CliRunner().invoke(wain, [command], standalone_mode=False).exception
+    assert isinstance(error, WainError)
 
 
 def test_nan_is_no_percentage() -> None:
