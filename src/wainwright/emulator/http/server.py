@@ -21,6 +21,7 @@ from uuid import UUID
 
 import msgspec
 from aiohttp import ClientError, web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import RequestHandler
 from botocore.exceptions import DataNotFoundError, UnknownServiceError
 from botocore.loaders import Loader
@@ -350,6 +351,25 @@ def is_foreign(headers: Mapping[str, str]) -> bool:
     return is_page or host_name(headers) not in LOCAL_HOSTS
 
 
+CLIENT_FAULTS: Final = (web.RequestPayloadError, HttpProcessingError)
+
+
+def _is_our_fault(record: logging.LogRecord) -> bool:
+    """A request or body that is not what its headers say is the client's, which has its 400."""
+    return not (record.exc_info and isinstance(record.exc_info[1], CLIENT_FAULTS))
+
+
+CONNECTION_LOG: Final = logging.getLogger("aiohttp.server.connections")
+"""Of what aiohttp meets before and after a request: it reads the rest of a body once more."""
+CONNECTION_LOG.addFilter(_is_our_fault)
+
+
+def close_after_bad_body(request: web.BaseRequest, response: web.StreamResponse) -> None:
+    """Nobody knows where the next request of the connection would begin."""
+    if request.content.exception() is not None:
+        response.force_close()
+
+
 class _RequestHandler(RequestHandler):
     """Bytes that are no HTTP get a response in the shape of AWS, too, not a page of aiohttp's."""
 
@@ -418,6 +438,7 @@ class EmulatorHttpServer:
             handler_cancellation=True,
             request_factory=_make_request,
             access_log=None,
+            logger=CONNECTION_LOG,
             max_line_size=MAX_LINE_BYTES,
         )
         runner = web.ServerRunner(server, shutdown_timeout=SHUTDOWN_GRACE_SECONDS)
@@ -442,7 +463,9 @@ class EmulatorHttpServer:
             if request.transport is not None:
                 request.transport.close()
             return web.Response()  # the connection is closed: not sent
-        return _to_web(response)
+        answer = _to_web(response)
+        close_after_bad_body(request, answer)
+        return answer
 
     async def _respond(self, request: web.BaseRequest) -> HttpResponse | None:
         address, headers = request.rel_url, request.headers
