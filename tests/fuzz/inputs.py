@@ -19,7 +19,15 @@ SIMULATIONS: Final = ("refused", "simulation", "simulation-worlds")
 LARGEST_FILE: Final = 60_000  # a scenario of ten thousand pods says nothing more, and takes long
 
 HOSTILE_TEXTS: Final = (
-    *("", " ", "a\n::error file=x::hi", "\x1b[31mred\x1b[0m", "\x1b]0;title\x07", "\u202egnp.exe"),
+    *(
+        "",
+        " ",
+        "a\n::error file=x::hi",
+        "::error::hi",
+        "\x1b[31mred\x1b[0m",
+        "\x1b]0;title\x07",
+        "\u202egnp.exe",
+    ),
     *("\x9b2J", "\u2028", "\x7f", "é", "\U0001f600", "x" * 300, "x" * 70_000, "[bold]x[/bold]"),
     *(
         "../../etc/passwd",

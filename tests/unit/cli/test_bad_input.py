@@ -369,7 +369,11 @@ def is_harmless(text: str) -> bool:
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, "plan -o json", "plan -o markdown", "consolidate"])
-@pytest.mark.parametrize("text", [UNKNOWN_KEY, f"{POOL}---\n{FOREIGN}"], ids=["key", "kind"])
+@pytest.mark.parametrize(
+    "text",
+    [UNKNOWN_KEY, f"{POOL}---\n{FOREIGN}", f'{POOL}"::error::top": "::warning::x"\n'],
+    ids=["key", "kind", "command"],
+)
 def test_names_of_the_input_steer_no_terminal_and_no_log(
     tmp_path: Path, command: str, text: str
 ) -> None:
