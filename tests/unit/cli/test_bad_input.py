@@ -2,8 +2,10 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from tests.support.manifest_tables import TESTS
 from wainwright.cli.main import COMMANDS as ALL_COMMANDS
 from wainwright.cli.main import UNDONE as UNDONE_WORDS
 from wainwright.cli.main import main, wain
-from wainwright.errors import WainError
+from wainwright.errors import UsageError, WainError
 from wainwright.manifests.cluster_manifests import read_manifests
 from wainwright.manifests.problems import InvalidInput
 
@@ -498,3 +500,65 @@ def test_a_label_that_is_null_is_an_empty_one_as_for_an_api_server(tmp_path: Pat
     objects = msgspec.to_builtins(read_manifests([str(file)]).objects)
     found = [(each["metadata"]["labels"], each["metadata"]["annotations"]) for each in objects]
     assert found == [({"x": ""}, {"z": ""})] * 3
+
+
+# Where output goes, and what listens or answers
+
+
+@pytest.mark.parametrize("folder", ["file.yaml/x", "/proc/nope/x", "/dev/full"])
+def test_crds_that_cannot_be_written_are_named(
+    tmp_path: Path, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file.yaml").touch()
+    error = CliRunner().invoke(wain, ["crds", "--output", folder], standalone_mode=False).exception
+    assert isinstance(error, UsageError)
+    assert error.message.startswith(f"{folder}/karpenter.sh_nodepools.yaml cannot be written: ")
+
+
+def test_a_folder_of_crds_that_is_no_text_cannot_be_compared(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_bytes(b"\xff")
+    arguments = ["crds", "--check", str(tmp_path)]
+    error = CliRunner().invoke(wain, arguments, standalone_mode=False).exception
+    assert isinstance(error, UsageError)
+    assert "not UTF-8 text" in error.message
+
+
+PATCHES = {
+    ("--fault", "match=1,match.a=2"): "--fault: match is both a value and an object with fields",
+    ("--fault", "match.a=2,match=1"): "--fault: match is both a value and an object with fields",
+    ("--throttle", "--endpoint", "http://a b"): "no emulator answers at http://a b: ",
+    ("--throttle", "--endpoint", "http://[::1"): "no emulator answers at http://[::1: ",
+}
+
+
+@pytest.mark.parametrize(("arguments", "words"), PATCHES.items())
+def test_a_patch_that_cannot_be_sent_is_refused(arguments: tuple[str, ...], words: str) -> None:
+    line = ["emulator", "set", *arguments]
+    error = CliRunner().invoke(wain, line, standalone_mode=False).exception
+    assert isinstance(error, UsageError)
+    assert error.message.startswith(words)
+
+
+def test_what_answers_in_another_protocol_is_no_emulator() -> None:
+    def answer(sock: socket.socket) -> None:
+        connection = sock.accept()[0]
+        with connection:
+            connection.recv(65536)
+            connection.sendall(b"220 mail.example ESMTP\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as sock, ThreadPoolExecutor(1) as threads:
+        threads.submit(answer, sock)
+        endpoint = f"http://127.0.0.1:{sock.getsockname()[1]}"
+        line = ["emulator", "set", "--throttle", "--endpoint", endpoint]
+        error = CliRunner().invoke(wain, line, standalone_mode=False).exception
+    assert isinstance(error, UsageError)
+    assert error.message.startswith(f"no emulator answers at {endpoint}: ")
+
+
+@pytest.mark.parametrize("host", ["a\n", "a..b", "x" * 300, "\udc80", "a\0b"])
+def test_a_host_that_no_computer_has_cannot_be_listened_on(host: str) -> None:
+    line = ["serve", "--demo", "--port", "0", "--host", host]
+    error = CliRunner().invoke(wain, line, standalone_mode=False).exception
+    assert isinstance(error, UsageError)
+    assert "cannot be used: " in error.message

@@ -219,6 +219,8 @@ def _select_protocol(request: HttpRequest, routed: _RoutedRequest) -> ServicePro
 
 
 LOG: Final = logging.getLogger(__name__)
+DAMAGED_STATE: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What values that have the right types, and fit neither each other nor a machine, may raise."""
 WRITE_DELAY_SECONDS: Final = 1.0  # seconds; changes within it are written together
 
 
@@ -234,6 +236,16 @@ def resume_account(
         return None
     except OSError as error:
         raise InvalidInputError(f"{file} cannot be read: {error.strerror}") from None
+    try:
+        return _restored_account(data, clock=clock, queue_base=queue_base)
+    except DAMAGED_STATE as error:
+        raise InvalidInputError(
+            f"{file} is damaged: this is not a saved emulator: {error}",
+            "name another file, or remove this one to begin with a new account",
+        ) from error
+
+
+def _restored_account(data: bytes, *, clock: Clock, queue_base: str | None) -> EmulatedAwsAccount:
     saved = saved_state.decode_saved_account(data)
     if queue_base is None:
         return EmulatedAwsAccount(saved.cloud, clock=clock, settings=saved.settings, saved=saved)
@@ -322,13 +334,17 @@ def listen(port: int, host: str = LOOPBACK) -> socket.socket:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((host, port))
-    except OSError as error:
+    except (OSError, TypeError, ValueError) as error:  # the last two: a name that no host has
         sock.close()
         hint = "choose another with --port; 0 is any that is free"
         where = f"port {port}" if host == LOOPBACK else f"{host}, port {port},"
-        raise UsageError(f"{where} cannot be used: {error.strerror}", hint) from None
+        raise UsageError(f"{where} cannot be used: {_reason(error)}", hint) from None
     sock.listen(BACKLOG)
     return sock
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", "") or str(error)
 
 
 def endpoint_url(sock: socket.socket) -> str:

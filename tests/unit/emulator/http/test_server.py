@@ -133,6 +133,18 @@ def test_an_invalid_state_file_is_an_error(text: str, tmp_path: Path) -> None:
         resume_account(file, clock=ManualClock(), queue_base=BASE)
 
 
+@pytest.mark.parametrize("random_state", [[3, [1, 2], None], [3, [2**63] * 625, None]])
+def test_a_state_file_with_values_that_cannot_be_restored_is_an_error(
+    random_state: list[Any], tmp_path: Path
+) -> None:
+    file = tmp_path / "state.json"
+    document = json.loads(EmulatedAwsAccount(clock=ManualClock()).save())
+    file.write_text(json.dumps({**document, "chance": random_state}))
+    with pytest.raises(InvalidInputError, match="damaged: this is not a saved emulator") as caught:
+        resume_account(file, clock=ManualClock(), queue_base=BASE)
+    assert "remove this one" in caught.value.hint
+
+
 def test_a_folder_as_state_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="cannot be read"):
         resume_account(tmp_path, clock=ManualClock(), queue_base=BASE)
