@@ -302,7 +302,9 @@ def change_header(document: Any, random: Random) -> None:
     """What every object has, and few changes of one value among hundreds would meet."""
     if not isinstance(document, dict):
         return
-    if isinstance(metadata := document.get("metadata"), dict):
+    if random.random() < 0.5:
+        document[random.choice(("apiVersion", "kind"))] = random.choice(([], {}, None, 1, ["Pod"]))
+    elif isinstance(metadata := document.get("metadata"), dict):
         metadata[random.choice(("labels", "annotations"))] = {"x": None, "": None}
 
 
