@@ -229,13 +229,15 @@ def prepare_input(manifests: ClusterManifests, settings: PlanSettings) -> Prepar
 def _check_static_replicas(snapshot: Snapshot, settings: PlanSettings) -> None:
     if not settings.options.static_capacity:
         return
-    for pool in snapshot.pools:
-        if (pool.replicas or 0) > settings.pod_limit:
-            raise InvalidInputError(
-                f"the static NodePool {pool.name} has {pool.replicas:,} replicas; at most "
-                f"{settings.pod_limit:,} are planned",
-                hint="is the number mistyped? --pod-limit raises the limit",
-            )
+    static = {pool.name: pool.replicas or 0 for pool in snapshot.pools if pool.keeps_replicas}
+    total = sum(static.values())
+    if total > settings.pod_limit:
+        largest = max(static, key=lambda name: static[name])
+        raise InvalidInputError(
+            f"static NodePools have {total:,} replicas, {static[largest]:,} of them of {largest}; "
+            f"at most {settings.pod_limit:,} are planned",
+            hint="is a number mistyped? --pod-limit raises the limit",
+        )
 
 
 def reservations_without_counts(manifests: ClusterManifests) -> list[InputRemark]:

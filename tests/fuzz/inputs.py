@@ -19,8 +19,27 @@ SIMULATIONS: Final = ("refused", "simulation", "simulation-worlds")
 LARGEST_FILE: Final = 60_000  # a scenario of ten thousand pods says nothing more, and takes long
 
 HOSTILE_TEXTS: Final = (
-    *("", " ", "a\n::error file=x::hi", "\x1b[31mred\x1b[0m", "\x1b]0;title\x07", "\u202egnp.exe"),
-    *("\x9b2J", "\u2028", "\x7f", "é", "\U0001f600", "x" * 300, "x" * 70_000, "[bold]x[/bold]"),
+    *(
+        "",
+        " ",
+        "a\n::error file=x::hi",
+        "::error::hi",
+        "\x1b[31mred\x1b[0m",
+        "\x1b]0;title\x07",
+        "\u202egnp.exe",
+    ),
+    *(
+        "\x9b2J",
+        "\u2028",
+        "\x7f",
+        "é",
+        "\U0001f600",
+        "x" * 300,
+        "x" * 5000,
+        "x" * 70_000,
+        "a\0b",
+        "[bold]x[/bold]",
+    ),
     *(
         "../../etc/passwd",
         "${ARCH}",
@@ -237,6 +256,8 @@ def make_input(random: Random) -> FuzzInput:
     for _ in range(random.choice((0, 1, 1, 1, 1, 2, 3))):
         change_document(random.choice(documents), random)
     if random.random() < 0.1:
+        change_header(random.choice(documents), random)
+    if random.random() < 0.1:
         documents.append(deepcopy(random.choice(documents)))
     text, suffix = _render(documents, random)
     if random.random() < 0.12:
@@ -275,6 +296,16 @@ def change_document(document: Any, random: Random) -> None:
             container[key] = deepcopy(random.choice(HOSTILE_VALUES))
         case _:
             container[key] = deepcopy(random.choice(_values_by_key().get(key, HOSTILE_VALUES)))
+
+
+def change_header(document: Any, random: Random) -> None:
+    """What every object has, and few changes of one value among hundreds would meet."""
+    if not isinstance(document, dict):
+        return
+    if random.random() < 0.5:
+        document[random.choice(("apiVersion", "kind"))] = random.choice(([], {}, None, 1, ["Pod"]))
+    elif isinstance(metadata := document.get("metadata"), dict):
+        metadata[random.choice(("labels", "annotations"))] = {"x": None, "": None}
 
 
 def _alike(value: Any, random: Random) -> Any:

@@ -53,15 +53,29 @@ def crds(folder: Path | None, check_folder: Path | None, output_format: str) -> 
 
 
 def _write(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     for name, text in render_crds().items():
-        (folder / name).write_text(text, encoding="utf-8")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise UsageError(
+                f"{folder / name} cannot be written: {error.strerror}",
+                hint="name a folder that is there, or that can be created",
+            ) from error
         printing.echo(f"wrote {folder / name}")
+
+
+def _read_folder(folder: Path) -> dict[str, str]:
+    try:
+        return {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.yaml")}
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", "") or "a file is not UTF-8 text"
+        raise UsageError(f"{folder} cannot be read: {reason}") from error
 
 
 def _check(folder: Path) -> None:
     rendered = render_crds()
-    files = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.yaml")}
+    files = _read_folder(folder)
     different = sorted(
         name for name in {*rendered, *files} if rendered.get(name) != files.get(name)
     )

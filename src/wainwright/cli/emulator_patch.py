@@ -4,6 +4,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from http.client import HTTPException
 from typing import Any, Final, TypeVar
 from urllib.error import HTTPError, URLError
 from urllib.request import ProxyHandler, Request, build_opener
@@ -126,6 +127,10 @@ def parse_fields(flag: str, text: str) -> dict[str, Any]:
                 f"--{flag}: {part!r} is not a field with a value", f"as in {FLAG_EXAMPLES[flag]}"
             )
         outer, dot, inner = name.partition(".")
+        if isinstance(fields.get(outer), dict) != bool(dot) and outer in fields:
+            raise UsageError(
+                f"--{flag}: {outer} is both a value and an object with fields", "keep one of them"
+            )
         if dot:
             fields.setdefault(outer, {})[inner] = value
         else:
@@ -155,7 +160,7 @@ def call_admin_api(endpoint: str, path: str, body: Any = None) -> Any:
             return json.load(response)
     except HTTPError as error:
         raise _admin_api_error(endpoint, error) from None
-    except (URLError, OSError, ValueError) as error:
+    except (URLError, OSError, ValueError, HTTPException) as error:
         reason = getattr(error, "reason", error)
         hint = "start one with: wain emulator, or name another with --endpoint"
         raise UsageError(f"no emulator answers at {endpoint}: {reason}", hint) from None

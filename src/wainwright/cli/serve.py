@@ -5,12 +5,12 @@ import secrets
 import signal
 import socket
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import click
 import msgspec
 
+from wainwright import file_names
 from wainwright.catalogue.label_values import known_label_values
 from wainwright.cli import printing
 from wainwright.cli.consolidate import DisruptionArguments, disruption_options
@@ -114,7 +114,7 @@ def serve(**flags: Any) -> int:
     sock = listen(serving.port, serving.host)
     try:
         with quiet_log():
-            asyncio.run(_serve(_guard(serving), sock, scenario or arguments, serving))
+            asyncio.run(_serve(_guard(serving), sock, scenario, arguments, serving))
     finally:
         sock.close()
     return 0
@@ -138,7 +138,12 @@ def _scenario(arguments: DisruptionArguments, serving: PageArguments) -> Scenari
     )
     with show_progress() as progress:
         scenario = read_scenario(
-            file, changes=serving.changes, seed=serving.seed, progress=progress, options=options
+            file,
+            changes=serving.changes,
+            seed=serving.seed,
+            progress=progress,
+            options=options,
+            pod_limit=arguments.pod_limit,
         )
     print_problems([*scenario.manifests.notes, *scenario.manifests.other_notes], word="note")
     return scenario
@@ -147,7 +152,7 @@ def _scenario(arguments: DisruptionArguments, serving: PageArguments) -> Scenari
 def _names_scenario(files: Sequence[str]) -> bool:
     if "-" in files:
         raise UsageError("wain serve reads its files more than once", "name a file instead of -")
-    return len(files) == 1 and Path(files[0]).is_file() and has_scenario(files[0])
+    return len(files) == 1 and file_names.is_file(files[0]) and has_scenario(files[0])
 
 
 def _guard(serving: PageArguments) -> RequestGuard:
@@ -160,18 +165,19 @@ def _guard(serving: PageArguments) -> RequestGuard:
 async def _serve(
     guard: RequestGuard,
     sock: socket.socket,
-    shown: Scenario | DisruptionArguments,
+    scenario: Scenario | None,
+    arguments: DisruptionArguments,
     serving: PageArguments,
 ) -> None:
     """Until SIGINT or SIGTERM."""
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    story = _story(shown, serving)
+    story = _story(scenario, arguments, serving)
     async with PageServer(story, sock, guard).running() as work:
         if isinstance(story, ScenarioPlayer) and not serving.paused:
             await story.play()
-        printing.echo(_first_line(sock, guard, shown))
+        printing.echo(_first_line(sock, guard, scenario or arguments))
         stopped = asyncio.ensure_future(stop.wait())
         await asyncio.wait([stopped, work], return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
@@ -179,10 +185,13 @@ async def _serve(
             work.result()  # raises what ended it
 
 
-def _story(shown: Scenario | DisruptionArguments, serving: PageArguments) -> LiveStory:
-    if isinstance(shown, Scenario):
-        return ScenarioPlayer(shown, SystemClock(), speed=serving.speed)
-    source = ClusterSource(arguments=shown, interval=serving.interval)
+def _story(
+    scenario: Scenario | None, arguments: DisruptionArguments, serving: PageArguments
+) -> LiveStory:
+    if scenario is not None:
+        limit = arguments.pod_limit
+        return ScenarioPlayer(scenario, SystemClock(), speed=serving.speed, pod_limit=limit)
+    source = ClusterSource(arguments=arguments, interval=serving.interval)
     return ClusterWatch(source.load, SystemClock(), interval=serving.interval)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import click
 import msgspec
 
-from wainwright import __version__
+from wainwright import __version__, file_names
 from wainwright.catalogue.label_values import known_label_values
 from wainwright.cli import printing
 from wainwright.cli.options import Choice, add_options, show_progress
@@ -160,7 +160,7 @@ def _read_sweep(arguments: SimulateArguments, sweep: Sequence[SweepPath]) -> lis
 
 
 def _is_change(compare: str) -> bool:
-    return "=" in compare and not Path(compare).exists()
+    return "=" in compare and not file_names.exists(compare)
 
 
 def compared_changes(arguments: SimulateArguments) -> list[str]:

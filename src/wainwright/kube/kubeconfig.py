@@ -10,10 +10,12 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 import yaml
 
+from wainwright import file_names
 from wainwright.api.field_error import did_you_mean
 from wainwright.errors import InvalidInputError
 from wainwright.kube.api_server_access import ApiServerAddress, ExecPlugin, FileOrData
@@ -158,7 +160,7 @@ def read_kubeconfig(explicit: str, environment: Mapping[str, str]) -> Kubeconfig
     """The merged files; None where there are none. A file that was named must be there."""
     merged = Kubeconfig()
     for file in _candidates(explicit, environment):
-        if explicit or Path(file).exists():
+        if explicit or file_names.exists(file):
             merged.add(file, _read(file))
     return merged if merged.files else None
 
@@ -226,12 +228,12 @@ def _address(
     }
     return ApiServerAddress(
         url=server.server.rstrip("/"),
-        ca_file="" if ca_data else _beside(server.certificate_authority, cluster.file),
+        ca_file="" if ca_data else _beside(server.certificate_authority, cluster),
         ca_data=ca_data,
         tls_server_name=server.tls_server_name,
         proxy=server.proxy_url,
         token=identity.token,
-        token_file=_beside(identity.token_file, user.file),
+        token_file=_beside(identity.token_file, user),
         username=identity.username,
         password=identity.password,
         client_certificate=_pem(
@@ -247,9 +249,13 @@ def _address(
 
 def _check(cluster: _Named[_Cluster], user: _Named[_User]) -> None:
     where, server = f"{cluster.file}: cluster {cluster.name!r}", cluster.value
-    if not server.server.startswith(("https://", "http://")):
+    if not server.server.startswith(("https://", "http://")) or not _is_address(server.server):
         raise InvalidInputError(
             f"{where}: server: {server.server!r}, expected an address such as https://host:6443"
+        )
+    if server.proxy_url and not _is_address(server.proxy_url):
+        raise InvalidInputError(
+            f"{where}: proxy-url: {server.proxy_url!r}, expected an address such as http://host:3128"
         )
     if server.insecure_skip_tls_verify:
         raise InvalidInputError(
@@ -266,6 +272,14 @@ def _check(cluster: _Named[_Cluster], user: _Named[_User]) -> None:
         )
 
 
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:  # half of an IPv6 address, or a port that is no number
+        return False
+
+
 def _decoded(text: str, entry: _Named[Any], field: str) -> bytes:
     try:
         return base64.b64decode("".join(text.split()), validate=True)
@@ -275,12 +289,23 @@ def _decoded(text: str, entry: _Named[Any], field: str) -> bytes:
 
 def _pem(file: str, data: str, user: _Named[_User], what: str) -> FileOrData:
     decoded = _decoded(data, user, f"client-{what}-data")
-    return FileOrData(file=_beside(file, user.file), data=decoded)
+    return FileOrData(file=_beside(file, user), data=decoded)
 
 
-def _beside(name: str, kubeconfig: str) -> str:
+def _beside(name: str, entry: _Named[Any]) -> str:
     """Relative to the kubeconfig, not to where the command is run."""
-    return str(Path(kubeconfig).resolve().parent / name) if name else ""
+    _refuse_null_bytes(entry, name)
+    return str(Path(entry.file).resolve().parent / name) if name else ""
+
+
+def _refuse_null_bytes(entry: _Named[Any], *texts: str) -> None:
+    """Neither names of files nor arguments and variables of a program can have them."""
+    for text in texts:
+        if "\0" in text:
+            raise InvalidInputError(
+                f"{entry.file}: {entry.name!r}: {text!r} has a null byte",
+                "write it without \\0",
+            )
 
 
 def _plugin(plugin: ExecPlugin | None, user: _Named[_User]) -> ExecPlugin | None:
@@ -292,8 +317,10 @@ def _plugin(plugin: ExecPlugin | None, user: _Named[_User]) -> ExecPlugin | None
             f"{' or '.join(EXEC_VERSIONS)}",
             plugin.install_hint or "update the plugin, and write the kubeconfig again with it",
         )
+    variables = [text for each in plugin.env for text in (each.name, each.value)]
+    _refuse_null_bytes(user, plugin.command, *plugin.args, *variables)
     is_path = os.sep in plugin.command and not os.path.isabs(plugin.command)  # noqa: PTH117
-    command = _beside(plugin.command, user.file) if is_path else plugin.command
+    command = _beside(plugin.command, user) if is_path else plugin.command
     return msgspec.structs.replace(plugin, command=command)
 
 
@@ -304,7 +331,7 @@ def in_cluster_address(
     host = environment["KUBERNETES_SERVICE_HOST"]
     port = environment.get("KUBERNETES_SERVICE_PORT", "443")
     token_file, authority = f"{folder}/token", f"{folder}/ca.crt"
-    if not Path(token_file).exists():
+    if not file_names.exists(token_file):
         raise InvalidInputError(
             f"{token_file} does not exist",
             "the pod needs a service account: automountServiceAccountToken: true",
@@ -314,5 +341,5 @@ def in_cluster_address(
         url=f"https://{f'[{host}]' if ':' in host else host}:{port}",
         ca_file=authority,
         token_file=token_file,
-        namespace=namespace.read_text().strip() if namespace.exists() else "default",
+        namespace=namespace.read_text().strip() if file_names.exists(str(namespace)) else "default",
     )

@@ -15,9 +15,15 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, Protocol
 
 import msgspec
-from aiohttp import web
+from aiohttp import ClientError, web
 
-from wainwright.emulator.http.server import LOCAL_HOSTS, SAME_SITE, host_name
+from wainwright.emulator.http.server import (
+    CONNECTION_LOG,
+    LOCAL_HOSTS,
+    SAME_SITE,
+    close_after_bad_body,
+    host_name,
+)
 from wainwright.errors import InvalidInputError
 from wainwright.live_page.event_stream import EventStream, Frame, FrameKind
 from wainwright.live_page.scenario_player import MAX_SPEED, MAX_STEP, ScenarioPlayer
@@ -150,7 +156,10 @@ class PageServer:
         """Serves until the block ends; the task is what goes on meanwhile."""
         await self._story.begin()
         runner = web.AppRunner(
-            self._application(), access_log=None, shutdown_timeout=SHUTDOWN_SECONDS
+            self._application(),
+            access_log=None,
+            logger=CONNECTION_LOG,
+            shutdown_timeout=SHUTDOWN_SECONDS,
         )
         await runner.setup()
         await web.SockSite(runner, self._sock).start()
@@ -185,7 +194,10 @@ class PageServer:
             response = await handler(request)
         except web.HTTPException as error:
             response = _problem(error.status, error.reason)
+        except _UnreadableBody as error:
+            response = _problem(400, str(error))
         if not response.prepared:
+            close_after_bad_body(request, response)
             response.headers.update(HEADERS)
         return response
 
@@ -312,14 +324,20 @@ def _in_one_line(problem: Problem) -> str:
     return f"{where}{problem.sentence}{hint}"
 
 
+class _UnreadableBody(Exception):
+    """Why; the reason of an HTTPException must be one line, and this may quote the request."""
+
+
 async def _body(request: web.Request, kind: type[Any]) -> Any:
     """Only JSON: a form of another page can send anything else."""
     if request.content_type != JSON_TYPE:
         raise web.HTTPUnsupportedMediaType(reason=f"expected {JSON_TYPE}")
     try:
         return msgspec.json.decode(await request.read(), type=kind)
-    except msgspec.DecodeError as error:
-        raise web.HTTPBadRequest(reason=str(error)) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _UnreadableBody(str(error)) from error
+    except (ClientError, web.RequestPayloadError) as error:
+        raise _UnreadableBody("the body is not encoded as the header says") from error
 
 
 def _done() -> web.Response:

@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
+from wainwright import file_names
 from wainwright.api.field_error import FieldError, FieldPath, format_field_path
 from wainwright.api.wire import SNAPSHOT_ANNOTATION
 from wainwright.gc_pause import gc_paused
@@ -98,10 +99,12 @@ def _read_file(name: str) -> SourceFile | UnreadableFile:
         if status.st_size > (MAX_JSON if name.endswith(".json") else MAX_YAML):
             return UnreadableFile(_too_large(name, status.st_size))
         return _decode_source(name, Path(name).read_bytes())
-    except OSError as error:
+    except (OSError, ValueError) as error:  # a ValueError: a name that no file can have
         is_link = os.path.islink(name)  # noqa: PTH114  # Path.is_symlink raises for a long name
         kind = FileKind.NOT_A_MANIFEST if is_link else None  # to nothing
-        return _unreadable(name, f"cannot be read: {error.strerror or error}", "", kind)
+        return _unreadable(
+            name, f"cannot be read: {getattr(error, 'strerror', '') or error}", "", kind
+        )
 
 
 def _unreadable(
@@ -292,7 +295,7 @@ def load_manifests(
     loader = _Loader(progress, render=render)
     with gc_paused():
         for argument in arguments:
-            if argument != STDIN and os.path.isdir(argument):  # noqa: PTH112  # never raises
+            if argument != STDIN and file_names.is_folder(argument):
                 loader.load_folder(argument)
             else:
                 loader.load_named(argument)

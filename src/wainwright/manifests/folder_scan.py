@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from wainwright import file_names
 from wainwright.manifests.aws_answers import RESERVATIONS_KEY, is_reservations_answer
 from wainwright.manifests.kustomizations import (
     KUSTOMIZATION_FILES,
@@ -261,7 +262,7 @@ def _is_manifest(value: Any) -> bool:
 def enclosing_chart(file: str) -> str:
     """The folder of the chart that a template belongs to, or nothing."""
     for folder in Path(file).parents:
-        if (folder / CHART_FILE).is_file():
+        if file_names.is_file(str(folder / CHART_FILE)):
             return str(folder)
     return ""
 

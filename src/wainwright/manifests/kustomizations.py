@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from wainwright import file_names
 from wainwright.manifests.yaml_reader import UnreadableDocument, parse_yaml
 
 KUSTOMIZATION_FILES: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
@@ -55,8 +56,8 @@ def read_kustomization(folder: str, file: str) -> Kustomization | None:
         transformations=tuple(
             field for field, given in value.items() if given and field not in NEUTRAL_FIELDS
         ),
-        files=tuple(each for each in local if not Path(each).is_dir()),
-        folders=tuple(each for each in local if Path(each).is_dir()),
+        files=tuple(each for each in local if not file_names.is_folder(each)),
+        folders=tuple(each for each in local if file_names.is_folder(each)),
         mentioned=frozenset(_mentioned_files(folder, value)) - set(local),
         remote=remote,
         is_component=value.get("kind") == "Component",
@@ -104,7 +105,7 @@ def _absolute(folder: str, name: str) -> str:
 def find_kustomization(folder: str) -> Kustomization | None:
     """The kustomization of a folder, if it has one."""
     for file in KUSTOMIZATION_FILES:
-        if Path(folder, file).is_file():
+        if file_names.is_file(str(Path(folder, file))):
             return read_kustomization(folder, file)
     return None
 

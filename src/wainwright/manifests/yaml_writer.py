@@ -119,6 +119,9 @@ def _represent_on_one_line(dumper: yaml.CSafeDumper, value: str) -> yaml.ScalarN
 
 
 def _needs_quotes(value: str) -> bool:
+    """Where Kubernetes would read another value, or a CI log a command at the start of a line."""
+    if value.startswith("::"):
+        return True
     try:
         return parse_plain_scalar(value) != value
     except NotJSONValue:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from wainwright import file_names
 from wainwright.api.field_error import (
     FieldError,
     FieldPath,
@@ -22,7 +23,6 @@ from wainwright.catalogue.catalog_source import offline_source
 from wainwright.catalogue.diagnostics import InvalidCatalogInput
 from wainwright.catalogue.region_catalog import load_region_catalog
 from wainwright.clock import EPOCH
-from wainwright.errors import InvalidInputError
 from wainwright.manifests.cluster_manifests import ClusterManifests, read_loaded_manifests
 from wainwright.manifests.documents import (
     STDIN,
@@ -40,11 +40,9 @@ from wainwright.manifests.problems import InvalidInput, Problem, ProblemReport, 
 from wainwright.offline import known_reservations
 from wainwright.sim.scenario import (
     END,
-    ApplyObjects,
     Expectation,
     InstanceBehaviour,
     PodBehaviour,
-    ScaleWorkload,
     Scenario,
     ScenarioEvent,
     TotalExpectation,
@@ -56,6 +54,7 @@ from wainwright.sim.scenario_format.expectation_format import ExpectationReader
 from wainwright.sim.scenario_format.field_reader import FieldReader, Fields
 from wainwright.sim.scenario_format.references import RESERVATION, CreatedObjects
 from wainwright.sim.scenario_format.run_times import check_run_times
+from wainwright.sim.scenario_format.scenario_size import check_scenario_size
 from wainwright.sim.scenario_format.set_changes import (
     SetChange,
     apply_changes,
@@ -68,7 +67,7 @@ from wainwright.sim.scenario_format.settings_format import SettingsReader
 from wainwright.sim.scenario_format.trace_csv import TraceReader
 from wainwright.sim.settings import SimulationSettings
 from wainwright.translate.disruption import format_duration
-from wainwright.translate.workload_expansion import POD_LIMIT, check_pod_count
+from wainwright.translate.workload_expansion import POD_LIMIT
 
 QUIET: Final = "quiet"
 EVENT: Final = "the event"
@@ -99,7 +98,7 @@ def read_scenario(
     loaded = load_manifests([file], progress, render=options.render)
     document = _take_scenario(loaded, file)
     scenario = _ScenarioReader(document, loaded, parsed, options).read(seed)
-    _check_pod_counts(scenario, pod_limit)
+    check_scenario_size(scenario.manifests.objects, scenario.events, pod_limit)
     return scenario
 
 
@@ -121,8 +120,9 @@ def read_event(
         problems = loaded.problems or [_not_one_event(len(loaded.documents))]
         raise InvalidInput(ProblemReport(errors=problems, warnings=[]), undone="changed")
     event = _EventOfText(loaded.documents[0], cluster).read()
-    _check_event_size(event, pod_limit)
-    return msgspec.structs.replace(event, at=at, line=None)
+    now = msgspec.structs.replace(event, at=at, line=None)
+    check_scenario_size(cluster.objects, [now], pod_limit)
+    return now
 
 
 def _not_one_event(count: int) -> Problem:
@@ -175,31 +175,6 @@ class _EventOfText:
             if error is not None:
                 self._reader.add(error)
         self._selectors.cloud.check(self._cluster)
-
-
-def _check_pod_counts(scenario: Scenario, limit: int) -> None:
-    """Refused before anything runs: a mistyped number of replicas would take all memory."""
-    check_pod_count(scenario.manifests.objects, limit)
-    for pool in scenario.manifests.pools:
-        _check_replicas(f"NodePool {pool.metadata.name}", pool.spec.replicas or 0, limit)
-    for event in scenario.events:
-        _check_event_size(event, limit)
-
-
-def _check_event_size(event: ScenarioEvent, limit: int) -> None:
-    if isinstance(event.action, ApplyObjects):
-        check_pod_count(event.action.objects, limit)
-    if isinstance(event.action, ScaleWorkload):
-        most = max(point.replicas for point in event.action.curve)
-        _check_replicas(event.action.target.name, most, limit)
-
-
-def _check_replicas(name: str, replicas: int, limit: int) -> None:
-    if replicas > limit:
-        raise InvalidInputError(
-            f"{name} is to have {replicas:,} replicas; at most {limit:,} are simulated",
-            hint="is the number mistyped? --pod-limit raises the limit",
-        )
 
 
 def _take_scenario(loaded: LoadedManifests, file: str) -> ManifestDocument:
@@ -259,7 +234,8 @@ class _ScenarioReader:
         self.loaded = loaded
         self.changes = changes
         self.options = options
-        self.folder = Path(document.file).parent if Path(document.file).exists() else Path()
+        is_file = file_names.exists(document.file)
+        self.folder = Path(document.file).parent if is_file else Path()
         self.reader = FieldReader()
         self.selectors = SelectorReader(self.reader)
         self.created = CreatedObjects()

@@ -60,6 +60,32 @@ def check_pod_count(objects: Iterable[WireStruct], limit: int, *, maximum: bool 
     _check_pod_count(len(pods), _missing_counts(all_objects, pods, maximum=maximum), limit)
 
 
+class PodCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """The pods of objects, and those that workloads which nobody owns should have."""
+
+    pods: int
+    wanted: dict[OwnerKey, int]
+    live: dict[OwnerKey, int]
+    """How many of the pods count for a workload."""
+
+
+def count_pods(objects: Iterable[WireStruct], *, named_pods: bool = False) -> PodCounts:
+    """With `named_pods`, pods are counted by their names, as workloads of one replica."""
+    all_objects = list(objects)
+    pods = [item for item in all_objects if isinstance(item, Pod)]
+    wanted, live = dict[OwnerKey, int](), dict[OwnerKey, int]()
+    replica_counts = ReplicaCounts(all_objects)
+    for workload, missing in _missing_counts(all_objects, pods, maximum=False):
+        desired = replica_counts.desired_pods(workload)
+        wanted[_workload_key(workload)] = desired
+        live[_workload_key(workload)] = desired - missing
+    if named_pods:
+        wanted.update(
+            {("Pod", namespace_of(each.metadata), each.metadata.name): 1 for each in pods}
+        )
+    return PodCounts(pods=0 if named_pods else len(pods), wanted=wanted, live=live)
+
+
 def _missing_counts(
     objects: list[WireStruct], pods: list[Pod], *, maximum: bool
 ) -> list[tuple[Workload, int]]:

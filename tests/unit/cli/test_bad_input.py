@@ -2,11 +2,14 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from tests.support.manifest_tables import TESTS
@@ -14,7 +17,9 @@ from tests.support.manifest_tables import TESTS
 from wainwright.cli.main import COMMANDS as ALL_COMMANDS
 from wainwright.cli.main import UNDONE as UNDONE_WORDS
 from wainwright.cli.main import main, wain
-from wainwright.errors import WainError
+from wainwright.errors import UsageError, WainError
+from wainwright.manifests.cluster_manifests import read_manifests
+from wainwright.manifests.problems import InvalidInput
 
 ROOT = TESTS.parent
 POOL = """\
@@ -107,6 +112,54 @@ def test_a_file_name_that_is_too_long_is_an_error_of_its_own() -> None:
         result = CliRunner().invoke(wain, [command, "x" * 5000], standalone_mode=False)
         assert result.exception is None or isinstance(result.exception, WainError)
         assert "File name too long" in f"{result.exception}{result.output}"
+
+
+LONG = "x" * 5000
+CUSTOM = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"
+SPEC_WITH_LONG_NAME = {
+    "manifests": "manifests: [LONG]",
+    "traces": "traces: [{csv: LONG}]",
+    "apply": "events: [{at: 1m, apply: LONG}]",
+}
+
+
+@pytest.mark.parametrize("field", SPEC_WITH_LONG_NAME)
+def test_a_name_in_a_scenario_that_is_too_long_has_its_line(tmp_path: Path, field: str) -> None:
+    spec = SPEC_WITH_LONG_NAME[field].replace("LONG", LONG)
+    text = f"{SCENARIO.partition('  events')[0]}  {spec}\n"
+    error = run(tmp_path, "simulate --check", text).exception
+    assert isinstance(error, InvalidInput)
+    [problem] = error.report.errors
+    assert (problem.line, field in problem.path) == (6, True)
+    assert "there is no file" in problem.message
+
+
+def test_a_name_that_is_too_long_is_no_scenario_and_no_folder(tmp_path: Path) -> None:
+    served = run(tmp_path, f"serve --port 0 {LONG}", POOL).exception
+    assert isinstance(served, WainError)
+    compared = run(tmp_path, f"simulate --check --compare {LONG}=1", SCENARIO % 1).exception
+    assert isinstance(compared, WainError)
+
+
+@pytest.mark.parametrize("name", [LONG, '"a\\0b"', '"\\ud800"'])
+@pytest.mark.parametrize("command", ["plan", "validate", "convert"])
+def test_a_kustomization_may_name_what_no_file_can_be_called(
+    tmp_path: Path, command: str, name: str
+) -> None:
+    folder = tmp_path / "base"
+    folder.mkdir()
+    (folder / "kustomization.yaml").write_text(f"{CUSTOM}resources: [{name}]\n")
+    result = CliRunner().invoke(wain, [command, str(folder)], standalone_mode=False)
+    assert result.exception is None or isinstance(result.exception, WainError), result.exception
+
+
+@pytest.mark.parametrize("command", ["snapshot", "run"])
+def test_a_kubeconfig_whose_name_is_too_long_does_not_exist(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", LONG)
+    error = CliRunner().invoke(wain, [command], standalone_mode=False).exception
+    assert isinstance(error, WainError)
 
 
 def test_nan_is_no_percentage() -> None:
@@ -205,7 +258,18 @@ def test_the_limit_of_pods_can_be_set(tmp_path: Path) -> None:
 def test_static_pools_have_the_same_limit(tmp_path: Path) -> None:
     static = POOL.replace("{template:", "{replicas: 2147483647, template:")
     result = run(tmp_path, "plan --feature-gate StaticCapacity=true", static)
-    assert "the static NodePool default has 2,147,483,647 replicas" in str(result.exception)
+    assert "static NodePools have 2,147,483,647 replicas" in str(result.exception)
+
+
+def test_the_limit_is_for_all_static_pools_together(tmp_path: Path) -> None:
+    static = POOL.replace("{template:", "{replicas: 6, template:")
+    several = "---\n".join(static.replace("default", f"pool-{n}") for n in range(2))
+    result = run(tmp_path, "plan --feature-gate StaticCapacity=true --pod-limit 11", several)
+    assert str(result.exception).startswith(
+        "static NodePools have 12 replicas, 6 of them of pool-0; at most 11 are planned"
+    )
+    fits = run(tmp_path, "plan --feature-gate StaticCapacity=true --pod-limit 12", several)
+    assert fits.exception is None
 
 
 SCENARIO = """\
@@ -227,6 +291,69 @@ def test_scenarios_have_the_same_limit(tmp_path: Path) -> None:
     assert run(tmp_path, "simulate --check", SCENARIO % 2 + deployment(1)).return_value == 0
 
 
+WEB = "kind: Deployment, name: web"
+API = "kind: Deployment, name: api"
+EVENTS = {
+    "grow together": (f"{{at: 1m, scale: {{{WEB}, replicas: 6}}}}", 7, "7 pods at 1m"),
+    "one after the other": (
+        f"{{at: 1m, scale: {{{WEB}, replicas: 6}}}}, {{at: 2m, scale: {{{WEB}, replicas: 0}}}},"
+        f"{{at: 3m, scale: {{{API}, replicas: 6}}}}",
+        7,
+        "7 pods at 1m",
+    ),
+    "both": (
+        f"{{at: 1m, scale: {{{WEB}, replicas: 6}}}}, {{at: 3m, scale: {{{API}, replicas: 6}}}}",
+        12,
+        "12 pods at 3m",
+    ),
+    "a curve meets another workload halfway": (
+        f"{{at: 0m, scale: {{{WEB}, curve: [[0m, 0], [10m, 10], [20m, 0]]}}}},"
+        f"{{at: 15m, scale: {{{API}, replicas: 8}}}}",
+        13,
+        "13 pods at 15m",
+    ),
+    "one grows as the other falls": (
+        f"{{at: 0m, scale: {{{WEB}, curve: [[0m, 10], [10m, 0]]}}}},"
+        f"{{at: 0m, scale: {{{API}, curve: [[0m, 0], [10m, 10]]}}}}",
+        11,  # the second of two events at one moment
+        "11 pods at 0s",
+    ),
+    "two curves of one workload": (
+        f"{{at: 0m, scale: {{{WEB}, curve: [[0m, 0], [10m, 10]]}}}},"
+        f"{{at: 1m, scale: {{{WEB}, replicas: 0}}}}",
+        11,
+        "11 pods at 1m",
+    ),
+    "deleted": (
+        f"{{at: 1m, delete: {{{API}}}}}, {{at: 2m, scale: {{{WEB}, replicas: 6}}}}",
+        6,
+        "6 pods at 2m",
+    ),
+    "static nodes": (
+        "{at: 1m, apply: {apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: static},"
+        " spec: {replicas: 9, template: {spec: {requirements: [], nodeClassRef:"
+        " {group: karpenter.k8s.aws, kind: EC2NodeClass, name: a}}}}}}",
+        9,
+        "9 static nodes at 1m",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_the_highest_total_of_a_scenario_has_the_limit(tmp_path: Path, name: str) -> None:
+    events, highest, words = EVENTS[name]
+    one = deployment(1)
+    scenario = SCENARIO.partition("  events:")[0] + f"  events: [{events}]\n---\n"
+    text = scenario + one + "---\n" + one.partition("---\n")[2].replace("web", "api")
+    fits = run(tmp_path, f"simulate --check --pod-limit {highest}", text)
+    assert fits.return_value == 0, fits.exception
+    error = run(tmp_path, f"simulate --check --pod-limit {highest - 1}", text).exception
+    assert isinstance(error, WainError)
+    assert error.message.startswith(f"the scenario has {words} (event of line 6), ")
+    served = run(tmp_path, f"serve --port 0 --pod-limit {highest - 1}", text).exception
+    assert str(served) == str(error)
+
+
 # What is printed
 
 HOSTILE = "a\\n::error file=x::hi\\e[31m\\u202e\\u009b"
@@ -244,7 +371,11 @@ def is_harmless(text: str) -> bool:
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, "plan -o json", "plan -o markdown", "consolidate"])
-@pytest.mark.parametrize("text", [UNKNOWN_KEY, f"{POOL}---\n{FOREIGN}"], ids=["key", "kind"])
+@pytest.mark.parametrize(
+    "text",
+    [UNKNOWN_KEY, f"{POOL}---\n{FOREIGN}", f'{POOL}"::error::top": "::warning::x"\n'],
+    ids=["key", "kind", "command"],
+)
 def test_names_of_the_input_steer_no_terminal_and_no_log(
     tmp_path: Path, command: str, text: str
 ) -> None:
@@ -338,3 +469,96 @@ def test_a_broken_selector_of_a_pod_disruption_budget_has_file_line_and_field(
     line = next(n for n, text in enumerate(BROKEN_BUDGET.splitlines(), start=1) if "Inn" in text)
     assert f"input.yaml:{line}" in said.err
     assert "spec.selector.matchExpressions[0].operator" in said.err
+
+
+# Null where a text belongs
+
+NULL_LABELS = "labels: {x: }, annotations: {z: null}"
+WITH_NULLS = f"""\
+{POOL.replace("{name: default}", f"{{name: default, {NULL_LABELS}}}")}---
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {{name: a, {NULL_LABELS}}}
+spec: {{role: r, amiSelectorTerms: [{{alias: al2023@latest}}],
+  subnetSelectorTerms: [{{id: subnet-1}}], securityGroupSelectorTerms: [{{id: sg-1}}]}}
+---
+apiVersion: karpenter.sh/v1
+kind: NodeClaim
+metadata: {{name: c, {NULL_LABELS}}}
+spec: {{nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: a}}, requirements: []}}
+"""
+
+
+@pytest.mark.parametrize("command", ["plan", "reservations", "consolidate", "validate", "convert"])
+def test_a_label_that_is_null_is_no_reason_to_fail(tmp_path: Path, command: str) -> None:
+    assert run(tmp_path, command, WITH_NULLS).return_value == 0
+
+
+def test_a_label_that_is_null_is_an_empty_one_as_for_an_api_server(tmp_path: Path) -> None:
+    file = tmp_path / "nulls.yaml"
+    file.write_text(WITH_NULLS)
+    objects = msgspec.to_builtins(read_manifests([str(file)]).objects)
+    found = [(each["metadata"]["labels"], each["metadata"]["annotations"]) for each in objects]
+    assert found == [({"x": ""}, {"z": ""})] * 3
+
+
+# Where output goes, and what listens or answers
+
+
+@pytest.mark.parametrize("folder", ["file.yaml/x", "/proc/nope/x", "/dev/full"])
+def test_crds_that_cannot_be_written_are_named(
+    tmp_path: Path, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file.yaml").touch()
+    error = CliRunner().invoke(wain, ["crds", "--output", folder], standalone_mode=False).exception
+    assert isinstance(error, UsageError)
+    assert error.message.startswith(f"{folder}/karpenter.sh_nodepools.yaml cannot be written: ")
+
+
+def test_a_folder_of_crds_that_is_no_text_cannot_be_compared(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_bytes(b"\xff")
+    arguments = ["crds", "--check", str(tmp_path)]
+    error = CliRunner().invoke(wain, arguments, standalone_mode=False).exception
+    assert isinstance(error, UsageError)
+    assert "not UTF-8 text" in error.message
+
+
+PATCHES = {
+    ("--fault", "match=1,match.a=2"): "--fault: match is both a value and an object with fields",
+    ("--fault", "match.a=2,match=1"): "--fault: match is both a value and an object with fields",
+    ("--throttle", "--endpoint", "http://a b"): "no emulator answers at http://a b: ",
+    ("--throttle", "--endpoint", "http://[::1"): "no emulator answers at http://[::1: ",
+}
+
+
+@pytest.mark.parametrize(("arguments", "words"), PATCHES.items())
+def test_a_patch_that_cannot_be_sent_is_refused(arguments: tuple[str, ...], words: str) -> None:
+    line = ["emulator", "set", *arguments]
+    error = CliRunner().invoke(wain, line, standalone_mode=False).exception
+    assert isinstance(error, UsageError)
+    assert error.message.startswith(words)
+
+
+def test_what_answers_in_another_protocol_is_no_emulator() -> None:
+    def answer(sock: socket.socket) -> None:
+        connection = sock.accept()[0]
+        with connection:
+            connection.recv(65536)
+            connection.sendall(b"220 mail.example ESMTP\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as sock, ThreadPoolExecutor(1) as threads:
+        threads.submit(answer, sock)
+        endpoint = f"http://127.0.0.1:{sock.getsockname()[1]}"
+        line = ["emulator", "set", "--throttle", "--endpoint", endpoint]
+        error = CliRunner().invoke(wain, line, standalone_mode=False).exception
+    assert isinstance(error, UsageError)
+    assert error.message.startswith(f"no emulator answers at {endpoint}: ")
+
+
+@pytest.mark.parametrize("host", ["a\n", "a..b", "x" * 300, "\udc80", "a\0b"])
+def test_a_host_that_no_computer_has_cannot_be_listened_on(host: str) -> None:
+    line = ["serve", "--demo", "--port", "0", "--host", host]
+    error = CliRunner().invoke(wain, line, standalone_mode=False).exception
+    assert isinstance(error, UsageError)
+    assert "cannot be used: " in error.message

@@ -101,3 +101,20 @@ def test_it_serves_until_it_is_stopped_and_ends_quietly() -> None:
         assert process.wait(60) == 0
         assert process.stderr is not None
         assert "Traceback" not in process.stderr.read()
+
+
+def test_the_limit_of_pods_is_that_of_events_from_the_page_too() -> None:
+    command = [*WAIN, "serve", SCENARIO, "--port", "0", "--paused", "--pod-limit", "50"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().partition(" ")[0]
+        try:
+            event = json.dumps(
+                {"event": "scale: {namespace: shop, name: web, replicas: 51}"}
+            ).encode()
+            headers = {"Content-Type": "application/json"}
+            with urlopen(Request(f"{url}inject", event, headers), timeout=60) as answer:
+                assert "at most 50 are simulated" in json.load(answer)["error"]
+        finally:
+            process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from wainwright.errors import InvalidInputError
 from wainwright.kube.kubeconfig import in_cluster_address, load_address
 
+EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "a"}
 PEM = base64.b64encode(b"pem").decode()
 
 
@@ -137,6 +138,15 @@ def test_certificates_are_always_verified(tmp_path: Path) -> None:
         (kubeconfig(clusters=[]), "no cluster 'one'"),
         (kubeconfig(users=None), "no user 'one'"),
         (kubeconfig(cluster={"server": "one:6443"}), "server: 'one:6443', expected an address"),
+        (kubeconfig(cluster={"server": "https://[::1"}), "server: 'https://[::1', expected an"),
+        (kubeconfig(cluster={"server": "https://a:b"}), "server: 'https://a:b', expected an"),
+        (kubeconfig(cluster={"proxy-url": "http://[::1"}), "proxy-url: 'http://[::1', expected"),
+        (kubeconfig(cluster={"certificate-authority": "a\0b"}), "'one': 'a\\x00b' has a null byte"),
+        (kubeconfig(user={"client-certificate": "a\0b"}), "'one': 'a\\x00b' has a null byte"),
+        (kubeconfig(user={"client-key": "a\0b"}), "'one': 'a\\x00b' has a null byte"),
+        (kubeconfig(user={"tokenFile": "a\0b"}), "'one': 'a\\x00b' has a null byte"),
+        (kubeconfig(user={"exec": {**EXEC, "command": "a\0b"}}), "'a\\x00b' has a null byte"),
+        (kubeconfig(user={"exec": {**EXEC, "args": ["a\0b"]}}), "'a\\x00b' has a null byte"),
         (kubeconfig(user={"auth-provider": {"name": "gcp"}}), "auth-provider 'gcp'"),
         (kubeconfig(user={"client-key-data": "?"}), "client-key-data: no base64"),
         (

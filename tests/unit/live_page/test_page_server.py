@@ -282,7 +282,9 @@ def scenario_file() -> Path:
     return TESTS / "scenarios" / "live" / "shop.yaml"
 
 
-def test_a_connection_that_was_lost_goes_on_where_it_ended(scenario_file: Path) -> None:
+def test_a_connection_that_was_lost_goes_on_where_it_ended(
+    scenario_file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def main() -> None:
         player = ScenarioPlayer(read_scenario(str(scenario_file)), SystemClock())
         async with served(player) as (session, url):
@@ -304,6 +306,7 @@ def test_a_connection_that_was_lost_goes_on_where_it_ended(scenario_file: Path) 
             await refuse_bad_requests(session, url)
 
     run(main)
+    assert not [each for each in caplog.records if each.exc_info], "a bad request is no bug"
 
 
 async def first_frame(session: ClientSession, url: str) -> str:
@@ -341,7 +344,23 @@ async def refuse_bad_requests(session: ClientSession, url: str) -> None:
         assert answer.status == 403
     async with session.get(f"{url}/step") as answer:
         assert answer.status == 405
+    await refuse_unreadable_bodies(session, url)
     assert (await first_frame(session, url)).endswith("-4"), "none of these did anything"
+
+
+async def refuse_unreadable_bodies(session: ClientSession, url: str) -> None:
+    for path in ("/play", "/step", "/inject"):
+        for body, encoding in (
+            (b'{"a\\n":1}', ""),
+            (b'{"event":"\xff"}', ""),
+            (b"\xff", ""),
+            (b"no gzip", "gzip"),
+            (b"\x1f\x8b\x08", "gzip"),
+        ):
+            headers = {"Content-Type": "application/json", "Content-Encoding": encoding}
+            async with session.post(f"{url}{path}", data=body, headers=headers) as answer:
+                assert answer.status == 400
+                assert (await answer.json())["error"]
 
 
 def test_more_pages_than_there_is_room_for_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

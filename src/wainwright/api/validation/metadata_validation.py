@@ -30,6 +30,7 @@ METADATA_FIELDS: Final = {
     "finalizers": list,
     "managedFields": list,
 }
+TEXT_MAPS: Final = ("labels", "annotations")
 OWNER_FIELDS: Final = ("apiVersion", "kind", "name", "uid")
 METADATA_TYPE_NAMES: Final = {str: "text", int: "a whole number", dict: "a mapping", list: "a list"}
 
@@ -90,13 +91,23 @@ def _owner_errors(owners: Any) -> Iterator[FieldError]:
 
 
 def _text_map_errors(value: dict[str, Any]) -> Iterator[FieldError]:
-    for name in ("labels", "annotations"):
+    for name in TEXT_MAPS:
         entries = value.get(name)
         for key, item in entries.items() if isinstance(entries, dict) else ():
             if item is not None and not isinstance(item, str):
                 yield invalid_value(
                     (name, key), item, "text", f'put it in quotes: "{format_value(item)}"'
                 )
+
+
+def without_nulls(metadata: dict[str, Any]) -> dict[str, Any]:
+    """As the API server reads them: a field that is null is absent, a label or annotation empty."""
+    made = {key: item for key, item in metadata.items() if item is not None}
+    for name in TEXT_MAPS:
+        if isinstance(made.get(name), dict):
+            entries = made[name].items()
+            made[name] = {key: "" if item is None else item for key, item in entries}
+    return made
 
 
 def _name_errors(value: dict[str, Any], *, namespaced: bool) -> Iterator[FieldError]:

@@ -413,5 +413,5 @@ def with_defaults(kind: KnownKind, value: dict[str, Any]) -> dict[str, Any]:
     metadata = made.get("metadata")
     if isinstance(metadata, dict):
         # A null in the metadata is nothing for the API server; the schema does not say so.
-        made["metadata"] = {key: entry for key, entry in metadata.items() if entry is not None}
+        made["metadata"] = metadata_validation.without_nulls(metadata)
     return made

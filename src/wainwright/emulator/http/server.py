@@ -21,6 +21,7 @@ from uuid import UUID
 
 import msgspec
 from aiohttp import ClientError, web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import RequestHandler
 from botocore.exceptions import DataNotFoundError, UnknownServiceError
 from botocore.loaders import Loader
@@ -218,6 +219,8 @@ def _select_protocol(request: HttpRequest, routed: _RoutedRequest) -> ServicePro
 
 
 LOG: Final = logging.getLogger(__name__)
+DAMAGED_STATE: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What values that have the right types, and fit neither each other nor a machine, may raise."""
 WRITE_DELAY_SECONDS: Final = 1.0  # seconds; changes within it are written together
 
 
@@ -233,6 +236,16 @@ def resume_account(
         return None
     except OSError as error:
         raise InvalidInputError(f"{file} cannot be read: {error.strerror}") from None
+    try:
+        return _restored_account(data, clock=clock, queue_base=queue_base)
+    except DAMAGED_STATE as error:
+        raise InvalidInputError(
+            f"{file} is damaged: this is not a saved emulator: {error}",
+            "name another file, or remove this one to begin with a new account",
+        ) from error
+
+
+def _restored_account(data: bytes, *, clock: Clock, queue_base: str | None) -> EmulatedAwsAccount:
     saved = saved_state.decode_saved_account(data)
     if queue_base is None:
         return EmulatedAwsAccount(saved.cloud, clock=clock, settings=saved.settings, saved=saved)
@@ -321,13 +334,17 @@ def listen(port: int, host: str = LOOPBACK) -> socket.socket:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((host, port))
-    except OSError as error:
+    except (OSError, TypeError, ValueError) as error:  # the last two: a name that no host has
         sock.close()
         hint = "choose another with --port; 0 is any that is free"
         where = f"port {port}" if host == LOOPBACK else f"{host}, port {port},"
-        raise UsageError(f"{where} cannot be used: {error.strerror}", hint) from None
+        raise UsageError(f"{where} cannot be used: {_reason(error)}", hint) from None
     sock.listen(BACKLOG)
     return sock
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", "") or str(error)
 
 
 def endpoint_url(sock: socket.socket) -> str:
@@ -348,6 +365,25 @@ def is_foreign(headers: Mapping[str, str]) -> bool:
     """
     is_page = "Origin" in headers or headers.get("Sec-Fetch-Site", "") not in SAME_SITE
     return is_page or host_name(headers) not in LOCAL_HOSTS
+
+
+CLIENT_FAULTS: Final = (web.RequestPayloadError, HttpProcessingError)
+
+
+def _is_our_fault(record: logging.LogRecord) -> bool:
+    """A request or body that is not what its headers say is the client's, which has its 400."""
+    return not (record.exc_info and isinstance(record.exc_info[1], CLIENT_FAULTS))
+
+
+CONNECTION_LOG: Final = logging.getLogger("aiohttp.server.connections")
+"""Of what aiohttp meets before and after a request: it reads the rest of a body once more."""
+CONNECTION_LOG.addFilter(_is_our_fault)
+
+
+def close_after_bad_body(request: web.BaseRequest, response: web.StreamResponse) -> None:
+    """Nobody knows where the next request of the connection would begin."""
+    if request.content.exception() is not None:
+        response.force_close()
 
 
 class _RequestHandler(RequestHandler):
@@ -418,6 +454,7 @@ class EmulatorHttpServer:
             handler_cancellation=True,
             request_factory=_make_request,
             access_log=None,
+            logger=CONNECTION_LOG,
             max_line_size=MAX_LINE_BYTES,
         )
         runner = web.ServerRunner(server, shutdown_timeout=SHUTDOWN_GRACE_SECONDS)
@@ -442,7 +479,9 @@ class EmulatorHttpServer:
             if request.transport is not None:
                 request.transport.close()
             return web.Response()  # the connection is closed: not sent
-        return _to_web(response)
+        answer = _to_web(response)
+        close_after_bad_body(request, answer)
+        return answer
 
     async def _respond(self, request: web.BaseRequest) -> HttpResponse | None:
         address, headers = request.rel_url, request.headers

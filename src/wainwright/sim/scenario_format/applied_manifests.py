@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from wainwright import file_names
 from wainwright.api.api_resources import OPERATION_KINDS, served_resources
 from wainwright.api.field_error import FieldError, FieldPath, did_you_mean, invalid_value
 from wainwright.api.wire import WireStruct
@@ -120,7 +121,7 @@ class AppliedManifests:
 def find_file(folder: Path, name: str, path: FieldPath, reader: FieldReader) -> str | None:
     """The file or folder of that name beside the Scenario; None, with an error, without one."""
     file = folder / name
-    if file.exists():
+    if file_names.exists(str(file)):
         return str(file)
     reader.add(
         FieldError(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import ClientSession
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.emulator_accounts import ManualClock
@@ -17,7 +18,13 @@ from tests.unit.emulator.http.test_protocols import operations, request_params
 from wainwright.clock import VirtualClock
 from wainwright.emulator.emulated_account import EmulatedAwsAccount
 from wainwright.emulator.http.admin_api import MAX_LOG_BYTES, RequestLog, RequestLogEntry
-from wainwright.emulator.http.server import StateFile, resume_account
+from wainwright.emulator.http.server import (
+    EmulatorHttpServer,
+    StateFile,
+    endpoint_url,
+    listen,
+    resume_account,
+)
 from wainwright.errors import AwsError, InvalidInputError
 
 
@@ -126,6 +133,18 @@ def test_an_invalid_state_file_is_an_error(text: str, tmp_path: Path) -> None:
         resume_account(file, clock=ManualClock(), queue_base=BASE)
 
 
+@pytest.mark.parametrize("random_state", [[3, [1, 2], None], [3, [2**63] * 625, None]])
+def test_a_state_file_with_values_that_cannot_be_restored_is_an_error(
+    random_state: list[Any], tmp_path: Path
+) -> None:
+    file = tmp_path / "state.json"
+    document = json.loads(EmulatedAwsAccount(clock=ManualClock()).save())
+    file.write_text(json.dumps({**document, "chance": random_state}))
+    with pytest.raises(InvalidInputError, match="damaged: this is not a saved emulator") as caught:
+        resume_account(file, clock=ManualClock(), queue_base=BASE)
+    assert "remove this one" in caught.value.hint
+
+
 def test_a_folder_as_state_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="cannot be read"):
         resume_account(tmp_path, clock=ManualClock(), queue_base=BASE)
@@ -170,3 +189,22 @@ def test_changes_are_written_together_after_a_pause(tmp_path: Path) -> None:
     assert json.loads(file.read_bytes())["account"]["cluster"] == "wain"
     assert [each.name for each in tmp_path.iterdir()] == ["state.json"]
     clock.close()
+
+
+@pytest.mark.parametrize("path", ["/", "/_wain/state"])
+def test_a_body_that_is_not_encoded_as_it_says_is_refused_without_a_traceback(
+    path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> list[int]:
+        account, statuses = EmulatedAwsAccount(clock=ManualClock()), []
+        with listen(0) as sock:
+            async with EmulatorHttpServer(account, sock).running(), ClientSession() as session:
+                for encoding in ("gzip", "deflate", "gzip"):
+                    headers = {"Content-Encoding": encoding}
+                    url = f"{endpoint_url(sock)}{path}"
+                    async with session.post(url, data=b"no gzip", headers=headers) as answer:
+                        statuses.append(answer.status)
+        return statuses
+
+    assert asyncio.run(main()) == [400, 400, 400]
+    assert not [each for each in caplog.records if each.exc_info]

@@ -1,0 +1,17 @@
+"""What a name from the input leads to. Those of `Path` raise an error for a name that is too long,
+where it is one that leads to nothing.
+"""
+
+import os.path
+
+
+def exists(name: str) -> bool:
+    return os.path.exists(name)  # noqa: PTH110
+
+
+def is_file(name: str) -> bool:
+    return os.path.isfile(name)  # noqa: PTH113
+
+
+def is_folder(name: str) -> bool:
+    return os.path.isdir(name)  # noqa: PTH112
