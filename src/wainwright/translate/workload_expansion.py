@@ -60,7 +60,7 @@ def check_pod_count(objects: Iterable[WireStruct], limit: int, *, maximum: bool 
     _check_pod_count(len(pods), _missing_counts(all_objects, pods, maximum=maximum), limit)
 
 
-class PodCounts(msgspec.Struct, frozen=True, kw_only=True):
+class DeclaredPods(msgspec.Struct, frozen=True, kw_only=True):
     """The pods of objects, and those that workloads which nobody owns should have."""
 
     pods: int
@@ -69,7 +69,7 @@ class PodCounts(msgspec.Struct, frozen=True, kw_only=True):
     """How many of the pods count for a workload."""
 
 
-def count_pods(objects: Iterable[WireStruct], *, named_pods: bool = False) -> PodCounts:
+def count_pods(objects: Iterable[WireStruct], *, named_pods: bool = False) -> DeclaredPods:
     """With `named_pods`, pods are counted by their names, as workloads of one replica."""
     all_objects = list(objects)
     pods = [item for item in all_objects if isinstance(item, Pod)]
@@ -83,7 +83,7 @@ def count_pods(objects: Iterable[WireStruct], *, named_pods: bool = False) -> Po
         wanted.update(
             {("Pod", namespace_of(each.metadata), each.metadata.name): 1 for each in pods}
         )
-    return PodCounts(pods=0 if named_pods else len(pods), wanted=wanted, live=live)
+    return DeclaredPods(pods=0 if named_pods else len(pods), wanted=wanted, live=live)
 
 
 def _missing_counts(

@@ -39,7 +39,7 @@ def check_scenario_size(
         size.change(moment)
 
 
-class _Moment(NamedTuple):
+class _EventMoment(NamedTuple):
     """A point of a curve, or the only moment of another event."""
 
     at: float
@@ -58,14 +58,16 @@ class _Line(msgspec.Struct, frozen=True):
         return self.start + self.slope * (moment - self.since)
 
 
-def _moments_of(event: ScenarioEvent) -> list[_Moment]:
+def _moments_of(event: ScenarioEvent) -> list[_EventMoment]:
     if not isinstance(event.action, ScaleWorkload):
-        return [_Moment(event.at, event, 0)]
+        return [_EventMoment(event.at, event, 0)]
     curve = event.action.curve
-    return [_Moment(event.at + point.after, event, number) for number, point in enumerate(curve)]
+    return [
+        _EventMoment(event.at + point.after, event, number) for number, point in enumerate(curve)
+    ]
 
 
-def _in_order(events: Iterable[ScenarioEvent]) -> list[_Moment]:
+def _in_order(events: Iterable[ScenarioEvent]) -> list[_EventMoment]:
     """When a number begins to grow, fall or stay: the highest total is at one of them."""
     moments = [moment for event in events for moment in _moments_of(event)]
     return sorted(moments, key=lambda each: each.at)
@@ -117,7 +119,7 @@ class _ScenarioSize:
         self._set_static_nodes(0.0, objects)
         self._check(0.0, None)
 
-    def change(self, moment: _Moment) -> None:
+    def change(self, moment: _EventMoment) -> None:
         self._check(moment.at, moment.event)  # just before it
         match moment.event.action:
             case ApplyObjects(objects=objects):
@@ -132,7 +134,7 @@ class _ScenarioSize:
                 pass  # changes no number of replicas
         self._check(moment.at, moment.event)
 
-    def _scale(self, moment: _Moment, action: ScaleWorkload, key: OwnerKey) -> None:
+    def _scale(self, moment: _EventMoment, action: ScaleWorkload, key: OwnerKey) -> None:
         point, growing = action.curve[moment.point], self._growing[key]
         growing.events.discard(id(moment.event))
         if moment.point == len(action.curve) - 1:
