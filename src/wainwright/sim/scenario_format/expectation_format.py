@@ -70,7 +70,7 @@ EVENT_REASONS: Final = (
     *("FailedTermination", "InstanceStopping", "InstanceTerminating", "InstanceUnhealthy"),
     *("InsufficientCapacityError", "InvalidDoNotDisruptAnnotation", "LaunchTimeout"),
     *("NoCompatibleInstanceTypes", "NodeClassNotReady", "NodeRepairBlocked", "Nominated"),
-    *("RegistrationTimeout", "SchedulingDisagreement", "SpotInterrupted"),
+    *("ProvisioningPaused", "RegistrationTimeout", "SchedulingDisagreement", "SpotInterrupted"),
     *("SpotRebalanceRecommendation", "SpotServiceLinkedRoleCreationFailure"),
     *("TerminatingOnInterruption", "TerminationGracePeriodExpiring", "Unconsolidatable"),
     *("UnregisteredTaintMissing", "WaitingOnNodeClaimTermination"),
