@@ -33,6 +33,7 @@ PLACEHOLDERS = {
     "explain node NAME": "explain node node-1",
     "nodepool NAME": "nodepool default",
     "ec2nodeclass NAME": "ec2nodeclass default",
+    "nodeclaim NAME": "nodeclaims",
     "=NAME": "=shop",
     "changed-nodepool.yaml": f"{ROOT}/examples/weights-limited-pool/nodepool.yaml",
     "helm template DIR": f"helm template {ROOT}/deploy/chart --set settings.clusterName=shop "

@@ -60,6 +60,10 @@ NOT_RUN: Final = {
         "docs/operating.md",
         "envsubst",
     ): "needs gettext; test_iam_policy.py reads the file",
+    (
+        "docs/operating.md",
+        "kubectl -n kube-system port-forward",
+    ): "needs a kubelet; tests/unit/operator/test_verdicts.py asks for /verdicts",
     ("docs/operating.md", "aws iam create-policy"): "needs an AWS account",
     ("docs/from-a-cluster.md", "aws ec2 describe"): "needs an AWS account",
     ("docs/top.md", "wain top --demo"): "simulates a day; test_top.py plays a short scenario",

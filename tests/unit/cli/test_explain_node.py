@@ -79,7 +79,7 @@ def test_what_blocks_a_node_is_the_change_that_frees_it() -> None:
     assert (
         said[1] == "  m5.4xlarge on-demand us-west-2a of NodePool default: ~$0.768/h, ~$561/month"
     )
-    assert said[-2] == "  to free it: remove the annotation (saves ~$0.672/h)"
+    assert said[-2] == "  to free it (saves ~$0.672/h): remove the annotation"
 
 
 def test_pods_on_a_node_that_stays_are_those_after_the_commands() -> None:
