@@ -46,7 +46,7 @@ def test_500_pods_with_constraints_run_on_nodes_of_the_emulated_ec2(
     for pod in pods:
         by_app[pod["metadata"]["labels"]["app"]].append(pod["spec"]["nodeName"])
     zones = Counter(nodes[node][ZONE] for node in by_app["spread"])
-    # The kube-scheduler counts zones that have a node: the first one may fill up before others come.
+    # The kube-scheduler counts zones that have a node: the first may fill up before others come.
     fullest = max(Counter(by_app["spread"]).values())
     assert len(zones) == 4
     assert max(zones.values()) - min(zones.values()) <= fullest
