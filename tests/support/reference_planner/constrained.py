@@ -157,7 +157,7 @@ class ConstrainedReferencePlanner(ReferencePlanner):
 
     def _place_wanting(self, want: RelaxedPod) -> bool | None:
         """None where there is no reservation to wait for either."""
-        if want.near and not self._is_possible(want):
+        if not self._is_possible(want):
             return None
         if self._place_near(want):
             return True

@@ -261,12 +261,12 @@ class PodPlacement:
     ) -> PlacementResult | NewNodeCandidate | None:
         assert level.topology_constraints is not None
         assert self._topology is not None
+        if not any(
+            pod_reqs.scheduling.is_satisfiable(self.state.nodes.open)
+            for pod_reqs in level.alternatives
+        ):
+            return None  # no draft is made to decide on a domain for a pod that fits nowhere
         if level.topology_constraints.affinity:
-            if not any(
-                pod_reqs.scheduling.is_satisfiable(self.state.nodes.open)
-                for pod_reqs in level.alternatives
-            ):
-                return None  # no draft is made to decide on a domain for a pod that fits nowhere
             near = self._topology.drafts_with_affinity_pods(level.topology_constraints)
             if self._join_existing(pod, pod_class, level, near):
                 return PlacementResult.PLACED

@@ -147,9 +147,7 @@ class SchedulingRequirements:
 
     def is_satisfiable(self, nodes: BitSet) -> bool:
         """Whether any of the nodes, or any pool, has compatible labels and taints."""
-        return bool(self.compatible_nodes & nodes) or any(
-            compatible is not None for compatible in self.compatibility
-        )
+        return bool(self.compatible_nodes & nodes or self.compatible_pools)
 
 
 class PodRequirements:

@@ -132,8 +132,8 @@ class Topology:
     def why(self, constraints: TopologyConstraints) -> tuple[TopologyReason, ...]:
         """Every constraint that rules out some domain for one more such pod.
 
-        Settled first: a pod that fits nowhere is not tried at all if it has affinity, so that its
-        spreads may not know their domains yet.
+        Settled first: a pod that fits nowhere is not tried at all, so that its spreads may not know
+        their domains yet.
         """
         if self._forked_groups is not None:
             constraints = self._own_constraints(constraints)
