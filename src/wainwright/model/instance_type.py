@@ -1,7 +1,7 @@
 """Instance types, and the offerings through which each of them can be launched."""
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 import msgspec
@@ -20,7 +20,7 @@ from wainwright.model.resources import HUGE_PAGES_PREFIX, MEMORY, Resources, sub
 UNLIMITED: Final = 4294967295  # the count of an offering that has none of its own
 
 
-class Offering(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+class Offering(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One way to launch an instance type. A label it lacks is left open: no zone is any zone.
 
     Without a capacity type it is launched on demand where the requirements allow that, else as
@@ -38,13 +38,23 @@ class Offering(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     modelled: bool = False
     """Whether the price is an estimate: neither a list price nor stated by a user or an account."""
 
-    @cached_property
+    @property
     def zone(self) -> str | None:
-        return self.requirements.single_value(ZONE)
+        return single_label_value(self.requirements, ZONE)
 
-    @cached_property
+    @property
     def capacity_type(self) -> str | None:
-        return self.requirements.single_value(CAPACITY_TYPE)
+        return single_label_value(self.requirements, CAPACITY_TYPE)
+
+
+@lru_cache(maxsize=4096)
+def single_label_value(requirements: Requirements, key: str) -> str | None:
+    """The single value of a label, or None.
+
+    Cached here, as thousands of offerings share a few sets of labels: a cache in every offering
+    would need a dictionary each, which is larger than the offering itself.
+    """
+    return requirements.single_value(key)
 
 
 class InstanceType(msgspec.Struct, frozen=True, kw_only=True):

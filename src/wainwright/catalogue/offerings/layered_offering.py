@@ -6,12 +6,11 @@ offering that no layer gives a price cannot be launched and does not reach the p
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from functools import lru_cache
 from typing import TypeAlias
 
 import msgspec
 
-from wainwright.model.instance_type import UNLIMITED, Offering
+from wainwright.model.instance_type import UNLIMITED, Offering, single_label_value
 from wainwright.model.labels import CAPACITY_TYPE, RESERVED, ZONE
 from wainwright.model.requirements import Requirements
 
@@ -61,11 +60,11 @@ class LayeredOffering(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def zone(self) -> str | None:
-        return _single_value(self.requirements, ZONE)
+        return single_label_value(self.requirements, ZONE)
 
     @property
     def capacity_type(self) -> str | None:
-        return _single_value(self.requirements, CAPACITY_TYPE)
+        return single_label_value(self.requirements, CAPACITY_TYPE)
 
     @property
     def is_modelled(self) -> bool:
@@ -92,15 +91,6 @@ class LayeredOffering(msgspec.Struct, frozen=True, kw_only=True, gc=False):
                 layer=PriceLayer.EXCLUDED, source=label, before=self.price, after=None, how=why
             )
         )
-
-
-@lru_cache(maxsize=4096)
-def _single_value(requirements: Requirements, key: str) -> str | None:
-    """The single value of a label, or None.
-
-    Cached, as it is read of every offering, and thousands of them share a few sets of labels.
-    """
-    return requirements.single_value(key)
 
 
 LayeredOfferings: TypeAlias = Mapping[str, tuple[LayeredOffering, ...]]
