@@ -190,8 +190,12 @@ class Laws:
         return {CPU: info.vcpus * 1000, MEMORY: memory}
 
     def _is_candidate(self, billed: BilledInstance) -> bool:
-        """Whether it is going: a replacement may stand beside it."""
-        claim = self._world.api.peek(NodeClaim, billed.claim) if billed.claim else None
+        """Whether it is going: a replacement may stand beside it.
+
+        By its tag where the NodeClaim does not have the provider id yet: it may be deleted already.
+        """
+        name = billed.claim or billed.instance.tags.get(NODECLAIM_TAG, "")
+        claim = self._world.api.peek(NodeClaim, name) if name else None
         if claim is None:
             return not billed.instance.alive
         return (
