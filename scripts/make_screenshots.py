@@ -7,30 +7,23 @@ Pages are those of a real Chromium; `wain top` runs in a terminal, whose screen 
 
 import signal
 import subprocess
-import sys
 import tempfile
 from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from playwright.sync_api import Browser, sync_playwright
-from scripts.picture_digests import write_digests
+from scripts.picture_digests import REPORTS, WAIN, report_of, write_digests
 from tests.support.terminal import Terminal
 
 ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "images"
-WAIN = Path(sys.executable).with_name("wain")
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
-REPORTS = {
-    "simulate": ("simulate", "examples/sale-day/scenario.yaml"),
-    "consolidate": ("consolidate", "examples/consolidate"),
-}
 
 
 class Picture(NamedTuple):
     name: str
-    report: str
     scheme: str
     moment: float | None = None
     """Seconds or steps; None: where the page opens."""
@@ -39,10 +32,10 @@ class Picture(NamedTuple):
 
 
 PICTURES = (
-    Picture("report", "simulate", "light"),
-    Picture("report-dark", "simulate", "dark", 15.8 * 3600),
-    Picture("report-node", "simulate", "light", 14.8 * 3600, ("ArrowDown", "ArrowDown")),
-    Picture("report-consolidate", "consolidate", "light", 0.0, ("ArrowRight",)),
+    Picture("report", "light"),
+    Picture("report-dark", "dark", 15.8 * 3600),
+    Picture("report-node", "light", 14.8 * 3600, ("ArrowDown", "ArrowDown")),
+    Picture("report-consolidate", "light", 0.0, ("ArrowRight",)),
 )
 
 
@@ -165,7 +158,7 @@ def main() -> None:
         pages = {name: make_page(each, Path(folder)) for name, each in REPORTS.items()}
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         for picture in PICTURES:
-            show(take(browser, picture, pages[picture.report]))
+            show(take(browser, picture, pages[report_of(picture.name)]))
         show(take_live(browser))
         show(take_terminal(browser))
         browser.close()

@@ -1,15 +1,19 @@
 """Whether the pictures of docs/images show today's page; `make screenshots` takes them anew.
 
-A digest of the files that each picture is made from is kept beside them: a picture itself differs
-by a pixel from one machine to the next.
+A digest of what each picture is made from is kept beside them: of files, and of the words in the
+report that it shows. A picture itself differs by a pixel from one machine to the next.
 
     python scripts/picture_digests.py
 """
 
 import hashlib
 import json
+import re
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -28,14 +32,45 @@ SOURCES: Final[dict[str, tuple[str, ...]]] = {
     "top": (SCRIPT, "src/wainwright/report/visual/top_screen.py", DEMO),
 }
 """By picture the files and folders that it is made from."""
+WAIN: Final = Path(sys.executable).with_name("wain")
+REPORTS: Final[dict[str, tuple[str, ...]]] = {
+    "simulate": ("simulate", f"{SALE_DAY}/scenario.yaml"),
+    "consolidate": ("consolidate", "examples/consolidate"),
+}
+"""Commands whose reports the pictures show; the demo is the sale day too."""
+WORD: Final = re.compile(r"\b(?=[a-z]*[aeiou])[a-z]{2,}\b", re.IGNORECASE)
+"""With a vowel, which the random ends of pod names do not have."""
+
+Words = Mapping[str, AbstractSet[str]]
+"""Those of each report. Its numbers may change, as long as they are said in the same words."""
 
 
-def current_digests(root: Path = ROOT) -> dict[str, str]:
-    return {name: _digest(root, sources) for name, sources in sorted(SOURCES.items())}
+@cache
+def report_words() -> Words:
+    return {name: frozenset(WORD.findall(_report(command))) for name, command in REPORTS.items()}
 
 
-def _digest(root: Path, sources: tuple[str, ...]) -> str:
-    whole = hashlib.sha256()
+def _report(command: tuple[str, ...]) -> str:
+    arguments = [str(WAIN), *command, "-o", "html"]
+    done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=False)
+    if not done.stdout:
+        sys.exit(f"wain {' '.join(command)} gave no report: {done.stderr}")
+    return done.stdout
+
+
+def report_of(picture: str) -> str:
+    return "consolidate" if picture == "report-consolidate" else "simulate"
+
+
+def current_digests(root: Path, words: Words) -> dict[str, str]:
+    return {
+        name: _digest(root, sources, words[report_of(name)])
+        for name, sources in sorted(SOURCES.items())
+    }
+
+
+def _digest(root: Path, sources: tuple[str, ...], words: AbstractSet[str]) -> str:
+    whole = hashlib.sha256(" ".join(sorted(words)).encode())
     for file in _files(root, sources):
         content = hashlib.sha256(file.read_bytes()).hexdigest()
         whole.update(f"{file.relative_to(root).as_posix()} {content}\n".encode())
@@ -48,21 +83,27 @@ def _files(root: Path, sources: tuple[str, ...]) -> Iterator[Path]:
         yield from sorted(path.rglob("*.yaml")) or [path]
 
 
-def outdated(root: Path = ROOT) -> list[str]:
+def outdated(recorded: Mapping[str, str], root: Path, words: Words) -> list[str]:
     """The pictures whose sources have changed since they were taken."""
-    recorded = json.loads((root / DIGESTS.relative_to(ROOT)).read_text(encoding="utf-8"))
-    return [name for name, digest in current_digests(root).items() if recorded.get(name) != digest]
+    current = current_digests(root, words)
+    return [name for name, digest in current.items() if recorded.get(name) != digest]
+
+
+def recorded_digests() -> dict[str, str]:
+    digests: dict[str, str] = json.loads(DIGESTS.read_text(encoding="utf-8"))
+    return digests
 
 
 def write_digests() -> None:
-    DIGESTS.write_text(f"{json.dumps(current_digests(), indent=2)}\n", encoding="utf-8")
+    digests = current_digests(ROOT, report_words())
+    DIGESTS.write_text(f"{json.dumps(digests, indent=2)}\n", encoding="utf-8")
 
 
 def main() -> None:
-    names = outdated()
+    names = outdated(recorded_digests(), ROOT, report_words())
     if names:
         files = ", ".join(f"docs/images/{name}.png" for name in names)
-        sys.exit(f"{files}: made from files that have changed since; run: make screenshots")
+        sys.exit(f"{files}: what they show has changed since; run: make screenshots")
 
 
 if __name__ == "__main__":

@@ -3,8 +3,9 @@ that the input does not have. They are warnings with the name that was probably 
 accepts the object, and the cluster may know more names than the input has.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -31,7 +32,12 @@ from wainwright.model.labels import (
     normalize_label,
     suggest_label,
 )
-from wainwright.model.spelling import CLOSED_VALUES, KnownSpellings, closest_spelling
+from wainwright.model.spelling import (
+    CLOSED_VALUES,
+    KnownSpellings,
+    closest_spelling,
+    likely_spellings,
+)
 
 KnownValues = Callable[[str], AbstractSet[str]]
 """The values that nodes can have of a label; empty where they cannot be listed."""
@@ -68,6 +74,9 @@ SYSTEM_PRIORITIES: Final = frozenset({"system-cluster-critical", "system-node-cr
 MAX_COMPARISONS: Final = 500_000
 """Of one input: about a second. Thousands of unknown names that are each similar to thousands of
 known ones would need more; they get no hints from there on."""
+TOO_MANY: Final = (
+    "from here on unknown values and names are not checked for misspellings: there are too many"
+)
 CLASS_KINDS: Final = {"EC2NodeClass": "karpenter.k8s.aws", "NodeClass": "eks.amazonaws.com"}
 
 
@@ -104,9 +113,13 @@ def find_misspellings(
     """A warning for each label, value and name that is probably misspelt, with its document."""
     objects = [each for each in documents if _has_kind(each.value)]
     finder = _MisspellingFinder(objects, known_values)
+    is_told = False
     for document in objects:
         for warning in finder.warnings(document.value):
             yield document, warning
+        if finder.is_over_budget and not is_told:
+            is_told = True
+            yield document, field_warning(("metadata", "name"), "", TOO_MANY)
 
 
 def _has_kind(value: Any) -> bool:
@@ -122,10 +135,14 @@ class _MisspellingFinder:
         self._stated: set[str] | None = None
         self._values: dict[str, KnownSpellings] = {}
         self._known_by_place: dict[tuple[str, str | None], KnownSpellings] = {}
-        self._meant: dict[tuple[str, str, KnownSpellings], str | None] = {}
+        self._meant: dict[tuple[str, str, KnownSpellings], tuple[str, ...]] = {}
         self._comparisons = 0
         for document in documents:
             self._add_name(document.value)
+
+    @property
+    def is_over_budget(self) -> bool:
+        return self._comparisons > MAX_COMPARISONS
 
     def _add_name(self, value: dict[str, Any]) -> None:
         kind, metadata = value["kind"], _mapping(value.get("metadata"))
@@ -139,32 +156,32 @@ class _MisspellingFinder:
             yield from self._label_warnings(mention)
         for reference in _references(value):
             yield from self._reference_warnings(reference)
-        for word in _words_of_few(value):
+        for word in chain(_words_of_few(value), _strategies(value)):
             meant = closest_spelling("", word.text, word.known)
             if meant and not self._is_stated(word.text):
-                yield _misspelt(word.path, word.text, f"is not a known {word.what}", meant)
+                yield _misspelt(word.path, word.text, f"is not a known {word.what}", (meant,))
         yield from _class_kind_warnings(value)
 
     def _label_warnings(self, mention: _Mention) -> Iterator[FieldError]:
-        if mention.key.partition("/")[0] in LABEL_DOMAINS and mention.key not in KNOWN_LABELS:
-            meant = suggest_label(mention.key, SUGGESTED_LABELS)
-            if meant and not self._is_stated(mention.key):
-                yield _misspelt(mention.path, mention.key, "is not a well-known label", meant)
+        if _is_of_known_domain(mention.key) and mention.key not in KNOWN_LABELS:
+            label = suggest_label(mention.key, SUGGESTED_LABELS)
+            if label and not self._is_stated(mention.key):
+                yield _misspelt(mention.path, mention.key, "is not a well-known label", (label,))
             return
         for path, value in mention.values:
-            meant = self._closest(mention.key, value, self._known(mention.key))
+            meant = self._likely(mention.key, value, self._known(mention.key))
             if meant and not self._is_stated(value):
                 yield _misspelt(path, value, f"is not a known value of {mention.key}", meant)
 
-    def _closest(self, key: str, value: str, known: KnownSpellings) -> str | None:
-        """The value that was probably meant; every distinct one is compared once."""
+    def _likely(self, key: str, value: str, known: KnownSpellings) -> tuple[str, ...]:
+        """The values that were probably meant; every distinct one is compared once."""
         if not known.values or value in known:
-            return None
+            return ()
         wanted = (key, value, known)
         if wanted not in self._meant:
             self._comparisons += known.count_candidates(value)
-            is_within = self._comparisons <= MAX_COMPARISONS
-            self._meant[wanted] = closest_spelling(key, value, known) if is_within else None
+            found = () if self.is_over_budget else likely_spellings(key, value, known)
+            self._meant[wanted] = found
         return self._meant[wanted]
 
     def _known(self, key: str) -> KnownSpellings:
@@ -199,14 +216,22 @@ class _MisspellingFinder:
 
     def _reference_warnings(self, reference: _Reference) -> Iterator[FieldError]:
         known = self._known_names(reference.kind, reference.namespace)
-        meant = self._closest("", reference.name, known)
+        meant = self._likely("", reference.name, known)
         if meant:
             what = f"is not the name of a {reference.kind} in the input"
             yield _misspelt(reference.path, reference.name, what, meant)
 
 
-def _misspelt(path: FieldPath, text: str, what: str, meant: str) -> FieldError:
-    return field_warning(path, text, f"probably misspelt: {text} {what}", f"did you mean {meant}?")
+def _is_of_known_domain(key: str) -> bool:
+    """Also with k8s.io instead of kubernetes.io: both are reserved for Kubernetes."""
+    domain = key.partition("/")[0]
+    written_out = domain.removesuffix("k8s.io") + "kubernetes.io"
+    return domain in LABEL_DOMAINS or (domain.endswith("k8s.io") and written_out in LABEL_DOMAINS)
+
+
+def _misspelt(path: FieldPath, text: str, what: str, meant: Sequence[str]) -> FieldError:
+    hint = f"did you mean {' or '.join(meant)}?"
+    return field_warning(path, text, f"probably misspelt: {text} {what}", hint)
 
 
 def _class_kind_warnings(value: dict[str, Any]) -> Iterator[FieldError]:
@@ -335,6 +360,29 @@ def _words_of_few(value: dict[str, Any]) -> Iterator[_Word]:
         yield _Word(("provisioner",), str(value.get("provisioner")), CSI_DRIVERS, "provisioner")
     if kind in POD_SPECS:
         yield from _pod_words(value, POD_SPECS[kind])
+
+
+STRATEGIES: Final[dict[str, tuple[tuple[FieldPath, tuple[str, ...], str], ...]]] = {
+    "Deployment": (
+        (("spec", "strategy", "type"), ("Recreate", "RollingUpdate"), "strategy of a Deployment"),
+    ),
+    "DaemonSet": (
+        (("spec", "updateStrategy", "type"), ("OnDelete", "RollingUpdate"), "update strategy"),
+    ),
+    "StatefulSet": (
+        (("spec", "updateStrategy", "type"), ("OnDelete", "RollingUpdate"), "update strategy"),
+        (("spec", "podManagementPolicy"), ("OrderedReady", "Parallel"), "pod management policy"),
+    ),
+    "CronJob": (
+        (("spec", "concurrencyPolicy"), ("Allow", "Forbid", "Replace"), "concurrency policy"),
+    ),
+}
+"""Fields that no plan depends on, so that nothing else reads their values."""
+
+
+def _strategies(value: dict[str, Any]) -> Iterator[_Word]:
+    for path, known, what in STRATEGIES.get(value["kind"], ()):
+        yield _Word(path, str(_at(value, path) or ""), known, what)
 
 
 ANNOTATED: Final = ("metadata", "annotations")

@@ -204,7 +204,7 @@ def _describe_pool_change(
 
 
 def _describe_moved_bounds(change: AllowPoolValue, now: ValueSet, to: ValueSet) -> tuple[str, str]:
-    """change instance-cpu from Lt 4 to Lt 9; remove a from NotIn of zone"""
+    """change instance-cpu from Lt 4 (Lte 3) to Lt 9 (Lte 8); remove a from NotIn of zone"""
     before, after = _bounds(now), _bounds(to)
     if before == after:
         return "remove", f"{change.value} from NotIn of {change.key}"
@@ -215,9 +215,10 @@ def _describe_moved_bounds(change: AllowPoolValue, now: ValueSet, to: ValueSet) 
 
 
 def _bounds(values: ValueSet) -> list[str]:
-    """Gt 5, Lt 9: as exclusive bounds, which every version of the API has."""
-    lower = [] if values.lower is None else [f"Gt {values.lower - 1}"]
-    return lower + ([] if values.upper is None else [f"Lt {values.upper + 1}"])
+    """Gt 5 (Gte 6), Lt 9 (Lte 8): whichever the NodePool has, it can be found there."""
+    lower, upper = values.lower, values.upper
+    bounds = [] if lower is None else [f"Gt {lower - 1} (Gte {lower})"]
+    return bounds + ([] if upper is None else [f"Lt {upper + 1} (Lte {upper})"])
 
 
 def _format_request(resource: str, now: int | None, to: int) -> str:

@@ -14,10 +14,13 @@ from wainwright.model.labels import (
     ARCH,
     CAPACITY_TYPE,
     INSTANCE_ACCELERATOR_MANUFACTURER,
+    INSTANCE_ACCELERATOR_NAME,
     INSTANCE_CAPABILITY_FLEX,
+    INSTANCE_CATEGORY,
     INSTANCE_CPU_MANUFACTURER,
     INSTANCE_ENCRYPTION_IN_TRANSIT,
     INSTANCE_GPU_MANUFACTURER,
+    INSTANCE_GPU_NAME,
     INSTANCE_HYPERVISOR,
     INSTANCE_TENANCY,
     ON_DEMAND,
@@ -53,6 +56,13 @@ CLOSED_VALUES: Final[dict[str, tuple[str, ...]]] = {
     INSTANCE_ACCELERATOR_MANUFACTURER: ("aws", "habana", "qualcomm", "xilinx"),
 }
 """Words of which there are few, so that anything similar to one of them is a misspelling of it."""
+SHORT_NAMES: Final = {
+    INSTANCE_ACCELERATOR_NAME: 0.85,
+    INSTANCE_CATEGORY: 0.65,
+    INSTANCE_GPU_NAME: 0.85,
+}
+"""Labels with few, short values, and how similar a misspelling must be: h1000 is no GPU, but b300
+may be one that the catalogue does not have yet."""
 OTHER_NAMES: Final = {"x86_64": "amd64", "x86-64": "amd64", "x64": "amd64", "aarch64": "arm64"}
 
 
@@ -134,9 +144,19 @@ def _may_be_similar(one: _Name, two: _Name) -> bool:
 
 
 def closest_spelling(key: str, value: str, known: tuple[str, ...] | KnownSpellings) -> str | None:
-    """The known value of the label that was probably meant; None where the value may be right."""
+    """The known value of the label that was probably meant; None where the value may be right, or
+    where several are as likely.
+    """
+    found = likely_spellings(key, value, known)
+    return found[0] if len(found) == 1 else None
+
+
+def likely_spellings(
+    key: str, value: str, known: tuple[str, ...] | KnownSpellings
+) -> tuple[str, ...]:
+    """The known values of the label that were probably meant: more than one if as likely."""
     spellings = known if isinstance(known, KnownSpellings) else _spellings(known)
-    return None if value in spellings else _closest(key, value, spellings)
+    return () if value in spellings else _likely(key, value, spellings)
 
 
 @lru_cache(maxsize=64)
@@ -145,11 +165,17 @@ def _spellings(known: tuple[str, ...]) -> KnownSpellings:
 
 
 @lru_cache(maxsize=4096)
-def _closest(key: str, value: str, known: KnownSpellings) -> str | None:
+def _likely(key: str, value: str, known: KnownSpellings) -> tuple[str, ...]:
     """Cached, as thousands of pods may have the same wrong value."""
-    words = CLOSED_VALUES.get(normalize_label(key))
-    if words is None:
-        return known.closest_name(value)
+    label = normalize_label(key)
+    if label in SHORT_NAMES:
+        return _all_most_similar(value, known.values, SHORT_NAMES[label])
+    words = CLOSED_VALUES.get(label)
+    found = known.closest_name(value) if words is None else _closest_word(value, words, known)
+    return () if found is None else (found,)
+
+
+def _closest_word(value: str, words: tuple[str, ...], known: KnownSpellings) -> str | None:
     if value in words:
         return None
     if OTHER_NAMES.get(value.lower()) in known.values:
@@ -158,10 +184,16 @@ def _closest(key: str, value: str, known: KnownSpellings) -> str | None:
 
 
 def _most_similar(value: str, known: Iterable[str], least: float) -> str | None:
+    """The first of them by name."""
+    return next(iter(_all_most_similar(value, known, least)), None)
+
+
+def _all_most_similar(value: str, known: Iterable[str], least: float) -> tuple[str, ...]:
     if len(value) > MAX_LETTERS:
-        return None
-    ranked = sorted((-_similarity(value, other), other) for other in known)
-    return ranked[0][1] if ranked and -ranked[0][0] >= least else None
+        return ()
+    similarity = {other: _similarity(value, other) for other in known}
+    most = max(similarity.values(), default=0.0)
+    return tuple(sorted(other for other, own in similarity.items() if own == most >= least))
 
 
 def _similarity(value: str, other: str) -> float:

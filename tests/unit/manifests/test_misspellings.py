@@ -122,7 +122,13 @@ LABEL_VALUES = [
     ("karpenter.k8s.aws/instance-cpu-manufacturer", "intell", "intel"),
     ("karpenter.k8s.aws/instance-hypervisor", "nitor", "nitro"),
     ("karpenter.k8s.aws/instance-gpu-manufacturer", "nvidai", "nvidia"),
-    ("karpenter.k8s.aws/instance-gpu-name", "a10gg", ""),
+    ("karpenter.k8s.aws/instance-gpu-name", "a10gg", "a10g"),
+    ("karpenter.k8s.aws/instance-gpu-name", "h1000", "h100"),
+    ("karpenter.k8s.aws/instance-gpu-name", "a10", "a100 or a10g"),
+    ("karpenter.k8s.aws/instance-gpu-name", "b900", ""),
+    ("karpenter.k8s.aws/instance-accelerator-name", "trainum", "trainium"),
+    ("karpenter.k8s.aws/instance-category", "mm", "m"),
+    ("karpenter.k8s.aws/instance-category", "w", ""),
     ("karpenter.sh/capacity-type", "on-demad", "on-demand"),
     ("karpenter.k8s.aws/instance-tenancy", "dedicted", "dedicated"),
     ("karpenter.k8s.aws/capacity-reservation-type", "defualt", "default"),
@@ -135,6 +141,7 @@ LABELS = [
     ("node.kubernetes.io/instance-typ", "node.kubernetes.io/instance-type"),
     ("karpenter.k8s.aws/instance-familly", "instance-family"),
     ("karpenter.sh/capacity-typ", "capacity-type"),
+    ("topology.k8s.io/zone", "topology.kubernetes.io/zone"),
 ]
 
 WORDS: list[tuple[Change, str]] = [
@@ -218,6 +225,14 @@ WORDS: list[tuple[Change, str]] = [
 ]
 """Any other word as it is written, and the word that is meant."""
 
+STRATEGIES = [
+    (("Deployment", "spec.strategy", {"type": "RolingUpdate"}), "RollingUpdate"),
+    (("StatefulSet", "spec.updateStrategy", {"type": "OnDelet"}), "OnDelete"),
+    (("StatefulSet", "spec.podManagementPolicy", "Paralel"), "Parallel"),
+    (("DaemonSet", "spec.updateStrategy", {"type": "RollingUpdates"}), "RollingUpdate"),
+]
+"""Fields that no plan depends on, and the word that is meant."""
+
 RIGHT: list[Change] = [
     requirement("karpenter.k8s.aws/instance-family", "m9x"),
     requirement("topology.kubernetes.io/zone", "us-west-2z"),
@@ -286,6 +301,26 @@ def test_a_misspelt_word_gets_a_hint(
     assert f"{meant}?" in text
 
 
+@pytest.mark.parametrize(("change", "meant"), STRATEGIES)
+def test_a_misspelt_strategy_of_a_workload_gets_a_hint(
+    change: Change, meant: str, tmp_path: Path
+) -> None:
+    labels = {"app": "web"}
+    workload = {
+        "apiVersion": "apps/v1",
+        "kind": change[0],
+        "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [{"name": "main", "image": "web"}]},
+            },
+        },
+    }
+    assert f"did you mean {meant}?" in output("validate", written(change, tmp_path, workload))
+
+
 @pytest.mark.parametrize("change", RIGHT)
 def test_what_may_be_right_gets_no_hint(change: Change, tmp_path: Path) -> None:
     assert "did you mean" not in output("validate", written(change, tmp_path))
@@ -296,6 +331,25 @@ def test_a_label_that_a_node_of_the_input_has_is_right(tmp_path: Path) -> None:
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": labels}}
     file = written(("Pod", "spec.nodeSelector", labels), tmp_path, node)
     assert "did you mean" not in output("validate", file)
+
+
+def test_hints_that_stop_at_their_budget_say_so_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pod_of(number: int) -> dict[str, Any]:
+        spec = {
+            "nodeSelector": {"karpenter.sh/nodepool": "ge" + "n" * number + "ral"},
+            "containers": [{"name": "main", "image": "web"}],
+        }
+        metadata = {"name": f"web-{number}", "namespace": "shop"}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+    file = written(selector("karpenter.sh/nodepool", "genral"), tmp_path, *map(pod_of, range(2, 6)))
+    assert "not checked for misspellings" not in output("validate", file)
+    monkeypatch.setattr("wainwright.manifests.misspellings.MAX_COMPARISONS", 2)
+    text = output("validate", file)
+    assert text.count("not checked for misspellings: there are too many") == 1
+    assert text.count("did you mean general?") == 1
 
 
 @pytest.mark.parametrize(

@@ -324,11 +324,11 @@ CHANGES: list[tuple[AnyFix, str]] = [
     ),
     (
         AllowPoolValue(key="cpu", value="8", pool="web", now=between(2, 3), to=between(2, 8)),
-        "change cpu from Lt 4 to Lt 9 in NodePool web",
+        "change cpu from Lt 4 (Lte 3) to Lt 9 (Lte 8) in NodePool web",
     ),
     (
         AllowPoolValue(key="cpu", value="1", pool="web", now=between(2, None), to=between(1, None)),
-        "change cpu from Gt 1 to Gt 0 in NodePool web",
+        "change cpu from Gt 1 (Gte 2) to Gt 0 (Gte 1) in NodePool web",
     ),
     (
         DropPodRequirement(key="gpu-name", pool="web", now="h100", gets="a10g"),

@@ -391,7 +391,12 @@ def requirement(label: str, operator: str, *values: str) -> Requirements:
 @pytest.mark.parametrize(
     ("operator", "values", "text"),
     [
-        ("Lt", ("4",), "change karpenter.k8s.aws/instance-cpu from Lt 4 to Lt 5 in NodePool web"),
+        (
+            "Lt",
+            ("4",),
+            "change karpenter.k8s.aws/instance-cpu from Lt 4 (Lte 3) to Lt 5 (Lte 4)"
+            " in NodePool web",
+        ),
         (
             "NotIn",
             ("3", "4"),
