@@ -6,7 +6,7 @@ onto. Nothing may act before it is in sync.
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -44,6 +44,7 @@ from wainwright.clock import Clock
 from wainwright.cloud import NodePoolCatalog
 from wainwright.controllers.conditions import LAUNCHED, UNKNOWN
 from wainwright.controllers.informer_cache import Change, InformerCache
+from wainwright.controllers.node.disrupted_taint import is_disrupted
 from wainwright.gc_pause import gc_paused
 from wainwright.model.labels import INSTANCE_TYPE
 from wainwright.model.plan import PlanOptions
@@ -107,6 +108,10 @@ class LiveState:
         self._nominated: dict[str, float] = {}
         """By name of node or claim, until when it is kept for the pods planned onto it."""
         self._keeping_pods: set[str] = set()
+        self._disrupted: dict[str, Node] = {}
+        """By name the nodes that are tainted to be disrupted."""
+        self.is_abandoned: Callable[[Node], bool] = lambda _: False
+        """Whether a node is tainted for a command that no longer exists: it will be set free."""
         self._planned_pods: dict[str, tuple[str, ...]] = {}
         """By name of a claim that is not launched yet, the pods that it was made for."""
         self.virtual_pods: Mapping[str, tuple[ModelPod, ...]] = {}
@@ -125,6 +130,7 @@ class LiveState:
         """What CSINodes say, by instance type and driver; None where it has to be found anew."""
         cache.subscribe(CSINode, self._forget_attach_limits)
         cache.subscribe(Node, self._look_at_type)
+        cache.subscribe(Node, self._look_at_taint)
 
     def _apply(self, change: Change[WireStruct]) -> None:
         if change.after is None:
@@ -182,6 +188,12 @@ class LiveState:
         """The type of a node may be known only after its limits."""
         if _type_label(change.before) != _type_label(change.after):
             self._attach_limits = None
+
+    def _look_at_taint(self, change: Change[Node]) -> None:
+        if change.after is not None and is_disrupted(change.after):
+            self._disrupted[change.name] = change.after
+        else:
+            self._disrupted.pop(change.name, None)
 
     @property
     def is_synced(self) -> bool:
@@ -241,12 +253,12 @@ class LiveState:
         return raised
 
     def _with_kept_pods(self, snapshot: Snapshot) -> Snapshot:
-        if not self._keeping_pods:
+        abandoned = {name for name, node in self._disrupted.items() if self.is_abandoned(node)}
+        kept = self._keeping_pods | abandoned
+        if not kept:
             return snapshot
         nodes = tuple(
-            msgspec.structs.replace(node, deleting=False)
-            if node.name in self._keeping_pods
-            else node
+            msgspec.structs.replace(node, deleting=False) if node.name in kept else node
             for node in snapshot.nodes
         )
         return msgspec.structs.replace(snapshot, nodes=nodes)

@@ -196,6 +196,27 @@ def test_sta_3_a_node_that_keeps_its_pods_is_not_being_deleted_meanwhile() -> No
     run(story)
 
 
+def test_sta_3_a_node_that_a_command_of_a_killed_process_tainted_keeps_its_pods() -> None:
+    """Until it is set free: a plan made in between would launch a node that nobody needs."""
+
+    async def story(api: InMemoryApiServer, state: LiveState, clock: VirtualClock) -> None:
+        taint = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
+        for name in ("n1", "n2"):
+            await api.create(_node(name))
+            await api.patch(Node, name, {"spec": {"taints": [taint]}})
+        await clock.sleep(1)
+        state.is_abandoned = lambda node: node.metadata.name == "n1"
+        found = state.snapshot()
+        assert [_found(found, name).deleting for name in ("n1", "n2")] == [False, True]
+        await api.patch(Node, "n1", {"spec": {"taints": []}})
+        await clock.sleep(1)
+        state.is_abandoned = lambda _: True
+        found = state.snapshot()
+        assert [_found(found, name).deleting for name in ("n1", "n2")] == [False, False]
+
+    run(story)
+
+
 def _apart() -> Pod:
     """A pod that keeps others of its kind away from its node."""
     term = {

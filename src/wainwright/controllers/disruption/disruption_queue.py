@@ -91,6 +91,7 @@ class DisruptionQueue:
 
     def watch(self, queue: WorkQueue) -> None:
         self._queue = queue
+        self._state.is_abandoned = self._is_abandoned
 
         def changed_claim(change: Change[NodeClaim]) -> None:
             key = self._by_replacement.get(change.name)
@@ -326,19 +327,23 @@ class DisruptionQueue:
         replacements that are not up: a process that was killed has left them.
         """
         for node in [*self._cache.all(Node)]:
-            claims = self._state.claims_of_node(node)
-            is_leaving = node.metadata.deletionTimestamp or any(
-                each.metadata.deletionTimestamp for each in claims
-            )
-            if (
-                claims
-                and not is_leaving
-                and not self.owns(node.metadata.name)
-                and (is_disrupted(node) or any(map(_has_reason, claims)))
-            ):
+            if self._is_abandoned(node):
                 await self._set_free([node.metadata.name])
         for claim in [*self._cache.all(NodeClaim)]:
             await self._delete_if_orphaned(claim)
+
+    def _is_abandoned(self, node: Node) -> bool:
+        """Until it is set free its pods stay: a node launched for them would not be needed."""
+        claims = self._state.claims_of_node(node)
+        is_leaving = node.metadata.deletionTimestamp or any(
+            each.metadata.deletionTimestamp for each in claims
+        )
+        return (
+            bool(claims)
+            and not is_leaving
+            and not self.owns(node.metadata.name)
+            and (is_disrupted(node) or any(map(_has_reason, claims)))
+        )
 
     async def _delete_if_orphaned(self, claim: NodeClaim) -> None:
         replaced = (claim.metadata.annotations or {}).get(REPLACES_ANNOTATION)
