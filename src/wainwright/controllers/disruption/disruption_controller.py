@@ -22,6 +22,7 @@ from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.disruption.disruption_breaker import VOLUNTARY, DisruptionBreaker
 from wainwright.controllers.disruption.disruption_queue import CommandInFlight, DisruptionQueue
 from wainwright.controllers.disruption.disruption_reports import DisruptionReports
+from wainwright.controllers.nodeclaim.claim_creation import SeenCreations
 from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
 from wainwright.controllers.nodepool.registration_health import find_condition
 from wainwright.controllers.runtime import WHOLE_CLUSTER, Again, Key, Poll, Result, WorkQueue
@@ -101,6 +102,8 @@ class Disruption:
         self._held = False
         """Whether the breaker holds back what would be done."""
         self._catalogs: Mapping[str, NodePoolCatalog] = {}
+        self._seen: SeenCreations = {}
+        """The NodeClaims that the last look knew of."""
 
     def watch(self, queue: WorkQueue) -> None:
         self._remember_removals()
@@ -197,7 +200,10 @@ class Disruption:
             looked.given, looked.options, found, tuple(self._context.cache.all(NodePool))
         )
         if found.method in IMMEDIATE:
-            if await self._queue.start(found, self._catalogs) and found.method is Method.REPAIR:
+            if (
+                await self._queue.start(found, self._catalogs, self._seen)
+                and found.method is Method.REPAIR
+            ):
                 self._reports.repaired(looked.repairs.due, found)
             return Again(PERIOD)
         self._found = found, self._context.clock.now() + VALIDATION_DELAY
@@ -262,6 +268,7 @@ class Disruption:
     async def _pass(self, options: DisruptionOptions) -> DisruptionPass:
         self._catalogs = catalogs = await self._declared.catalogs()
         await self._state.prepare_snapshot()
+        self._seen = self._queue.seen_creations()
         snapshot = self._state.with_virtual_pods(self._state.snapshot(catalogs.values()))
         pools = tuple(pool for pool in snapshot.pools if pool.name in catalogs)
         pauses = self._context.settings.pauses
@@ -322,7 +329,7 @@ class Disruption:
             confirmed = await self._context.compute(lambda: looked.confirm(command))
         if isinstance(confirmed, Command):
             if not await self._is_held(confirmed):
-                await self._queue.start(confirmed, self._catalogs)
+                await self._queue.start(confirmed, self._catalogs, self._seen)
             return Again(PERIOD)
         self._context.metrics.add(
             DISRUPTION_FAILED_VALIDATIONS, consolidation_type=command.method, reason=confirmed

@@ -32,7 +32,7 @@ from wainwright.controllers.disruption.consolidation_backoff import (
 )
 from wainwright.controllers.informer_cache import Change
 from wainwright.controllers.node.disrupted_taint import is_disrupted, taint_patch, untaint_patch
-from wainwright.controllers.nodeclaim.claim_creation import ClaimCreator
+from wainwright.controllers.nodeclaim.claim_creation import ClaimCreator, SeenCreations
 from wainwright.controllers.nodeclaim.claim_deletion import (
     TERMINATION_TIMESTAMP_ANNOTATION,
     TerminationMode,
@@ -100,6 +100,10 @@ class DisruptionQueue:
 
         self._cache.subscribe(NodeClaim, changed_claim)
 
+    def seen_creations(self) -> SeenCreations:
+        """For `start`: taken when the cluster is looked at."""
+        return self._creator.seen_creations()
+
     @property
     def in_flight(self) -> list[CommandInFlight]:
         return [*self._commands.values()]
@@ -110,8 +114,15 @@ class DisruptionQueue:
 
     # Beginning
 
-    async def start(self, command: Command, catalogs: Mapping[str, NodePoolCatalog]) -> bool:
-        """Begins to carry the command out; False if it was given up at once."""
+    async def start(
+        self, command: Command, catalogs: Mapping[str, NodePoolCatalog], seen: SeenCreations
+    ) -> bool:
+        """Begins to carry the command out; False if it was given up at once.
+
+        `seen` is what was known of other NodeClaims when it was found.
+        """
+        if not self._is_current(command, seen):
+            return False
         with self._state.keep_pods(each.name for each in command.candidates):
             marked = await self._mark_all(command)
             if len(marked) < len(command.candidates):
@@ -122,13 +133,23 @@ class DisruptionQueue:
                     command,
                     candidates=tuple(each for each in command.candidates if each.name in marked),
                 )
-            replacements = await self._launch(command, catalogs)
+            replacements = None
+            if self._is_current(command, seen):
+                replacements = await self._launch(command, catalogs)
         if replacements is None:
             await self._set_free(marked)
             return False
         self._add(command, replacements)
         await self._report_start(command, replacements)
         return True
+
+    def _is_current(self, command: Command, seen: SeenCreations) -> bool:
+        """Whether its replacements keep to the limits; else it is found again, or another is."""
+        pools = _launching_pools(command)
+        if not pools or self._creator.is_current(seen, pools):
+            return True
+        LOG.info("NodeClaims were created meanwhile, so not now: %s", describe_command(command))
+        return False
 
     def _add(self, command: Command, replacements: Iterable[NodeClaim]) -> None:
         assert self._queue is not None
@@ -191,7 +212,8 @@ class DisruptionQueue:
         lost their node.
         """
         creations = () if command.terminate_first else self._creations(command, catalogs)
-        results = await asyncio.gather(*creations, return_exceptions=True)
+        with self._creator.creating(_launching_pools(command)):
+            results = await asyncio.gather(*creations, return_exceptions=True)
         created = [each for each in results if isinstance(each, NodeClaim)]
         failed = [each for each in results if isinstance(each, BaseException)]
         if not failed:
@@ -410,6 +432,14 @@ def describe_command(command: Command) -> str:
         return f"delete: [{nodes}] {money}"
     launched = format_count(len(command.replacement_names), "replacement")
     return f"replace: [{nodes}] -> [{launched}] {money}"
+
+
+def _launching_pools(command: Command) -> set[str]:
+    """The NodePools of its replacements."""
+    if command.terminate_first:
+        return set()
+    static = {each.node.pool or "" for each in command.candidates if each.is_static}
+    return static | {claim.pool for claim in command.replacements}
 
 
 def _decision(command: Command) -> str:

@@ -1,9 +1,11 @@
 """NodeClaim objects of planned claims: name, owner, finalizer, hashes, and the types in order."""
 
 import logging
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from random import Random
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -35,12 +37,48 @@ LOOKUP_WAITS: Final = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
 LOG: Final = logging.getLogger(__name__)
 
 
+SeenCreations: TypeAlias = Mapping[str, int]
+"""By NodePool, how often NodeClaims had been created when the cluster was looked at."""
+
+
 class ClaimCreator:
-    """Creates the NodeClaims of plans and of disruption commands."""
+    """Creates the NodeClaims of plans and of disruption commands.
+
+    Provisioning, disruption and capacity buffers plan at the same time. Of two plans that do not
+    know each other's claims each may keep to a limit that both together exceed: with limits, the
+    later one has to be made again.
+    """
 
     def __init__(self, context: ControllerContext, random: Random) -> None:
         self._cache, self._state, self._clock = context.cache, context.state, context.clock
         self._metrics, self._random = context.metrics, random
+        limits = context.settings.plan_options.cluster_limits
+        self._has_cluster_limits = bool(limits.amounts)
+        self._begun: Counter[str] = Counter()
+        self._ended: Counter[str] = Counter()
+
+    def seen_creations(self) -> SeenCreations:
+        """What a look at the cluster knows of: claims that are still being created it may not."""
+        return self._ended.copy()
+
+    def is_current(self, seen: SeenCreations, pools: Iterable[str]) -> bool:
+        """Whether claims of these NodePools, planned with what was seen, keep to the limits."""
+        counted = self._begun if self._has_cluster_limits else filter(self._has_limits, pools)
+        return all(self._begun[name] == seen.get(name, 0) for name in counted)
+
+    def _has_limits(self, name: str) -> bool:
+        pool = self._cache.get(NodePool, name)
+        return pool is not None and bool(pool.spec.limits)
+
+    @contextmanager
+    def creating(self, pools: Iterable[str]) -> Iterator[None]:
+        """Meanwhile, and for who has looked at the cluster before, other plans are outdated."""
+        names = frozenset(pools)
+        self._begun.update(names)
+        try:
+            yield
+        finally:
+            self._ended.update(names)
 
     async def create(
         self,

@@ -144,7 +144,8 @@ class StaticProvisioning:
     async def _create(self, pool: NodePool, count: int, requests: Resources) -> None:
         """All that can be created; an error if not all could."""
         made = (self._creator.create_static(pool, requests) for _ in range(count))
-        results = await asyncio.gather(*made, return_exceptions=True)
+        with self._creator.creating([pool.metadata.name] if count else ()):
+            results = await asyncio.gather(*made, return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
                 raise result

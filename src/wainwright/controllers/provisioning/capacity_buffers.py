@@ -323,11 +323,14 @@ class CapacityBufferProvisioning:
             self._state.virtual_pods, self._planned = {}, None
             return Poll(PERIOD)
         catalogs = await self._declared.catalogs()
+        seen = self._creator.seen_creations()
         snapshot = self._snapshot(catalogs)
         everything = msgspec.structs.replace(snapshot, pods=(*snapshot.pods, *pods))
         given = ProvisioningInput(snapshot=everything, catalogs=catalogs)
         if self._planned is None or not given.is_same(self._planned):
             planned = self._plan(snapshot, pods, catalogs)
+            if not self._creator.is_current(seen, (claim.pool for claim in planned.claims)):
+                return Again(SYNC_POLL)
             self._record(snapshot, pods, planned)
             self._planned = None if planned.claims else given
             await self._create(planned, catalogs)
@@ -378,12 +381,13 @@ class CapacityBufferProvisioning:
     ) -> None:
         wire = self._virtual.wire_pods()
         seconds = self._context.settings.nomination_seconds
-        created = await asyncio.gather(
-            *(
-                self._creator.create(claim, catalogs[claim.pool], reason="capacity_buffer")
-                for claim in planned.claims
+        with self._creator.creating(claim.pool for claim in planned.claims):
+            created = await asyncio.gather(
+                *(
+                    self._creator.create(claim, catalogs[claim.pool], reason="capacity_buffer")
+                    for claim in planned.claims
+                )
             )
-        )
         for claim, made in zip(planned.claims, created, strict=True):
             self._state.nominate(made.metadata.name, seconds)
             self._backoff.launched(made, (wire[key] for key in claim.pods if key in wire))

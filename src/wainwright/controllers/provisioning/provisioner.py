@@ -28,7 +28,7 @@ from wainwright.controllers.disruption.consolidation_backoff import (
     undone_annotation,
 )
 from wainwright.controllers.informer_cache import Change, ChangeHandler, metadata_of
-from wainwright.controllers.nodeclaim.claim_creation import ClaimCreator
+from wainwright.controllers.nodeclaim.claim_creation import ClaimCreator, SeenCreations
 from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
 from wainwright.controllers.nodepool.nodepool_status import READINESS_UNKNOWN
 from wainwright.controllers.nodepool.registration_health import find_condition
@@ -117,6 +117,7 @@ class ProvisioningInput(msgspec.Struct, frozen=True, kw_only=True):
 
     snapshot: Snapshot
     catalogs: Mapping[str, NodePoolCatalog]
+    seen: SeenCreations = msgspec.field(default_factory=dict)
 
     @property
     def has_pods(self) -> bool:
@@ -245,6 +246,11 @@ class Provisioner:
         options = self._state.with_attach_limits(self._context.settings.plan_options)
         with self._pod_metrics.planning(given.snapshot.pods):
             solved = await self._context.compute(lambda: self._solve(given, options))
+        pools = [claim.pool for claim in solved.plan.claims]
+        if not self._creator.is_current(given.seen, pools):
+            LOG.debug("other NodeClaims were created meanwhile: the plan is made again")
+            self._window.reopen(since)
+            return Again(SYNC_POLL)
         self._pod_metrics.planned(given.snapshot.pods, solved.plan.unplaced)
         created = await self._create_claims(solved, given.catalogs)
         await self._nominate(solved, created)
@@ -270,12 +276,13 @@ class Provisioner:
     async def _input(self) -> "ProvisioningInput":
         catalogs = await self._declared.catalogs()
         await self._state.prepare_snapshot()
+        seen = self._creator.seen_creations()
         snapshot = self._state.snapshot(catalogs.values())
         pools = self._pause.mark(pool for pool in snapshot.pools if pool.name in catalogs)
         snapshot = self._nominations.apply(snapshot)
         pods = self._backoff.restrict(snapshot.pods, self._context.clock.now())
         snapshot = msgspec.structs.replace(snapshot, pools=pools, pods=pods)
-        return ProvisioningInput(snapshot=snapshot, catalogs=catalogs)
+        return ProvisioningInput(snapshot=snapshot, catalogs=catalogs, seen=seen)
 
     def _wait_for_binding(self, snapshot: Snapshot) -> Result:
         """Pods that are not bound to the node that came up for them are planned again."""
@@ -310,10 +317,11 @@ class Provisioner:
     ) -> dict[str, NodeClaim]:
         """By name in the plan; claims that the API server refuses are planned again later."""
         planned = solved.plan.claims
-        results = await asyncio.gather(
-            *(self._create_claim(claim, catalogs[claim.pool]) for claim in planned),
-            return_exceptions=True,
-        )
+        with self._creator.creating(claim.pool for claim in planned):
+            results = await asyncio.gather(
+                *(self._create_claim(claim, catalogs[claim.pool]) for claim in planned),
+                return_exceptions=True,
+            )
         created = {}
         for claim, result in zip(planned, results, strict=True):
             if isinstance(result, NodeClaim):

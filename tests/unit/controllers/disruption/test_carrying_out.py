@@ -1,7 +1,7 @@
 """Rows Q1 to Q6, P2, and what happens beside a command: several in flight, kills, provisioning."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -23,6 +23,7 @@ from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.aws.provider import AwsCloudProvider
 from wainwright.clock import format_timestamp
+from wainwright.cluster import Cluster
 from wainwright.controllers.disruption.disruption_reports import NEW_SECONDS
 from wainwright.controllers.settings import ControllerSettings
 from wainwright.core.disruption.disruption_input import DisruptionOptions
@@ -37,6 +38,7 @@ from wainwright.metrics import (
 )
 from wainwright.model.disruption import RepairPolicy
 from wainwright.model.labels import CAPACITY_TYPE, RESERVATION_ID, RESERVED
+from wainwright.model.plan import ClusterLimits, PlanOptions
 from wainwright.translate.object_metadata import parse_timestamp
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -490,6 +492,42 @@ def test_q5_a_process_that_is_killed_at_any_moment_leaves_no_taint(after: float)
         await cluster.wait(60)
         assert await replacements(cluster) == []
         assert len(cluster.instances()) == 1
+
+    run_cluster(story, instanceTypes=["m5.large"])
+
+
+class SlowCreations:
+    """An API server that takes a while to create NodeClaims."""
+
+    def __init__(self, cluster: ControlledCluster, seconds: float) -> None:
+        self._api, self._clock, self._seconds = cluster.api, cluster.clock, seconds
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._api, name)
+
+    async def create(self, obj: Any, **more: Any) -> Any:
+        if isinstance(obj, NodeClaim):
+            await self._clock.sleep(self._seconds)
+        return await self._api.create(obj, **more)
+
+
+@pytest.mark.parametrize("after", [0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0])
+def test_a_replacement_and_a_node_for_new_pods_together_keep_to_the_limits(after: float) -> None:
+    """Each is planned before the other is created, and keeps to the limit by itself."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        options = PlanOptions(cluster_limits=ClusterLimits(nodes=2))
+        cluster.settings = msgspec.structs.replace(cluster.settings, plan_options=options)
+        cluster.port = cast(Cluster, SlowCreations(cluster, 3.0))
+        await started(cluster, "web-0")
+        await drift(cluster)
+        await cluster.wait(after)
+        await cluster.create_pod("web-1", cpu="1500m")
+        most = 0
+        for _ in range(60):
+            await cluster.wait(0.5)
+            most = max(most, len(cluster.instances()), len(await cluster.claims()))
+        assert most == 2
 
     run_cluster(story, instanceTypes=["m5.large"])
 
