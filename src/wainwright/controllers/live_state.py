@@ -6,7 +6,7 @@ onto. Nothing may act before it is in sync.
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -194,6 +194,11 @@ class LiveState:
             self._disrupted[change.name] = change.after
         else:
             self._disrupted.pop(change.name, None)
+
+    @property
+    def disrupted_nodes(self) -> Collection[str]:
+        """Names of the nodes that are tainted to be disrupted, or are drained."""
+        return self._disrupted.keys()
 
     @property
     def is_synced(self) -> bool:

@@ -2,7 +2,8 @@
 
 Consolidation removes a node because its pods fit elsewhere. Nothing keeps the kube-scheduler to
 that plan: pods that are created again in another order may take the room that was meant for one of
-them, and a node has to be launched for it. Such a removal was undone. The new node says so by an
+them, or for a pod that still waits for its eviction from another node, and a node has to be
+launched for it. Such a removal was undone. The new node says so by an
 annotation, and is not consolidated for an hour; the next one in its place for two, and so on.
 """
 
@@ -44,6 +45,9 @@ class _RecordedRemoval(msgspec.Struct, kw_only=True):
     """Names of those that are still there."""
     workloads: Mapping[str, int]
     """By uid of the controllers of the evicted pods: how many pods each had."""
+    waiting: Mapping[str, int]
+    """The same of pods on other nodes that are drained: the plan has room for them too, which the
+    kube-scheduler does not know of."""
     saving: float
     """USD per hour that launches have left of it."""
     undone: int
@@ -66,16 +70,23 @@ class ConsolidationBackoff:
         if command.reason is not DisruptionReason.UNDERUTILIZED:
             return
         nodes = [each.node for each in command.candidates]
-        pods = [pod for node in nodes for pod in self._context.state.pods_by_node.get(node.name)]
-        workloads = {uid for pod in pods if (uid := _workload_of(pod))}
+        names = {node.name for node in nodes}
+        workloads = self._workloads_on(names)
         if workloads:
             removal = _RecordedRemoval(
                 claims={*claims},
-                workloads={uid: self._count(uid) for uid in workloads},
+                workloads=workloads,
+                waiting=self._workloads_on({*self._context.state.disrupted_nodes} - names),
                 saving=command.saving,
                 undone=max(map(undone_consolidations, nodes)),
             )
+            self._forget_old()
             self._removals.append(removal)
+
+    def _workloads_on(self, nodes: Iterable[str]) -> dict[str, int]:
+        """By uid of the controllers of their pods: how many pods each has."""
+        pods = (pod for node in nodes for pod in self._context.state.pods_by_node.get(node))
+        return {uid: self._count(uid) for uid in {_workload_of(pod) for pod in pods} if uid}
 
     def _count(self, workload: str, *, is_bound: bool = False) -> int:
         """Pods that stay; with `is_bound` only those that have a node."""
@@ -99,7 +110,9 @@ class ConsolidationBackoff:
             self._forget_settled(_workload_of(pod))
 
     def _forget_settled(self, workload: str | None = None) -> None:
-        """A removal after which every pod has found another node is over, and was right."""
+        """A removal after which every pod has found another node is over, and was right; whether
+        others lost their place by it shows later.
+        """
         self._removals = [
             each
             for each in self._removals
@@ -107,7 +120,7 @@ class ConsolidationBackoff:
         ]
 
     def _is_settled(self, removal: _RecordedRemoval) -> bool:
-        return not removal.claims and all(
+        return not (removal.claims or removal.waiting) and all(
             self._count(uid, is_bound=True) >= before for uid, before in removal.workloads.items()
         )
 
@@ -117,26 +130,27 @@ class ConsolidationBackoff:
         """How often removals in the place of the node that is launched were undone, this time
         included; 0 where it undoes none.
         """
-        begin = self._context.clock.now() - WINDOW
-        self._removals = [each for each in self._removals if each.ended >= begin]
+        self._forget_old()
         workloads = {_workload_of(pod) for pod in pods} if self._removals else set()
         concerned = [each for each in self._removals if self._is_undone(each, workloads)]
         for removal in concerned:
             removal.saving -= price
         return max((1 + each.undone for each in concerned if each.saving <= 0), default=0)
 
+    def _forget_old(self) -> None:
+        begin = self._context.clock.now() - WINDOW
+        self._removals = [each for each in self._removals if each.ended >= begin]
+
     def _is_undone(self, removal: _RecordedRemoval, workloads: set[str]) -> bool:
         """A workload that has more pods than before needs the node for those."""
-        return any(
-            self._count(uid) <= removal.workloads[uid]
-            for uid in workloads & removal.workloads.keys()
-        )
+        before = {**removal.waiting, **removal.workloads}
+        return any(self._count(uid) <= before[uid] for uid in workloads & before.keys())
 
     async def launched(self, claim: NodeClaim, undone: int, pods: Iterable[Pod]) -> None:
         again = consolidated_again_at(translate_claim_state(claim))
         owners = sorted({owner for pod in pods if (owner := _owner_of(pod))})
         text = (
-            f"Launched for pods of {', '.join(owners)} after consolidation had removed their node:"
+            f"Launched for pods of {', '.join(owners)} after consolidation had removed a node:"
             f" it saved nothing, {format_count(undone, 'time')} in a row. Not consolidated before "
             f"{format_timestamp(again or 0.0)}"
         )

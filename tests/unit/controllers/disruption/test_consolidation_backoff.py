@@ -6,7 +6,7 @@ import msgspec
 from tests.support.controlled_cluster import ControlledCluster, node_pool, run_cluster
 
 from wainwright.api.karpenter.nodeclaim import NodeClaim
-from wainwright.api.kubernetes.cluster import Node
+from wainwright.api.kubernetes.cluster import Node, PodDisruptionBudget
 from wainwright.api.kubernetes.workloads import Pod, StatefulSet
 from wainwright.controllers.disruption.disruption_reports import NEW_SECONDS
 from wainwright.core.disruption.candidates import UNDONE_CONSOLIDATIONS
@@ -132,6 +132,55 @@ def test_a_removal_that_is_undone_is_reported_and_not_repeated_for_a_growing_tim
         assert len(await cluster.nodes()) == 2, "two hours this time"
         await cluster.wait(3600)
         assert (await drained(cluster)).spec.nodeName == second.metadata.name
+
+    run_cluster(story, instanceTypes=["m5.large"])
+
+
+DB_BUDGET: dict[str, Any] = {
+    "metadata": {"name": "db", "namespace": "default"},
+    "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "db"}}},
+}
+
+
+def test_a_removal_that_takes_the_room_of_a_pod_that_waits_for_its_eviction_is_undone_too() -> None:
+    """The plan has room for it on the node that is left; the kube-scheduler does not know that."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        await begin(cluster)
+        for number in range(2):
+            node = await cluster.add_node(f"web-{number}", **await of_web(cluster))
+            await cluster.create_pod(f"filler-{number}", cpu="1")
+            await cluster.bind(f"filler-{number}", node.metadata.name)
+        named = {"name": "db", "namespace": "default"}
+        db = msgspec.convert({**STATEFUL_SET, "metadata": named}, StatefulSet, strict=False)
+        uid = (await cluster.api.create(db)).metadata.uid
+        owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": uid}
+        metadata = {"labels": {"app": "db"}, "ownerReferences": [{**owner, "controller": True}]}
+        draining = await cluster.add_node("db-0", cpu="300m", metadata=metadata)
+        await cluster.create(msgspec.convert(DB_BUDGET, PodDisruptionBudget, strict=False))
+        status = {"disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1}
+        counted = {"status": {**status, "expectedPods": 1, "observedGeneration": 1}}
+        await cluster.api.patch_status(PodDisruptionBudget, "db", counted, "default")
+        ready = [{"type": "Ready", "status": "True"}]
+        running = {"status": {"phase": "Running", "conditions": ready}}
+        await cluster.api.patch_status(Pod, "db-0", running, "default")
+        await cluster.wait(2)
+        for number in range(2):
+            await cluster.api.delete(Pod, f"filler-{number}", "default", grace_period=0)
+        await cluster.api.delete(NodeClaim, draining.metadata.name.removeprefix("node-"))
+        evicted = await drained(cluster)
+        (kept,) = (
+            each.spec.nodeName
+            for each in await cluster.pods()
+            if each.metadata.name.startswith("web") and not each.metadata.deletionTimestamp
+        )
+        await cluster.stop_pods()
+        await create_pod(cluster, evicted.metadata.name)
+        await cluster.create_pod("other", cpu="300m")
+        for name in (evicted.metadata.name, "other"):
+            await cluster.bind(name, kept)
+        await cluster.wait(30)
+        assert {*(await undone_claims(cluster)).values()} == {"1"}
 
     run_cluster(story, instanceTypes=["m5.large"])
 
