@@ -147,6 +147,7 @@ class ClusterSimulator:
         self._replaced_pods: list[tuple[Pod, ...]] = []
         """Pods of earlier snapshots: classes are found by the identity of pods, which must not be
         used for others."""
+        self._queue_keys: dict[int, QueueKey] = {}
         self._taken_names = snapshot.taken_names
         gate = options.capacity_reservations
         limits = remaining_cluster_limits(snapshot, catalogs, options)
@@ -416,12 +417,19 @@ class ClusterSimulator:
 
     def _solve(self, removal: "_Removal", pods: Sequence[Pod]) -> Solution:
         placeable = [pod for pod in pods if id(pod) in self._pod_classes]
-        placeable.sort(key=lambda pod: _queue_key(pod, self._pod_classes[id(pod)]))
+        placeable.sort(key=self._queue_key)
         return solve_with_fallbacks(
             lambda strategy: self._cluster.prepare(
                 self._fork(removal), self._queue(placeable), _simulated(strategy)
             )
         )
+
+    def _queue_key(self, pod: Pod) -> QueueKey:
+        """Computed once: a pod is in hundreds of simulations of a day."""
+        key = self._queue_keys.get(id(pod))
+        if key is None:
+            key = self._queue_keys[id(pod)] = _queue_key(pod, self._pod_classes[id(pod)])
+        return key
 
     def _pods_of(self, names: Collection[str]) -> list[Pod]:
         """Pending pods, and those that have to move."""

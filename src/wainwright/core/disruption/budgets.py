@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from math import ceil
+from typing import Final
 
 import msgspec
 
@@ -41,12 +42,48 @@ def evaluate_budgets(
     One budget that cannot be read stops the NodePool for every reason: to ignore it would disrupt
     more than its author wanted.
     """
-    members = [node for node in nodes if _counts(node)]
-    disrupted = count_disrupted(members, reason)
-    status = BudgetStatus(allowed=len(members))
+    return _evaluate(pool, _count_nodes(nodes), reason, now)
+
+
+class _NodeCounts(msgspec.Struct, frozen=True):
+    """Of the nodes of a NodePool that count against budgets."""
+
+    total: int
+    leaving: int
+    """Those that are being removed, or rebooted."""
+    down: int
+    """Those, and such as are not ready."""
+
+    def disrupted(self, reason: DisruptionReason) -> int:
+        """Repair is for nodes that are not ready: they do not use its own budget up."""
+        return self.leaving if reason is DisruptionReason.UNHEALTHY else self.down
+
+
+NO_NODES: Final = _NodeCounts(0, 0, 0)
+
+
+def _count_nodes(nodes: Iterable[Node]) -> _NodeCounts:
+    """In one pass: it is done for every NodePool at every look."""
+    total = leaving = down = 0
+    for node in nodes:
+        rebooting = is_rebooting(node)
+        if node.managed and (rebooting or is_initialized(node)):
+            total += 1
+            if rebooting or node.deleting:
+                leaving += 1
+                down += 1
+            elif _is_unready(node):
+                down += 1
+    return _NodeCounts(total, leaving, down)
+
+
+def _evaluate(
+    pool: Pool, counts: _NodeCounts, reason: DisruptionReason, now: float
+) -> BudgetStatus:
+    status = BudgetStatus(allowed=counts.total)
     for budget in pool.disruption.budgets:
         try:
-            allowed = _allowed_by(budget, len(members), now)
+            allowed = _allowed_by(budget, counts.total, now)
         except ValueError as error:
             return BudgetStatus(allowed=0, budget=budget, invalid=str(error))
         applies = budget.reasons is None or reason in budget.reasons
@@ -54,12 +91,8 @@ def evaluate_budgets(
             status = BudgetStatus(allowed=allowed, budget=budget)
     if status.budget is None:
         return status  # without a budget in effect those that are down already do not count
-    return msgspec.structs.replace(status, allowed=max(0, status.allowed - disrupted))
-
-
-def count_disrupted(nodes: Iterable[Node], reason: DisruptionReason) -> int:
-    """How many of the nodes count against budgets for that reason."""
-    return sum(_counts(node) and _is_disrupted(node, reason) for node in nodes)
+    left = max(0, status.allowed - counts.disrupted(reason))
+    return msgspec.structs.replace(status, allowed=left)
 
 
 def is_active(budget: DisruptionBudget, now: float) -> bool:
@@ -97,16 +130,6 @@ def _end_of_activity(began: float, budget: DisruptionBudget) -> float | None:
     return None
 
 
-def _counts(node: Node) -> bool:
-    return node.managed and (is_initialized(node) or is_rebooting(node))
-
-
-def _is_disrupted(node: Node, reason: DisruptionReason) -> bool:
-    """Repair is for nodes that are not ready: they do not use its own budget up."""
-    is_down = reason is not DisruptionReason.UNHEALTHY and _is_unready(node)
-    return node.deleting or is_rebooting(node) or is_down
-
-
 def _is_unready(node: Node) -> bool:
     ready = node.conditions.get("Ready")
     return ready is not None and not ready.is_true
@@ -132,9 +155,11 @@ class BudgetCounter:
     """How many nodes of each NodePool the budgets still allow, by reason."""
 
     def __init__(self, snapshot: Snapshot, *, ignored: bool = False) -> None:
-        self._members: dict[str, list[Node]] = defaultdict(list)
+        members: dict[str, list[Node]] = defaultdict(list)
         for node in snapshot.nodes:
-            self._members[node.pool or ""].append(node)
+            members[node.pool or ""].append(node)
+        self._sizes = Counter({name: len(nodes) for name, nodes in members.items()})
+        self._counts = {name: _count_nodes(nodes) for name, nodes in members.items()}
         self._pools, self._now = snapshot.pools, snapshot.now or 0.0
         self._ignored = ignored
         self._status: dict[tuple[str, DisruptionReason], BudgetStatus] = {}
@@ -157,7 +182,7 @@ class BudgetCounter:
     def scheduled(self) -> list[int]:
         """What budgets with a schedule allow now: this changes with time alone."""
         return [
-            evaluate_budgets(pool, self._members[pool.name], reason, self._now).allowed
+            self._evaluate(pool, reason).allowed
             for pool in self._pools
             if any(budget.schedule is not None for budget in pool.disruption.budgets)
             for reason in DisruptionReason
@@ -165,7 +190,7 @@ class BudgetCounter:
 
     def until(self, pool: Pool, reason: DisruptionReason) -> float | None:
         """When the budget that allows nothing begins or ceases to be in effect; None if never."""
-        status = evaluate_budgets(pool, self._members[pool.name], reason, self._now)
+        status = self._evaluate(pool, reason)
         return None if status.budget is None else next_change(status.budget, self._now)
 
     def changes(self) -> Iterator[float]:
@@ -183,14 +208,18 @@ class BudgetCounter:
     def allowed(self, pool: Pool, reason: DisruptionReason) -> int:
         key = (pool.name, reason)
         if key not in self._status:
-            members = self._members[pool.name]
-            self._status[key] = evaluate_budgets(pool, members, reason, self._now)
+            self._status[key] = self._evaluate(pool, reason)
         return self._status[key].allowed
 
+    def _evaluate(self, pool: Pool, reason: DisruptionReason) -> BudgetStatus:
+        counts = self._counts.get(pool.name, NO_NODES)
+        return _evaluate(pool, counts, reason, self._now)
+
     def disrupted(self, pool: Pool, reason: DisruptionReason) -> int:
-        return count_disrupted(self._members[pool.name], reason)
+        """How many of its nodes count against budgets for that reason."""
+        return self._counts.get(pool.name, NO_NODES).disrupted(reason)
 
     def _allowed(self, candidate: Candidate, reason: DisruptionReason) -> int:
         if self._ignored or candidate.pool is None:
-            return len(self._members[candidate.node.pool or ""])
+            return self._sizes[candidate.node.pool or ""]
         return self.allowed(candidate.pool, reason)
