@@ -113,12 +113,12 @@ def find_misspellings(
     """A warning for each label, value and name that is probably misspelt, with its document."""
     objects = [each for each in documents if _has_kind(each.value)]
     finder = _MisspellingFinder(objects, known_values)
-    is_told = False
+    is_reported = False
     for document in objects:
         for warning in finder.warnings(document.value):
             yield document, warning
-        if finder.is_over_budget and not is_told:
-            is_told = True
+        if finder.is_over_budget and not is_reported:
+            is_reported = True
             yield document, field_warning(("metadata", "name"), "", TOO_MANY)
 
 
