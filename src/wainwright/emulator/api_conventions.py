@@ -9,6 +9,7 @@ validates the request first (a launch template that does not exist, say) lists t
 import math
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final, TypeVar
 
@@ -18,8 +19,9 @@ from wainwright.emulator.context import AccountContext, Params
 from wainwright.errors import AwsError
 
 
+@lru_cache(maxsize=4096)
 def to_datetime(seconds: float) -> datetime:
-    """A timestamp as boto3 returns it."""
+    """A timestamp as boto3 returns it; thousands of instances are launched in the same second."""
     return datetime.fromtimestamp(seconds, UTC)
 
 

@@ -156,10 +156,11 @@ def _network_view(
     """A terminated instance has no network interfaces any more."""
     if instance.state == TERMINATED:
         return {"NetworkInterfaces": [], "SecurityGroups": [], "PrivateDnsName": ""}
+    views = _interface_views(instance, specification, launched, context)
     return {
-        "NetworkInterfaces": _interface_views(instance, specification, launched, context),
+        "NetworkInterfaces": views,
         "SecurityGroups": _group_views(specification, specification.interfaces[0].groups),
-        "PrivateDnsName": private_dns_name(instance.address, context.region),
+        "PrivateDnsName": views[0]["PrivateDnsName"],
         "PrivateIpAddress": instance.address,
         "SubnetId": instance.subnet,
         "VpcId": specification.vpc,
