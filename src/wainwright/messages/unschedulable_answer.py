@@ -49,7 +49,6 @@ from wainwright.model.reasons import (
     PoolUnusable,
     PoolVerdict,
     PreferencesNotRelaxed,
-    RequiredBy,
     RestrictedLabel,
     TooManyVolumes,
     TopologySpreadUnsatisfied,
@@ -122,11 +121,12 @@ def answer_for(group: UnschedulableGroup, *, with_total: bool = True) -> Unsched
     """The answer for pods that fail alike; without the total of a plan where no plan is shown."""
     nearest = next((each for each in group.pools if each.pool == group.nearest_pool), None)
     others = [each for each in group.pools if each is not nearest]
+    images = _other_images(nearest) if group.suggestion is None else None
     return UnschedulableAnswer(
-        cause=_cause(group, nearest, others),
+        cause=_cause(group, nearest, others) + (f"; {images}" if images else ""),
         fix=ADD_POOL
         if isinstance(group.reason, NoNodePools)
-        else _describe_fix(group.suggestion, with_total=with_total) or _other_images(nearest),
+        else _describe_fix(group.suggestion, with_total=with_total),
         alternative=_describe_fix(group.alternative, with_total=with_total),
         other_pools=_other_pools(others, group.unexplained_pools),
         nodes=_nodes(group),
@@ -143,8 +143,8 @@ IMAGE_ALIASES: Final = {"linux": "al2023@latest", "windows": "windows2022@latest
 
 def _other_images(nearest: PoolVerdict | None) -> str | None:
     """Where the pod needs another operating system: images are chosen by an EC2NodeClass, so that
-    no change of the pod or a requirement helps. A trial would need the catalogue of a node class
-    that does not exist.
+    no change of the pod or a requirement helps. That is no fix: to try it, and to price it, takes
+    the catalogue of a node class that does not exist.
     """
     reason = None if nearest is None else nearest.reason
     if nearest is None or not isinstance(reason, LabelConflict | NoMatchingInstanceType):
@@ -153,10 +153,8 @@ def _other_images(nearest: PoolVerdict | None) -> str | None:
     aliases = [] if wanted.open else [IMAGE_ALIASES.get(each) for each in sorted(wanted.values)]
     if reason.key != OS or len(aliases) != 1 or aliases[0] is None:
         return None
-    is_of_pool = getattr(reason, "required_by", RequiredBy.POD) is RequiredBy.POOL
-    what = f"let NodePool {nearest.pool} refer" if is_of_pool else "add a NodePool that refers"
-    untried = "(not tried; its price was not computed)"
-    return f"{what} to an EC2NodeClass with alias {aliases[0]} {untried}"
+    (wanted_system,) = wanted.values
+    return f"an EC2NodeClass with alias {aliases[0]} has images for {wanted_system}"
 
 
 def _cause(
