@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support import aws_account
 from tests.support.aws_account import CheckedApi, run_in_virtual_time
+from tests.support.catalogue_builders import build_catalogue, cloud_object, node_class_object
 
 from wainwright.api.catalog_documents import Cloud, CloudSpec
 from wainwright.api.catalog_documents import CloudReservation as Seeded
@@ -29,6 +30,7 @@ from wainwright.aws.launchtemplate.launch_templates import (
     TEMPLATE_TTL,
     UNUSED_TEMPLATE_AGE,
     LaunchInstanceType,
+    LaunchInstanceTypes,
     LaunchSpec,
     LaunchTemplateProvider,
     SubnetOffering,
@@ -55,6 +57,7 @@ from wainwright.catalogue.instancetypes.node_class_settings import (
     ResourceOverride,
 )
 from wainwright.catalogue.instancetypes.type_labels import type_requirements
+from wainwright.catalogue.region_catalog import CatalogScope
 from wainwright.clock import VirtualClock
 from wainwright.emulator.boot.node_boot import BootedNode, boot_from_user_data
 from wainwright.emulator.boot.user_data import InstanceFacts, decode_user_data
@@ -290,6 +293,19 @@ def test_bottlerocket_gets_max_pods_of_the_class() -> None:
     made = split(known, family=AmiFamily.BOTTLEROCKET, bootstrap=bootstrap)
     assert rocket_pods(made) == {"m5.large": 42, "m5.xlarge": 42}
     assert made.remarks == ()
+
+
+def test_types_are_made_with_the_settings_of_the_class_and_again_when_those_change() -> None:
+    infos, types = instance_type_info.built_in_instance_types(), LaunchInstanceTypes()
+
+    def max_pods(**spec: Any) -> int:
+        cloud = cloud_object(instanceTypes=["m5.large"])
+        scope = CatalogScope(node_class=node_class_object(**spec))
+        built = build_catalogue(scope, cloud=cloud)
+        return types.of(built, infos)["m5.large"].class_max_pods
+
+    few = {"maxPods": 42}
+    assert [max_pods(kubelet=few), max_pods(), max_pods(kubelet=few)] == [42, 29, 42]
 
 
 @pytest.mark.parametrize("pods", [10, 200])

@@ -294,7 +294,8 @@ def test_values_that_a_pool_allows_grow_by_one_value(
 def test_a_pod_that_selects_a_full_reservation_may_use_on_demand_as_well() -> None:
     """One of three pods keeps the reserved instance; the plan with the change is what it says."""
     reserved = offering(capacity_type="reserved", reservation_id="cr-1", price=0.0, available=1)
-    index = InstanceTypeIndex([instance_type(offerings=(offering(), reserved))])
+    dearer = offering(zone="zone-b", price=3.0)
+    index = InstanceTypeIndex([instance_type(offerings=(dearer, offering(), reserved))])
     selected = pods(1500, 1500, 1500, wanted=label_requirement(CAPACITY_TYPE, "In", "reserved"))
     snapshot = Snapshot(pods=selected, pools=(WEB,))
     [group] = explained_plan(snapshot, {"web": index}, PlanOptions()).unschedulable
@@ -306,7 +307,9 @@ def test_a_pod_that_selects_a_full_reservation_may_use_on_demand_as_well() -> No
         "on-demand] instead of reserved): +$2.000/h for 2 m5.large (on-demand)"
     )
     assert group.alternative is not None
-    assert isinstance(group.alternative.changes[0], EnlargeReservation)
+    [enlarged] = group.alternative.changes
+    assert isinstance(enlarged, EnlargeReservation)
+    assert enlarged.billed == 1.0, "the cheapest on demand"
     changed = replace(snapshot, pods=tuple(apply_to_pod(change, pod) for pod in selected))
     applied = explained_plan(changed, {"web": index}, PlanOptions())
     assert (applied.unschedulable, applied.price) == ((), 2.0)

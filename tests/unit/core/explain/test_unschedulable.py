@@ -339,6 +339,17 @@ def test_the_nearest_pool_is_the_one_with_most_of_the_labels_that_the_pod_select
 
 
 @pytest.mark.parametrize("other", ["a-pool", "z-pool"])
+def test_of_alternatives_the_one_that_a_pool_comes_nearest_to_counts(other: str) -> None:
+    """One label of the second term is missing, all three of the first; elsewhere two of each."""
+    first = Requirements.from_labels({"team": "a", "tier": "b", "disk": "c"})
+    second = Requirements.from_labels({"size": "d", "rack": "e"})
+    near = Pool(name="near", labels={"size": "d"})
+    pools = (near, Pool(name=other, labels={"team": "a"}))
+    [group] = explain_pods(labelled_pods(1, alternatives=(first, second)), pools=pools)
+    assert group.nearest_pool == "near"
+
+
+@pytest.mark.parametrize("other", ["a-pool", "z-pool"])
 def test_a_misspelt_value_of_a_label_of_a_pool_is_corrected(other: str) -> None:
     selector = Requirements.from_labels({"team": "paymetns"})
     pools = (ZONAL, Pool(name=other))
