@@ -13,7 +13,7 @@ FOUND = {
     "launch-not-recorded": (99, 110),
     "eviction-ignores-budget": (38, 41, 83),
     "finalizer-lost": (19, 6, 0),
-    "taint-left": (0, 5, 1),
+    "taint-left": (0, 19, 40),
     "budget-counted-late": (5, 6, 7),
     "orphan-not-collected": (40, 63, 29),
     "eviction-without-uid": (26, 27, 28),

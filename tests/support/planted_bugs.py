@@ -4,7 +4,7 @@
 is a world in which it matters, at a moment when something fails: that is what the seeds are for.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -74,13 +74,17 @@ def _without_finalizer(claim: NodeClaim, node: Node, *, is_complete: bool) -> An
 _registration_patch = node_registration.registration_patch
 
 
-def _keep_taint(_: Node) -> None:
-    """A command that is given up leaves its taint behind."""
+def _overlook_taint(_: Node) -> bool:
+    """A process that died before it had written the reason leaves its taint behind."""
+    return False
 
 
-def _count_late(node: Any) -> bool:
+_count_nodes = budgets._count_nodes
+
+
+def _count_late(nodes: Iterable[Any]) -> Any:
     """Nodes count against budgets only when they are not ready: too late."""
-    return bool(node.managed and is_initialized(node) and not node.deleting)
+    return _count_nodes([each for each in nodes if is_initialized(each) and not each.deleting])
 
 
 async def _collect_nothing(self: GarbageCollection, instance: Instance) -> None:
@@ -142,9 +146,11 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         owner=nodeclaim_lifecycle, function="registration_patch", replacement=_without_finalizer
     ),
     "taint-left": PlantedBug(
-        owner=disruption_queue, function="untaint_patch", replacement=_keep_taint
+        owner=disruption_queue, function="is_disrupted", replacement=_overlook_taint
     ),
-    "budget-counted-late": PlantedBug(owner=budgets, function="_counts", replacement=_count_late),
+    "budget-counted-late": PlantedBug(
+        owner=budgets, function="_count_nodes", replacement=_count_late
+    ),
     "orphan-not-collected": PlantedBug(
         owner=GarbageCollection, function="_terminate", replacement=_collect_nothing
     ),
