@@ -72,7 +72,7 @@ class ClaimCreator:
 
     @contextmanager
     def creating(self, pools: Iterable[str]) -> Iterator[None]:
-        """Meanwhile, and for who has looked at the cluster before, other plans are outdated."""
+        """Plans made of a look at the cluster before or during this are outdated by it."""
         names = frozenset(pools)
         self._begun.update(names)
         try:
