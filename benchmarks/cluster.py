@@ -8,6 +8,7 @@ CLUSTER_PODS=100,500. `make bench-karpenter ARGS=cluster` does the same with Kar
 
 import asyncio
 import json
+import math
 import os
 import re
 import tempfile
@@ -54,12 +55,15 @@ SETTLED_SECONDS: Final = 60.0
 """Without a change of any node or claim; a command is validated for 15 s."""
 PLANS: Final = "karpenter_scheduler_scheduling_duration_seconds_count"
 REQUESTS: Final = "client_go_request_total"
+LOG_LINES: Final = 20
 EVICTED: Final = "DisruptionTarget"
 """The condition of a pod that was evicted rather than deleted."""
 
 
 class MeasuredProcess(Protocol):
     """An autoscaler at work."""
+
+    log: Path
 
     @property
     def pid(self) -> int: ...
@@ -219,6 +223,9 @@ async def _scale_down(kubelets: "Kubelets", process: MeasuredProcess, left: int)
             and kubelets.bound == left
         ),
     )
+    if kubelets.last_change < started:
+        print("  no node was replaced or removed, though few pods are left; the end of the log:")
+        print(*process.log.read_text(encoding="utf-8").splitlines()[-LOG_LINES:], sep="\n")
     return ScaleDown(
         settled=max(kubelets.last_change, gone) - started,
         moved=kubelets.evicted - moved,
@@ -421,13 +428,18 @@ class Metrics:
 
     def quantile(self, share: float) -> str:
         """The bucket of the loop's lag that it falls into."""
+        seconds = self.lag_quantile(share)
+        return "unknown" if math.isnan(seconds) else f"{seconds:g} s"
+
+    def lag_quantile(self, share: float) -> float:
+        """Seconds, infinite beyond the last bucket; NaN where nothing was measured."""
         name = "wainwright_event_loop_lag_seconds"
         count = self.total(f"{name}_count")
         for key, _, value in self._lines:
             bound = re.search(rf'{name}_bucket{{.*le="([^"]+)"', key)
             if bound is not None and float(value) >= share * count:
-                return f"{bound[1]} s"
-        return "unknown"
+                return float(bound[1])
+        return math.nan
 
 
 def cpu_seconds(pid: int) -> float:

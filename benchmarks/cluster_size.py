@@ -14,7 +14,6 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-import msgspec
 from tests.integration.run_manifests import NODE_CLASS, NODE_POOL
 from tests.support.control_plane import ApiClient, ControlPlane
 from tests.support.running_operator import RunningOperator, TestedCluster
@@ -63,7 +62,7 @@ async def _measure(nodes: int, plane: ControlPlane, folder: Path) -> None:
             print_row("memory", f"{peak_mib(operator.pid):.0f} MiB")
             await _steady(operator)
             await _changing(client, operator, nodes * PODS_PER_NODE)
-            await _pending(client)
+            await _pending(client, plane)
             await asyncio.to_thread(operator.terminate)
 
 
@@ -126,10 +125,10 @@ async def _changing(client: KubeClient, operator: RunningOperator, pods: int) ->
     print_row("event loop late by at most, p99", metrics.quantile(0.99))
 
 
-async def _pending(client: KubeClient) -> None:
+async def _pending(client: KubeClient, plane: ControlPlane) -> None:
     """From the creation of a pod that fits no node until its NodeClaim is there."""
     started = time.monotonic()
-    await client.create(msgspec.convert(_large_pod(), Pod, strict=False))
+    create_objects(plane, "/api/v1/namespaces/default/pods", iter([_large_pod()]))
     while not (await client.list(NodeClaim)).items:
         if time.monotonic() - started > WITHIN:
             raise TimeoutError("the pending pod got no NodeClaim")

@@ -4,6 +4,7 @@ idle loop beside that one shows what the machine adds.
 """
 
 import asyncio
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from statistics import quantiles
@@ -16,7 +17,7 @@ from tests.support.running_operator import OUR_LEASE, RunningOperator, TestedClu
 
 from benchmarks.cluster import PLANS, RUN, Metrics, cpu_seconds, measure_on_control_plane
 from benchmarks.cluster_size import create_objects
-from benchmarks.measure import print_row
+from benchmarks.measure import Targets, print_row
 from benchmarks.planner import planning_job
 from wainwright.controllers.context import compute_in_thread
 from wainwright.translate.object_metadata import parse_timestamp
@@ -25,18 +26,23 @@ PODS: Final = 10_000
 TYPES: Final = 1_000
 POLL: Final = 0.02
 TARGET_MS: Final = 250
+PROBE_SECONDS: Final = 1
+LEASE_SECONDS: Final = 10
 WITHIN: Final = 900.0
 PROBE_POLL: Final = 0.2
 
 
 def run() -> None:
+    """SystemExit where a target is missed."""
     print("Event loop while pods are planned")
+    targets = Targets()
     for workload in ("deployments", "all distinct"):
-        asyncio.run(_measure(workload))
-    measure_on_control_plane(_measure_at_work)
+        asyncio.run(_measure(workload, targets))
+    measure_on_control_plane(partial(_measure_at_work, targets))
+    targets.check()
 
 
-async def _measure(workload: str) -> None:
+async def _measure(workload: str, targets: Targets) -> None:
     job = planning_job(workload, PODS, TYPES)
     late: list[float] = []
     poll = asyncio.create_task(_note_lag(late))
@@ -46,7 +52,7 @@ async def _measure(workload: str) -> None:
     poll.cancel()
     p99 = quantiles(late, n=100)[-1] * 1000
     print_row(f"{PODS:,} pods, {workload}: CPU of plan and loop", f"{seconds:.1f} s")
-    print_row("  late, p99", f"{p99:.0f} ms", f"at most {TARGET_MS}")
+    targets.row("  late, p99", p99, TARGET_MS, "ms")
     print_row("  late, at most", f"{max(late) * 1000:.0f} ms")
 
 
@@ -58,7 +64,7 @@ async def _note_lag(late: list[float]) -> None:
         late.append(loop.time() - due)
 
 
-async def _measure_at_work(plane: ControlPlane, folder: Path) -> None:
+async def _measure_at_work(targets: Targets, plane: ControlPlane, folder: Path) -> None:
     """Pods that wait at the start, each with requests of its own; nobody binds them."""
     cluster = TestedCluster(plane)
     cluster.apply("EC2NodeClass", NODE_CLASS)
@@ -72,12 +78,10 @@ async def _measure_at_work(plane: ControlPlane, folder: Path) -> None:
         idle.cancel()
         metrics = Metrics(operator.get("metrics", "/metrics")[1])
         print_row(f"{PODS:,} pods, a process at work: CPU", f"{cpu_seconds(operator.pid):.1f} s")
-        print_row("  late by at most, p99", metrics.quantile(0.99), f"at most {TARGET_MS} ms")
+        targets.row("  late by at most, p99", metrics.lag_quantile(0.99) * 1000, TARGET_MS, "ms")
         print_row("  an idle loop beside it, p99", f"{quantiles(late, n=100)[-1] * 1000:.0f} ms")
-        print_row("  slowest answer of /healthz", f"{max(probes):.2f} s", "at most 1 s")
-        print_row(
-            "  longest time without a renewal", f"{_longest_gap(renewals):.1f} s", "at most 10"
-        )
+        targets.row("  slowest answer of /healthz", max(probes), PROBE_SECONDS, "s")
+        targets.row("  longest time without a renewal", _longest_gap(renewals), LEASE_SECONDS, "s")
         await asyncio.to_thread(operator.terminate)
 
 

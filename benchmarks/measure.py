@@ -42,3 +42,21 @@ def peak_memory_megabytes() -> float:
 
 def print_row(what: str, figure: str, target: str = "") -> None:
     print(f"  {what:<52} {figure:>16}   {target}")
+
+
+class Targets:
+    """Figures that must not be larger than their target."""
+
+    def __init__(self) -> None:
+        self._missed: list[str] = []
+
+    def row(self, what: str, figure: float, at_most: float, unit: str) -> None:
+        digits = 0 if unit == "ms" else 2
+        print_row(what, f"{figure:.{digits}f} {unit}", f"at most {at_most:g} {unit}")
+        if not figure <= at_most:
+            self._missed.append(f"{what.strip()}: {figure:.{digits}f} {unit}")
+
+    def check(self) -> None:
+        """Ends the process with exit code 1 where one was missed."""
+        if self._missed:
+            sys.exit(f"missed: {'; '.join(self._missed)}")

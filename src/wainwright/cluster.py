@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from wainwright.api.kubernetes.workloads import Pod
-from wainwright.api.wire import WireStruct
+from wainwright.api.wire import ObjectMeta, WireStruct
 
 ObjectT = TypeVar("ObjectT", bound=WireStruct)
 
@@ -41,6 +41,16 @@ class WatchEvent(msgspec.Struct, Generic[ObjectT], frozen=True):
     resource_version: str
     """To resume from. A bookmark has nothing else."""
     object: ObjectT | None = None
+    unreadable: ObjectMeta | None = None
+    """Name, namespace and uid of what was deleted and cannot be read: there is no object then."""
+
+    @property
+    def metadata(self) -> ObjectMeta | None:
+        """Of what has changed."""
+        if self.object is None:
+            return self.unreadable
+        metadata: ObjectMeta = self.object.metadata  # type: ignore[attr-defined] # every kind has it
+        return metadata
 
 
 class ObjectList(msgspec.Struct, Generic[ObjectT], frozen=True):

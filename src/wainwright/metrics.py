@@ -559,6 +559,13 @@ API_REQUESTS: Final = Metric(
     kind=MetricKind.COUNTER,
     labels=("method", "code"),
 )
+UNREADABLE_OBJECTS: Final = Metric(
+    name="wainwright_unreadable_objects_total",
+    help="Objects in answers of the API server that could not be read, by kind; each in every list "
+    "and watch event that has it. What was last known of them counts on.",
+    kind=MetricKind.COUNTER,
+    labels=("kind",),
+)
 EVENT_LOOP_LAG: Final = Metric(
     name="wainwright_event_loop_lag_seconds",
     help="How late the event loop was to what was due: leases, watches and probes wait as long.",

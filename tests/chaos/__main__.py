@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 
@@ -18,7 +18,7 @@ from tests.chaos.reports import (
     describe_timeline,
     describe_world,
 )
-from tests.chaos.shrinking import shrink_case
+from tests.chaos.shrinking import MOST_RUNS, shrink_case
 from tests.chaos.trial import TrialResult, run_case
 from tests.support.planted_bugs import BUGS, planted
 
@@ -35,15 +35,15 @@ class SeedOutcome(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
 
 
-def main() -> None:
-    wanted = _arguments()
+def main(words: Sequence[str] | None = None) -> int:
+    wanted = _arguments(words)
     logging.disable(logging.CRITICAL)
     if wanted.seed is not None:
-        sys.exit(_replay(wanted.seed, wanted.bug, wanted.timeline))
-    sys.exit(_run(range(wanted.first, wanted.first + wanted.seeds), wanted.jobs, wanted.bug))
+        return _replay(wanted.seed, wanted.bug, wanted.timeline, wanted.shrink_runs)
+    return _run(range(wanted.first, wanted.first + wanted.seeds), wanted.jobs, wanted.bug)
 
 
-def _arguments() -> argparse.Namespace:
+def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
     parser.add_argument("--seeds", type=int, default=500, help="how many")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
@@ -51,7 +51,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--bug", default="", choices=["", *BUGS], help="a planted bug")
     parser.add_argument("--timeline", action="store_true", help="print all that happens")
-    return parser.parse_args()
+    parser.add_argument(
+        "--shrink-runs", type=int, default=MOST_RUNS, help="runs to make a failing case smaller"
+    )
+    return parser.parse_args(words)
 
 
 def _planted(bug: str) -> AbstractContextManager[None]:
@@ -61,7 +64,7 @@ def _planted(bug: str) -> AbstractContextManager[None]:
 # One seed
 
 
-def _replay(seed: int, bug: str, with_timeline: bool) -> int:
+def _replay(seed: int, bug: str, with_timeline: bool, most_runs: int = MOST_RUNS) -> int:
     case = random_case(seed)
     with _planted(bug):
         trial = run_case(case)
@@ -69,7 +72,7 @@ def _replay(seed: int, bug: str, with_timeline: bool) -> int:
             _say(f"seed {seed}: every law holds, with {len(trial.faults)} faults")
             return 0
         _say(describe_failure(seed, trial, bug))
-        shrunk = shrink_case(case, trial)
+        shrunk = shrink_case(case, trial, most_runs=most_runs)
         if with_timeline:
             shrunk = msgspec.structs.replace(
                 shrunk, trial=run_case(shrunk.case, keep_timeline=True)
@@ -167,4 +170,4 @@ def _say(*lines: str) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

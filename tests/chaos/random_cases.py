@@ -1,7 +1,7 @@
 """Random worlds with a timeline and faults: everything small, so that one takes about a second."""
 
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from tests.support.random_inputs.scenarios import CLASS
@@ -68,14 +68,47 @@ def random_case(seed: int) -> ChaosCase:
         "settings": _settings(random),
     }
     changes = [_change(random, pools, workloads) for _ in range(random.randint(2, 7))]
+    more = _less_common(seed, pools, workloads, spec)
+    changes += more.events
     return ChaosCase(
         seed=seed,
-        manifests=(CLASS, *pools, *workloads, *budgets, *daemons, _cloud(random)),
+        manifests=(CLASS, *pools, *workloads, *budgets, *daemons, *more.manifests, _cloud(random)),
         spec=spec,
         events=(*sorted(changes, key=_moment), *_end_of_expiry(pools, changes)),
         faults=_faults(random, seed),
-        extra_instances=_extra_instances(seed, pools, spec),
+        extra_instances=_extra_instances(seed, [*pools, *more.manifests], spec),
     )
+
+
+class LessCommon(msgspec.Struct, frozen=True):
+    """What only some worlds have, besides changes of their NodePools and settings."""
+
+    manifests: list[Manifest] = []
+    events: list[Manifest] = []
+
+
+def _less_common(
+    seed: int, pools: list[Manifest], workloads: list[Manifest], spec: Manifest
+) -> LessCommon:
+    """Features behind gates, brakes, and prices that move: nothing of it in half of the worlds, so
+    that those show what they showed before there was any.
+    """
+    random, made = Random(f"less common {seed}"), LessCommon()
+    if random.random() < 0.5:
+        return made
+    for feature in (
+        _balanced,
+        _static_pool,
+        _capacity_buffer,
+        _repair,
+        _deletion_costs,
+        _brakes,
+        _pause,
+        _prices,
+    ):
+        if random.random() < 0.25:
+            feature(random, World(pools, workloads, spec, made))
+    return made
 
 
 def _end_of_expiry(pools: list[Manifest], changes: list[Manifest]) -> list[Manifest]:
@@ -84,7 +117,8 @@ def _end_of_expiry(pools: list[Manifest], changes: list[Manifest]) -> list[Manif
     """
     latest = {each["metadata"]["name"]: each for each in pools}
     for change in sorted(changes, key=_moment):
-        latest.update({each["metadata"]["name"]: each for each in change.get("apply", ())})
+        applied = (each for each in change.get("apply", ()) if each["kind"] == "NodePool")
+        latest.update({each["metadata"]["name"]: each for each in applied})
     expiring = [
         each for each in latest.values() if "expireAfter" in each["spec"]["template"]["spec"]
     ]
@@ -250,6 +284,127 @@ def _daemonset() -> Manifest:
     }
 
 
+# What only some worlds have
+
+
+class World(NamedTuple):
+    """What features are added to."""
+
+    pools: list[Manifest]
+    workloads: list[Manifest]
+    spec: Manifest
+    more: LessCommon
+
+    @property
+    def settings(self) -> Manifest:
+        settings: Manifest = self.spec["settings"]
+        return settings
+
+
+def _balanced(random: Random, world: World) -> None:
+    random.choice(world.pools)["spec"]["disruption"]["consolidationPolicy"] = "Balanced"
+
+
+def _static_pool(random: Random, world: World) -> None:
+    world.settings["featureGates"]["StaticCapacity"] = True
+    values = [random.choice(["on-demand", "spot"])]
+    requirement = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": values}
+    pool: Manifest = {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": "static"},
+        "spec": {
+            "replicas": random.randint(0, 3),
+            "disruption": {"consolidateAfter": "30s", "budgets": [{"nodes": "1"}]},
+            "template": {"spec": {"requirements": [requirement]}},
+        },
+    }
+    if random.random() < 0.5:
+        pool["spec"]["limits"] = {"nodes": str(random.randint(2, 5))}
+    world.more.manifests.append(pool)
+    for _ in range(random.randint(0, 2)):
+        labels = {"generation": str(random.randint(1, 2))}
+        template = {**pool["spec"]["template"], "metadata": {"labels": labels}}
+        changed = {**pool["spec"], "replicas": random.randint(0, 3), "template": template}
+        applied = {"apply": [{**pool, "spec": changed}]}
+        world.more.events.append({"at": _some_time(random), **applied})
+
+
+def _capacity_buffer(random: Random, world: World) -> None:
+    workload = random.choice(world.workloads)
+    world.settings["featureGates"]["CapacityBuffer"] = True
+    sizes: list[Manifest] = [{"replicas": random.randint(1, 3)}, {"percentage": 50}]
+    reference = {"apiGroup": "apps", "kind": workload["kind"], "name": workload["metadata"]["name"]}
+    buffer: Manifest = {
+        "apiVersion": "autoscaling.x-k8s.io/v1beta1",
+        "kind": "CapacityBuffer",
+        "metadata": {"name": "spare", "namespace": NAMESPACE},
+        "spec": {"scalableRef": reference, **random.choice(sizes)},
+    }
+    begin = random.randint(0, 1200)
+    world.more.events.append({"at": f"{begin}s", "apply": [buffer]})
+    if random.random() < 0.3:
+        gone = {"kind": "CapacityBuffer", "namespace": NAMESPACE, "name": "spare"}
+        world.more.events.append({"at": f"{begin + random.randint(1, 900)}s", "delete": gone})
+
+
+def _repair(random: Random, world: World) -> None:
+    gates = world.settings["featureGates"]
+    gates["NodeRepair"] = True
+    gates["TerminateFirstRepair"] = random.random() < 0.3
+    world.settings["nodeRepair"] = random.choice(["replace-first", "replace-first", "forceful"])
+    for _ in range(random.randint(1, 3)):
+        name = random.choice(world.workloads)["metadata"]["name"]
+        broken = {
+            "node": {"pods": [f"{NAMESPACE}/{name}-{random.randint(0, 2)}"]},
+            "type": random.choice(
+                ["AcceleratedHardwareReady", "AcceleratedHardwareReady", "Ready"]
+            ),
+            "status": "False",
+        }
+        world.more.events.append({"at": _some_time(random), "condition": broken})
+
+
+def _deletion_costs(_: Random, world: World) -> None:
+    world.settings["featureGates"]["PodDeletionCostManagement"] = True
+
+
+def _brakes(random: Random, world: World) -> None:
+    if random.random() < 0.7:
+        breaker = {"share": random.choice(["10%", "30%"]), "nodes": random.randint(0, 2)}
+        world.settings["disruptionBreaker"] = {**breaker, "window": "10m"}
+    if random.random() < 0.5:
+        world.settings["maxNodesPerCommand"] = random.randint(1, 2)
+
+
+def _pause(random: Random, world: World) -> None:
+    """By annotation, for some minutes: paused for good nothing would come to rest."""
+    pool, begin = random.choice(world.pools), random.randint(0, int(FAULTS_END) - 1300)
+    annotation = {"wainwright.dev/pause": random.choice(["disruption", "provisioning", "all"])}
+    paused = {**pool, "metadata": {**pool["metadata"], "annotations": annotation}}
+    end = begin + random.randint(60, 600)
+    world.more.events.append({"at": f"{begin}s", "apply": [paused]})
+    world.more.events.append({"at": f"{end}s", "apply": [pool]})
+
+
+def _prices(random: Random, world: World) -> None:
+    world.settings["priceRefresh"] = random.choice(["1m", "10m"])
+    for _ in range(random.randint(1, 4)):
+        change: Manifest = {
+            "instanceType": random.choice(["m5.*", "c5.*", "*.large"]),
+            "capacityType": "spot",
+            "factor": random.choice([0.3, 0.8, 1.5, 3]),
+        }
+        if random.random() < 0.5:
+            change["zone"] = random.choice(ZONES)
+        for_a_while = {"for": "10m"} if random.random() < 0.5 else {}
+        world.more.events.append({"at": _some_time(random), **for_a_while, "price": change})
+
+
+def _some_time(random: Random) -> str:
+    return f"{random.randint(0, int(FAULTS_END) - 660)}s"
+
+
 # What happens
 
 
@@ -257,7 +412,7 @@ def _change(random: Random, pools: list[Manifest], workloads: list[Manifest]) ->
     made = random.choices(
         (_scale, _drift, _cloud_change, _outage, _loss, _reservation_change), (8, 2, 3, 1, 3, 2)
     )[0](random, pools, workloads)
-    return {"at": f"{random.randint(0, int(FAULTS_END) - 660)}s", **made}
+    return {"at": _some_time(random), **made}
 
 
 def _scale(random: Random, _: list[Manifest], workloads: list[Manifest]) -> Manifest:

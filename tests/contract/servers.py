@@ -13,8 +13,6 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
-from moto.server import ThreadedMotoServer
-
 from wainwright.api.catalog_documents import Cloud
 from wainwright.clock import SystemClock
 from wainwright.emulator.emulated_account import EmulatedAwsAccount
@@ -66,6 +64,9 @@ def _serving(server: EmulatorHttpServer) -> Iterator[None]:
 @contextmanager
 def serve_moto() -> Iterator[str]:
     """Runs moto's server; yields its endpoint."""
+    # Imported here: it takes longer than all else that those who need an emulator import.
+    from moto.server import ThreadedMotoServer
+
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()

@@ -6,6 +6,7 @@ of its protocol, whatever its path, headers and body are.
 
 import asyncio
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from random import Random
 from typing import Any, Final
@@ -182,10 +183,7 @@ class FuzzedAccount:
     def _patch(self) -> str | None:
         """A change of the running account, well-formed or not."""
         random = self.random
-        patch = {
-            random.choice(PATCH_FIELDS): self._patch_value(0)
-            for _ in range(random.choice((1, 1, 2)))
-        }
+        patch = odd_patch(random, self.texts)
         path = random.choice(("change", "change", "change", "state", "log", "account", "nothing"))
         method = "POST" if path == "change" else random.choice(("GET", "PUT"))
         query = random.choice(
@@ -200,13 +198,21 @@ class FuzzedAccount:
         json.loads(response.body)
         return None
 
-    def _patch_value(self, depth: int) -> Any:
-        random = self.random
-        if depth > 2 or random.random() < 0.2:
-            return random.choice((*HOSTILE_NUMBERS, *HOSTILE_VALUES[:20], self.text()))
-        if random.random() < 0.5:
-            return [self._patch_value(depth + 1)]
-        return {name: self._patch_value(3) for name in random.sample(PATCH_KEYS, 3)}
+
+def odd_patch(random: Random, texts: Sequence[str]) -> dict[str, Any]:
+    """A change of a running account, well-formed or not."""
+    number = random.choice((1, 1, 2))
+    return {random.choice(PATCH_FIELDS): _patch_value(random, texts, 0) for _ in range(number)}
+
+
+def _patch_value(random: Random, texts: Sequence[str], depth: int) -> Any:
+    if depth > 2 or random.random() < 0.2:
+        return random.choice(
+            (*HOSTILE_NUMBERS, *HOSTILE_VALUES[:20], random.choice((*texts, *HOSTILE_TEXTS)))
+        )
+    if random.random() < 0.5:
+        return [_patch_value(random, texts, depth + 1)]
+    return {name: _patch_value(random, texts, 3) for name in random.sample(PATCH_KEYS, 3)}
 
 
 def msgspec_fields(account: EmulatedAwsAccount) -> dict[str, Any]:

@@ -1,6 +1,8 @@
 """Inputs: every example, scenario and manifest table, with a few values made odd or torn text."""
 
 import json
+import re
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
@@ -105,6 +107,7 @@ HOSTILE_VALUES: Final[tuple[Any, ...]] = (
     *HOSTILE_TEXTS,
     *HOSTILE_NUMBERS,
 )
+INSTANCE_TYPE: Final = re.compile(r"\b[a-z][a-z0-9-]*\.[a-z0-9]*(?:large|metal)\b")
 WORLD: Final = """\
 apiVersion: karpenter.sh/v1
 kind: NodePool
@@ -244,6 +247,26 @@ class FuzzInput:
     text: str
     suffix: str
     names: tuple[str, ...]
+    documents: tuple[Any, ...]
+    """As they were before the text was torn."""
+
+    def names_of(self, kinds: Sequence[str]) -> list[str]:
+        return _names([each for each in self.documents if _kind(each) in kinds])
+
+    def instance_types(self) -> list[str]:
+        return sorted(set(INSTANCE_TYPE.findall(self.text))) or ["m5.large"]
+
+
+def intact_input(random: Random) -> FuzzInput:
+    """As it is in its folder, and not there to be refused: for options that are odd."""
+    examples, scenarios, simulations, _ = _groups()
+    usable = [each for each in simulations if "/refused/" not in each.name]
+    source = random.choice(random.choice((examples, scenarios, usable)))
+    documents = [*deepcopy(source.documents)]
+    if not source.is_scenario and random.random() < 0.3:
+        documents += deepcopy(_nodes())
+    text, suffix = _render(documents, random)
+    return FuzzInput(source, text, suffix, tuple(_names(documents)), tuple(documents))
 
 
 def make_input(random: Random) -> FuzzInput:
@@ -262,10 +285,15 @@ def make_input(random: Random) -> FuzzInput:
     text, suffix = _render(documents, random)
     if random.random() < 0.12:
         text = tear_text(text, random)
-    return FuzzInput(source, text, suffix, tuple(_names(documents)))
+    return FuzzInput(source, text, suffix, tuple(_names(documents)), tuple(documents))
 
 
-def _names(documents: list[Any]) -> list[str]:
+def _kind(document: Any) -> str:
+    found = document.get("kind") if isinstance(document, dict) else None
+    return found if isinstance(found, str) else ""
+
+
+def _names(documents: Sequence[Any]) -> list[str]:
     found = []
     for each in documents:
         metadata = each.get("metadata") if isinstance(each, dict) else None

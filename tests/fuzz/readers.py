@@ -39,7 +39,7 @@ KUBECONFIG: Final = {
     "apiVersion": "v1",
     "kind": "Config",
     "current-context": "a",
-    "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:6443"}}],
+    "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
     "users": [
         {"name": "u", "user": {"token": "t"}},
         {
@@ -105,7 +105,8 @@ def _read_settings(random: Random, _folder: Path) -> str | None:
     return _outcome(flags, lambda: read_settings(flags, {}), WainError)
 
 
-def _read_kubeconfig(random: Random, folder: Path) -> str | None:
+def odd_kubeconfig(random: Random, folder: Path) -> str:
+    """The file; nothing listens at the address of its server."""
     config: dict[str, Any] = deepcopy(KUBECONFIG)
     for _ in range(random.choice((1, 1, 2, 3))):
         change_document(config, random)
@@ -114,9 +115,16 @@ def _read_kubeconfig(random: Random, folder: Path) -> str | None:
         text = tear_text(text, random)
     file = folder / "kubeconfig"
     file.write_text(text, "utf-8", newline="")
+    return str(file)
+
+
+def _read_kubeconfig(random: Random, folder: Path) -> str | None:
+    file = odd_kubeconfig(random, folder)
     context = random.choice(("", "a", "b", "c\n"))
     return _outcome(
-        text, lambda: load_address(kubeconfig=str(file), context=context, environment={}), WainError
+        Path(file).read_bytes(),
+        lambda: load_address(kubeconfig=file, context=context, environment={}),
+        WainError,
     )
 
 

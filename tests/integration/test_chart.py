@@ -14,12 +14,15 @@ from tests.support.helm import (
     KUBE_VERSION,
     NAMESPACE,
     RELEASE,
+    SCHEDULER_CONFIG,
     render,
     rendered,
     run_helm,
     set_flags,
 )
 
+from wainwright.api.kubernetes.workloads import TopologySpreadConstraint
+from wainwright.model.labels import ZONE
 from wainwright.operator.settings import OperatorSettings, read_settings
 from wainwright.sim.settings import FEATURE_GATES
 
@@ -62,6 +65,7 @@ def test_every_feature_gate_is_a_value() -> None:
         ("settings.kubeClientBurst=1000000", "kube_client_burst", 1_000_000),
         ("settings.kubeClientQPS=1000000", "kube_client_qps", 1e6),
         ("settings.interruptionQueue=shop", "interruption_queue", "shop"),
+        ("settings.reservedENIs=2", "reserved_enis", 2),
         ("settings.isolatedVPC=true", "isolated_vpc", True),
         ("controller.metrics.port=9090", "metrics_port", 9090),
         ("settings.packing=cost", "packing", "cost"),
@@ -73,6 +77,18 @@ def test_every_feature_gate_is_a_value() -> None:
 )
 def test_a_value_reaches_the_program(value: str, field: str, expected: object) -> None:
     assert getattr(read_settings({}, environment(value)), field) == expected
+
+
+def test_the_configuration_of_the_scheduler_may_be_yaml_or_a_text() -> None:
+    text = (
+        "settings.schedulerConfig=podTopologySpread: {defaultConstraints: [{maxSkew: 100\\, "
+        "topologyKey: topology.kubernetes.io/zone\\, whenUnsatisfiable: ScheduleAnyway}]}"
+    )
+    expected = TopologySpreadConstraint(
+        maxSkew=100, topologyKey=ZONE, whenUnsatisfiable="ScheduleAnyway"
+    )
+    for values in (SCHEDULER_CONFIG, (text,)):
+        assert read_settings({}, environment(*values)).scheduler_config == (expected,)
 
 
 def test_a_feature_gate_reaches_the_program() -> None:
@@ -113,6 +129,67 @@ def test_the_chart_has_the_version_of_the_program() -> None:
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert chart["version"] == chart["appVersion"]
     assert f'version = "{chart["appVersion"]}"' in project
+
+
+def test_credentials_come_over_ipv4_and_ipv6() -> None:
+    [rule] = [each for each in rendered("NetworkPolicy")[0]["spec"]["egress"] if "to" in each]
+    reached = {each["ipBlock"]["cidr"] for each in rule["to"]}
+    assert reached >= {"fd00:ec2::23/128", "fd00:ec2::254/128", "169.254.170.23/32"}
+    assert rule["ports"] == [{"port": 80}]
+
+
+def pod_spec(*values: str) -> dict[str, Any]:
+    found: dict[str, Any] = rendered("Deployment", *values)[0]["spec"]["template"]["spec"]
+    return found
+
+
+def test_values_of_karpenters_chart_take_effect() -> None:
+    spec = pod_spec(
+        "schedulerName=other",
+        "dnsConfig.options[0].name=ndots",
+        "initContainers[0].name=first",
+        "terminationGracePeriodSeconds=0",
+        "controller.containerName=karpenter",
+        "controller.securityContext.seccompProfile.type=Localhost",
+    )
+    assert spec["schedulerName"] == "other"
+    assert spec["dnsConfig"] == {"options": [{"name": "ndots"}]}
+    assert spec["initContainers"] == [{"name": "first"}]
+    assert spec["terminationGracePeriodSeconds"] == 0
+    [controller] = spec["containers"]
+    assert controller["name"] == "karpenter"
+    assert controller["securityContext"]["seccompProfile"] == {"type": "Localhost"}
+    assert controller["securityContext"]["readOnlyRootFilesystem"] is True
+    assert rendered("PodDisruptionBudget", "podDisruptionBudget.name=other")[0]["metadata"][
+        "name"
+    ] == ("other")
+    annotations = rendered("Service", "service.annotations.team=platform")[0]["metadata"]
+    assert annotations["annotations"] == {"team": "platform"}
+    endpoint = rendered(
+        "ServiceMonitor", *MONITORED, "serviceMonitor.metricRelabelings[0].action=drop"
+    )[0]["spec"]["endpoints"][0]
+    assert endpoint["metricRelabelings"] == [{"action": "drop"}]
+
+
+def test_a_grace_period_of_null_is_the_default() -> None:
+    assert pod_spec("terminationGracePeriodSeconds=null")["terminationGracePeriodSeconds"] == 45
+
+
+def test_a_sidecar_has_the_volumes_of_the_controller_and_its_own() -> None:
+    [_, sidecar] = pod_spec(
+        "controller.sidecarContainer[0].name=proxy",
+        "controller.sidecarContainer[0].volumeMounts[0].name=own",
+        "controller.extraVolumeMounts[0].name=shared",
+        "controller.sidecarVolumeMounts[0].name=more",
+    )["containers"]
+    assert sidecar["name"] == "proxy"
+    assert [each["name"] for each in sidecar["volumeMounts"]] == ["own", "shared", "more"]
+
+
+def test_more_rules_are_at_the_end_of_the_cluster_role() -> None:
+    rule = "additionalClusterRoleRules[0]"
+    values = (f"{rule}.apiGroups[0]=", f"{rule}.resources[0]=secrets", f"{rule}.verbs[0]=get")
+    assert rendered("ClusterRole", *values)[0]["rules"][-1]["resources"] == ["secrets"]
 
 
 def test_two_replicas_stand_by_for_each_other() -> None:
@@ -161,12 +238,33 @@ def test_a_dry_run_may_only_read() -> None:
     assert "--dry-run" in container("dryRun=true")["args"]
     rights = rights_of(render("dryRun=true", "provider=emulator"))
     assert {each.verb for each in rights} == {"list", "watch"}
+    assert "configmaps" in {each.resource for each in rights}, "decisions that are paused"
+    assert set(rights) < set(rights_of(render("provider=emulator")))
+    gated = ("dryRun=true", "provider=emulator", "settings.featureGates.capacityBuffer=true")
+    assert rights_of(render(*gated)) == rights, "it does not look at buffers"
 
 
 def test_rights_for_a_gate_are_given_with_the_gate() -> None:
     gated = ("settings.featureGates.podDeletionCostManagement=true",)
     more = set(rights_of(render(*gated))) - set(rights_of(render()))
     assert {(each.resource, each.verb) for each in more} == {("pods", "patch")}
+
+
+def test_rights_for_default_constraints_are_given_where_there_are_any() -> None:
+    more = set(rights_of(render(*SCHEDULER_CONFIG))) - set(rights_of(render()))
+    assert {each.verb for each in more} == {"list", "watch"}
+    assert {each.resource for each in more} == {
+        "services",
+        "replicationcontrollers",
+        "deployments.apps",
+        "replicasets.apps",
+    }
+
+
+def test_capacity_buffers_and_default_constraints_share_a_right() -> None:
+    both = (*SCHEDULER_CONFIG, "settings.featureGates.capacityBuffer=true")
+    rights = rights_of(render(*both))
+    assert len({*rights}) == len(rights)
 
 
 def test_every_rule_says_what_it_is_for() -> None:

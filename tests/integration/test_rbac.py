@@ -4,7 +4,7 @@ nothing, every right is used, and without any one of them a request would be ref
 
 import asyncio
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,15 @@ from tests.support.audited_requests import (
     single_rules,
 )
 from tests.support.control_plane import ControlPlane
-from tests.support.helm import CHART, NAMESPACE, RELEASE, render, run_helm, set_flags
+from tests.support.helm import (
+    CHART,
+    NAMESPACE,
+    RELEASE,
+    SCHEDULER_CONFIG,
+    render,
+    run_helm,
+    set_flags,
+)
 from tests.support.running_operator import RunningOperator, TestedCluster
 
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
@@ -37,6 +45,7 @@ from wainwright.cli.cluster_input import cluster_text
 from wainwright.cli.main import wain
 from wainwright.clock import SystemClock
 from wainwright.controllers.informer_cache import InformerCache
+from wainwright.controllers.live_state import DEFAULT_CONSTRAINT_KINDS
 from wainwright.controllers.manager import WATCHED_KINDS
 from wainwright.controllers.provisioning.capacity_buffers import BUFFER_KINDS
 from wainwright.kube.client import KubeClient
@@ -47,8 +56,13 @@ VALUES = (
     "provider=emulator",
     "settings.featureGates.capacityBuffer=true",
     "settings.featureGates.podDeletionCostManagement=true",
+    *SCHEDULER_CONFIG,
 )
 """With all that adds to the rights."""
+ONLY_LOOKS = "only-looks"
+DRY_RUN = (*VALUES, "dryRun=true", f"fullnameOverride={ONLY_LOOKS}")
+"""Of an account beside that of the controllers, so that the log tells their requests apart."""
+DRY_RUN_KINDS: tuple[type[WireStruct], ...] = (*WATCHED_KINDS, *DEFAULT_CONSTRAINT_KINDS)
 RBAC_GROUP = "rbac.authorization.k8s.io"
 BUFFERS = "capacitybuffers.autoscaling.x-k8s.io"
 ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -161,10 +175,47 @@ def test_the_controllers_need_exactly_the_rights_of_the_chart(
         live_a_life(cluster, operator)
         assert operator.terminate()[0] == 0
     asyncio.run(write_over_another(plane, kubeconfig))
-    asyncio.run(read_an_older_server(kubeconfig))
+    asyncio.run(read_an_older_server(kubeconfig, (*DRY_RUN_KINDS, *BUFFER_KINDS)))
+    asyncio.run(read_settings_of_an_older_server(kubeconfig))
     requests = list(chart_requests(plane))
     check_rights(rights_of(render(*VALUES)), requests)
     check_refusals(cluster, requests)
+
+
+def test_a_dry_run_needs_exactly_the_rights_that_it_is_given(
+    cluster: TestedCluster, tmp_path: Path
+) -> None:
+    """They are all to read."""
+    plane, manifests = cluster.plane, render(*DRY_RUN)
+    give_access(plane, manifests)
+    kubeconfig = plane.kubeconfig_of(NAMESPACE, ONLY_LOOKS)
+    arguments, environment = container(*DRY_RUN)
+    environment["METRICS_PORT"] = environment["HEALTH_PROBE_PORT"] = "0"
+    with RunningOperator(
+        plane, tmp_path, *arguments[1:], kubeconfig=kubeconfig, environment=environment
+    ) as operator:
+        cluster.wait_for("a first look", lambda: operator.get("health", "/readyz")[0] == 200)
+        assert operator.terminate()[0] == 0
+    asyncio.run(read_an_older_server(kubeconfig, DRY_RUN_KINDS))
+    asyncio.run(read_settings_of_an_older_server(kubeconfig))
+    account_name = f"system:serviceaccount:{NAMESPACE}:{ONLY_LOOKS}"
+    requests = list(requests_of(plane.audit_log, account_name))
+    assert {each.verb for each in requests} == {"list", "watch"}
+    check_rights(rights_of(manifests), requests)
+
+
+def give_access(plane: ControlPlane, manifests: Iterable[dict[str, Any]]) -> None:
+    """The account of a release, and its roles: all that decides what its pods may do."""
+    folders = {
+        "ServiceAccount": f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts",
+        "ClusterRole": f"/apis/{RBAC_GROUP}/v1/clusterroles",
+        "ClusterRoleBinding": f"/apis/{RBAC_GROUP}/v1/clusterrolebindings",
+        "Role": f"/apis/{RBAC_GROUP}/v1/namespaces/{NAMESPACE}/roles",
+        "RoleBinding": f"/apis/{RBAC_GROUP}/v1/namespaces/{NAMESPACE}/rolebindings",
+    }
+    for each in manifests:
+        if each["kind"] in folders:
+            post(plane, folders[each["kind"]], each)
 
 
 def live_a_life(cluster: TestedCluster, operator: RunningOperator) -> None:
@@ -244,12 +295,15 @@ async def write_over_another(plane: ControlPlane, kubeconfig: Path) -> None:
             await cache.update(found, lambda _: annotation("ours"))
 
 
-async def read_an_older_server(kubeconfig: Path) -> None:
+async def read_an_older_server(kubeconfig: Path, kinds: Sequence[type[WireStruct]]) -> None:
     """What is listed where the server refuses a watch that begins with all objects."""
     async with KubeClient.connect(load_address(kubeconfig=str(kubeconfig))) as client:
-        kinds: tuple[type[WireStruct], ...] = (*WATCHED_KINDS, *BUFFER_KINDS)
         for kind in kinds:
             await client.list(kind)
+
+
+async def read_settings_of_an_older_server(kubeconfig: Path) -> None:
+    async with KubeClient.connect(load_address(kubeconfig=str(kubeconfig))) as client:
         await client.list(ConfigMap, NAMESPACE, name=SETTINGS_NAME)
 
 

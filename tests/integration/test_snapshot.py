@@ -48,7 +48,11 @@ def pod(name: str, cpu: str, **spec: Any) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "labels": {"app": "web"}},
+        "metadata": {
+            "name": name,
+            "labels": {"app": "web"},
+            "annotations": {"kubernetes.io/change-cause": "kubectl run --password=hunter2"},
+        },
         "spec": {"containers": [container], **spec},
     }
 
@@ -215,6 +219,7 @@ def test_with_the_role_it_prints_every_command_reads_the_cluster(
     assert "all good" in output("validate", "--from-cluster", *there)
     redacted = output("snapshot", "--redact", *there)
     assert "node-1" not in redacted
+    assert '"shop"' not in redacted, "the name of the cluster, as a tag"
     (tmp_path / "redacted.json").write_text(redacted)
     shown = json.loads(output("plan", str(tmp_path / "redacted.json"), *now))
     assert shown["summary"]["pricePerHour"] == planned["summary"]["pricePerHour"] > 0

@@ -54,6 +54,7 @@ def test_law_25_it_does_in_the_cluster_that_a_plan_ends_with(seed: int) -> None:
 
 @settings(max_examples=settings().max_examples * 2, phases=UNSHRUNK)
 @example(seed=6064)  # who waits for a reservation in one simulation tries nodes in the next
+@example(seed=379644714)  # a node that is pinned to a reservation no longer counts outside it
 @given(seed=SEEDS)
 def test_law_25_it_does_with_pending_pods(seed: int) -> None:
     assert_law(running_cluster_with_pending_pods(seed), seed)
@@ -185,6 +186,10 @@ def test_law_25_one_new_node_at_most_is_what_a_plan_of_the_changed_cluster_launc
     """`replace_by_one` ends as soon as it would need a second node; the plan goes on to its end,
     with or without what is free in reservations. Where that places all pods on one new node or
     none, both say the same; where it does not, neither finds anything to do.
+
+    Full reservations may spare a type the pods of a DaemonSet that runs on reserved instances only.
+    The simulation reckons with them on every new node of the type, as a plan does while there are
+    free ones: then only that plan is compared.
     """
     rng = Random(seed)
     planner_input = as_disrupted(random_running_cluster(seed))
@@ -195,11 +200,12 @@ def test_law_25_one_new_node_at_most_is_what_a_plan_of_the_changed_cluster_launc
     )
     ranks = {node.name: f"{rng.randrange(10)}-{node.name}" for node in snapshot.nodes}
     simulator = ClusterSimulator(snapshot, catalogs, options, lambda node: (ranks[node.name],))
+    is_comparable = _is_same_for_full_reservations(planner_input)
     for names in questions(planner_input, seed):
         closed = {name for name in ranks if name not in names and rng.random() < 0.3}
         closed_nodes = simulator.nodes_where(lambda node: node.name in closed)  # noqa: B023
         changed = changed_snapshot(snapshot, names, closed, ranks, leaving=True)
-        for unreserved in (False, True):
+        for unreserved in (False, True) if is_comparable else (False,):
             sold = without_reservations(planner_input).catalogs if unreserved else catalogs
             made = plan(changed, sold, options)
             solution = simulator.replace_by_one(
@@ -210,6 +216,23 @@ def test_law_25_one_new_node_at_most_is_what_a_plan_of_the_changed_cluster_launc
             assert (found is not None) == (len(made.claims) <= 1 and hopeless >= {*made.unplaced})
             if found is not None:
                 assert_same(simulator.simulation_of(found), made, ranks)
+
+
+def _is_same_for_full_reservations(planner_input: PlannerInput) -> bool:
+    """Whether DaemonSets run on the same types, whether or not reservations are full."""
+    reservations = {
+        each.reservation_id
+        for kinds in planner_input.types.values()
+        for kind in kinds
+        for each in kind.offerings
+        if each.reservation_id is not None
+    }
+    return ClusterSimulator(
+        planner_input.snapshot,
+        planner_input.catalogs,
+        planner_input.options,
+        withheld=reservations,
+    ).ignores_withheld
 
 
 def assert_same(found: RemovalSimulation, made: Plan, ranks: dict[str, str]) -> None:

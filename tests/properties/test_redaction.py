@@ -18,6 +18,7 @@ Manifest = dict[str, Any]
 TEAMS = ("blue", "green", "acme")
 ZONES = ("us-west-2a", "us-west-2b")
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+RACK = "topology.example.com/rack"
 CLOUD = {
     "apiVersion": "wainwright.dev/v1alpha1",
     "kind": "Cloud",
@@ -59,7 +60,7 @@ def constraints(random: Random, app: str, team: str) -> Manifest:
         spec["topologySpreadConstraints"] = [
             {
                 "maxSkew": 1,
-                "topologyKey": random.choice((HOSTNAME, ZONE, "team")),
+                "topologyKey": random.choice((HOSTNAME, ZONE, RACK, "team")),
                 "whenUnsatisfiable": "DoNotSchedule",
                 "labelSelector": selector,
             }
@@ -153,6 +154,7 @@ def node(random: Random, number: int) -> Manifest:
         "team": team,
         HOSTNAME: name,
         ZONE: zone,
+        RACK: f"rack-of-{team}",
         "karpenter.sh/nodepool": f"pool-of-{team}",
         "karpenter.sh/capacity-type": "on-demand",
         "node.kubernetes.io/instance-type": "m5.large",
@@ -176,6 +178,14 @@ def node(random: Random, number: int) -> Manifest:
     )
 
 
+def csi_node(random: Random, number: int) -> Manifest:
+    """How many volumes the node attaches, by a driver that the volumes name as well."""
+    limit = {"count": random.randint(1, 3)}
+    driver = {"name": "ebs.csi.aws.com", "nodeID": f"i-{number:017x}", "allocatable": limit}
+    name = f"node-{number}-of-acme"
+    return described("storage.k8s.io/v1", "CSINode", name, spec={"drivers": [driver]})
+
+
 def random_cluster(seed: int) -> list[Manifest]:
     random = Random(seed)
     node_class = described(
@@ -190,7 +200,8 @@ def random_cluster(seed: int) -> list[Manifest]:
         },
     )
     items = [node_class, *(node_pool(random, team) for team in TEAMS)]
-    items += [node(random, number) for number in range(random.randint(0, 3))]
+    for number in range(random.randint(0, 3)):
+        items += [node(random, number), csi_node(random, number)]
     for number in range(random.randint(1, 4)):
         team = random.choice(TEAMS)
         make = random.choice((pods, pods, stateful_set))

@@ -13,7 +13,7 @@ from wainwright.api.catalog_documents import CloudReservation, CloudSpec
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.aws.api.middleware import with_middleware
 from wainwright.aws.api.services import Seam
-from wainwright.aws.cluster_config import ClusterConfig
+from wainwright.aws.cluster_config import ClusterConfig, VersionSource
 from wainwright.aws.instances import RESERVATIONS_ONLY, Ec2Instance
 from wainwright.aws.provider import AwsCloudProvider, ProviderEnvironment, ProviderOptions
 from wainwright.catalogue.instancetypes import instance_type_info
@@ -159,6 +159,7 @@ class ProviderScene:
         self.options = ProviderOptions(
             cluster=ClusterConfig(name="wain", region="us-east-1"), queue="wain"
         )
+        self.server_version: VersionSource | None = None
         self.classes: list[EC2NodeClass] = [discovered_node_class()]
         self.overlays: list[dict[str, Any]] = []
         self._processes = 0
@@ -178,6 +179,7 @@ class ProviderScene:
             launch_log=launch_log or self.store,
             clock=clock or self.clock,
             metrics=self.metrics,
+            server_version=self.server_version,
         )
         provider = AwsCloudProvider(environment, self.options)
         self.declare(provider)

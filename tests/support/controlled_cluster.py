@@ -4,7 +4,7 @@ The tests play the rest of the cluster: they create pods, let nodes join, and bi
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Container, Coroutine, Mapping
 from random import Random
 from typing import Any, Final
 
@@ -39,6 +39,7 @@ from wainwright.controllers.settings import ControllerSettings
 from wainwright.emulator.ec2.region_offerings import OfferingKey
 from wainwright.emulator.emulated_account import EmulatedAwsAccount
 from wainwright.emulator.settings import EmulatorSettings
+from wainwright.errors import RequestForbiddenError
 from wainwright.metrics import NODECLAIMS_DISRUPTED, MetricsRegistry
 from wainwright.model.labels import HOSTNAME, NODEPOOL
 from wainwright.sim.api_server import InMemoryApiServer
@@ -302,6 +303,27 @@ class ControlledCluster:
         for pod in await self.pods():
             if pod.metadata.deletionTimestamp:
                 await self.api.delete(Pod, pod.metadata.name, "default", grace_period=0)
+
+
+class SlowClaimCreations:
+    """An API server that takes a while to create NodeClaims, and refuses some at once."""
+
+    def __init__(
+        self, cluster: ControlledCluster, seconds: float, refused: Container[int] = ()
+    ) -> None:
+        self._api, self._clock, self._seconds = cluster.api, cluster.clock, seconds
+        self._refused, self._count = refused, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._api, name)
+
+    async def create(self, obj: Any, **more: Any) -> Any:
+        if isinstance(obj, NodeClaim):
+            self._count += 1
+            if self._count in self._refused:
+                raise RequestForbiddenError("a webhook does not like it", status=403)
+            await self._clock.sleep(self._seconds)
+        return await self._api.create(obj, **more)
 
 
 def run_cluster(

@@ -24,6 +24,14 @@ NAMESPACE = "autoscaling"
 KUBE_VERSION = ("--kube-version", VERSION)
 """Without a cluster helm takes the version that it was built for; a bare build says none."""
 
+SPREAD_PATH = "settings.schedulerConfig.podTopologySpread.defaultConstraints[0]"
+SCHEDULER_CONFIG = (
+    f"{SPREAD_PATH}.maxSkew=100",
+    f"{SPREAD_PATH}.topologyKey=topology.kubernetes.io/zone",
+    f"{SPREAD_PATH}.whenUnsatisfiable=ScheduleAnyway",
+)
+"""A default constraint that every plan keeps, as values."""
+
 Manifest = dict[str, Any]
 
 

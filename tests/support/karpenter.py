@@ -60,16 +60,21 @@ def _module_folder(module: GoModule, name: str) -> Path:
     return Path(answer["Dir"])
 
 
+def build_karpenter(command: str) -> Path:
+    """The program, which is built once; MissingTool where Go is missing."""
+    try:
+        return build_commands(MODULES[command], [command]) / command
+    except MissingTool as missing:
+        raise MissingTool(f"to run Karpenter's own controllers, {missing}") from None
+
+
 class RunningKarpenter:
     """One process; its log is kept in a file. It has the same methods as `RunningOperator`."""
 
     def __init__(
         self, command: str, plane: ControlPlane, folder: Path, environment: Mapping[str, str]
     ) -> None:
-        try:
-            program = build_commands(MODULES[command], [command]) / command
-        except MissingTool as missing:
-            raise MissingTool(f"to run Karpenter's own controllers, {missing}") from None
+        program = build_karpenter(command)
         self.log = folder / f"{command}.log"
         ports = dict(zip(("metrics", "health"), free_ports(2), strict=True))
         self._ports: Mapping[str, int] = ports

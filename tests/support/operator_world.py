@@ -14,6 +14,7 @@ from wainwright.clock import VirtualClock
 from wainwright.operator.process import (
     EMULATOR,
     ClusterClients,
+    ConnectCloud,
     OperatorCluster,
     OperatorProcess,
     RunOptions,
@@ -39,20 +40,30 @@ class Process:
         options: RunOptions,
         settings: OperatorSettings,
         cluster: OperatorCluster | None = None,
+        connect: ConnectCloud | None = None,
     ) -> None:
         """`cluster`: the port of its controllers, if it is another than that of its lease."""
-        connect = cloud_connector(settings, options, "1.33", world.clock)
+        connect = connect or cloud_connector(settings, options, "1.33", world.clock)
         clients = ClusterClients(cluster or world.api, of_lease=world.api)
         self.operator = OperatorProcess(
             clients, connect, settings, clock=world.clock, options=options
         )
         self.task = asyncio.create_task(self.operator.run())
+        self._is_failure_expected = False
 
     async def stop(self) -> None:
         self.operator.stop()
         await self.task
 
+    async def failure(self) -> BaseException | None:
+        """What it ends with, within a minute."""
+        self._is_failure_expected = True
+        await asyncio.wait({self.task}, timeout=60)
+        return self.task.exception()
+
     async def kill(self) -> None:
+        if self._is_failure_expected and self.task.done():
+            return
         self.task.cancel()
         with suppress(asyncio.CancelledError):
             await self.task
@@ -90,9 +101,10 @@ class World:
         options: RunOptions | None = None,
         settings: OperatorSettings = SETTINGS,
         cluster: OperatorCluster | None = None,
+        connect: ConnectCloud | None = None,
     ) -> Process:
         given = options or RunOptions(provider=EMULATOR, cloud=CLOUD, emulator_boot=5.0)
-        process = Process(self, given, settings, cluster)
+        process = Process(self, given, settings, cluster, connect)
         self._processes.append(process)
         return process
 

@@ -14,10 +14,11 @@ from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.aws.reservation_availability import ReservationAvailability
+from wainwright.controllers import live_state
 from wainwright.controllers.cloud.cloud_upkeep import GarbageCollection
-from wainwright.controllers.disruption import disruption_queue
 from wainwright.controllers.disruption.disruption_queue import CommandInFlight, DisruptionQueue
 from wainwright.controllers.informer_cache import InformerCache
+from wainwright.controllers.live_state import LiveState
 from wainwright.controllers.node.node_termination import NodeTermination, PodEviction
 from wainwright.controllers.nodeclaim import node_registration, nodeclaim_lifecycle
 from wainwright.controllers.nodeclaim.launch_log import NodeClaimLaunchLog
@@ -74,9 +75,13 @@ def _without_finalizer(claim: NodeClaim, node: Node, *, is_complete: bool) -> An
 _registration_patch = node_registration.registration_patch
 
 
-def _overlook_taint(_: Node) -> bool:
+_is_abandoned = LiveState.is_abandoned
+
+
+def _overlook_taint(self: LiveState, node: Node) -> bool:
     """A process that died before it had written the reason leaves its taint behind."""
-    return False
+    claims = self.claims_of_node(node)
+    return any(map(live_state._has_disruption_reason, claims)) and _is_abandoned(self, node)
 
 
 _count_nodes = budgets._count_nodes
@@ -145,9 +150,7 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     "finalizer-lost": PlantedBug(
         owner=nodeclaim_lifecycle, function="registration_patch", replacement=_without_finalizer
     ),
-    "taint-left": PlantedBug(
-        owner=disruption_queue, function="is_disrupted", replacement=_overlook_taint
-    ),
+    "taint-left": PlantedBug(owner=LiveState, function="is_abandoned", replacement=_overlook_taint),
     "budget-counted-late": PlantedBug(
         owner=budgets, function="_count_nodes", replacement=_count_late
     ),

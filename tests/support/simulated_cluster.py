@@ -18,6 +18,7 @@ from wainwright.emulator.settings import EmulatorSettings
 from wainwright.sim.api_server import InMemoryApiServer
 from wainwright.sim.components import ClusterComponents
 from wainwright.sim.kubelet import KubeletOptions
+from wainwright.translate.topology import DefaultConstraints
 
 AL2023_IMAGE = "amazon-eks-node-al2023-x86_64-standard"
 Manifest = dict[str, Any]
@@ -27,11 +28,24 @@ Story = Callable[["SimulatedCluster"], Awaitable[None]]
 class SimulatedCluster:
     """What a test does to the cluster, and sees of it."""
 
-    def __init__(self, clock: VirtualClock, options: KubeletOptions, seed: int) -> None:
+    def __init__(
+        self,
+        clock: VirtualClock,
+        options: KubeletOptions,
+        seed: int,
+        default_constraints: DefaultConstraints = (),
+    ) -> None:
         self.clock = clock
         self.api = InMemoryApiServer(clock, seed=seed)
         self.account = EmulatedAwsAccount(clock=clock, settings=EmulatorSettings())
-        self.components = ClusterComponents(self.api, clock, self.account, options, seed=seed)
+        self.components = ClusterComponents(
+            self.api,
+            clock,
+            self.account,
+            options,
+            seed=seed,
+            default_constraints=default_constraints,
+        )
         self.start = clock.now()
 
     @property
@@ -119,12 +133,17 @@ def to_object(manifest: Manifest) -> WireStruct:
 
 
 def play(
-    story: Story, *, options: KubeletOptions | None = None, seed: int = 0, setup: Any = None
+    story: Story,
+    *,
+    options: KubeletOptions | None = None,
+    seed: int = 0,
+    setup: Any = None,
+    default_constraints: DefaultConstraints = (),
 ) -> None:
     """Runs the story in a cluster of its own, to the end, in virtual time."""
     clock = VirtualClock()
     try:
-        cluster = SimulatedCluster(clock, options or KubeletOptions(), seed)
+        cluster = SimulatedCluster(clock, options or KubeletOptions(), seed, default_constraints)
         if setup is not None:
             setup(cluster)
         clock.run(_play(story, cluster))

@@ -54,6 +54,13 @@ annotations:
 {{- join "," $gates -}}
 {{- end }}
 
+{{/* The configuration of the cluster's scheduler as one text; empty where nothing is set. */}}
+{{- define "wainwright.schedulerConfig" -}}
+{{- with .Values.settings.schedulerConfig -}}
+{{- kindIs "string" . | ternary . (toJson .) -}}
+{{- end -}}
+{{- end }}
+
 {{/* ServiceAccount of every binding. */}}
 {{- define "wainwright.subjects" -}}
 subjects:

@@ -19,9 +19,10 @@ from typing import Final
 
 import msgspec
 
+from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.aws.api.error_codes import RESERVATION_CAPACITY_EXCEEDED, to_cloud_error
 from wainwright.aws.api.services import AwsServices, Seam, Sqs
-from wainwright.aws.cluster_config import ClusterConfig
+from wainwright.aws.cluster_config import ClusterConfig, VersionSource
 from wainwright.aws.drift import (
     CurrentNodeClass,
     DriftReason,
@@ -64,6 +65,7 @@ from wainwright.aws.nodeclass.resolver import (
     NodeClassFinalizer,
     NodeClassRegistry,
     NodeClassResolver,
+    needs_service_cidr,
     not_ready_message,
 )
 from wainwright.aws.nodeclass.status import to_status
@@ -253,6 +255,8 @@ class ProviderEnvironment(msgspec.Struct, frozen=True, kw_only=True):
     account_revision: Callable[[], int] | None = None
     """Another number after each change in the account, where somebody knows of them, as in a
     simulation: classes are not resolved anew before."""
+    server_version: VersionSource | None = None
+    """Else the version of Kubernetes is the one that EKS describes."""
     modelled_prices: Collection[OfferingKey] = frozenset()
     """Offerings whose price the account made up, as an emulated one does: messages mark it."""
 
@@ -320,7 +324,12 @@ class ProviderComponents:
             self.templates, self.cluster_context, launch_contexts.build_for_dry_run
         )
         self.resolver = NodeClassResolver(
-            self._services, options.cluster, self.clock, self.availability, dry_run_templates
+            self._services,
+            options.cluster,
+            self.clock,
+            self.availability,
+            dry_run_templates,
+            environment.server_version,
         )
         self.classes = NodeClassRegistry(
             launch_contexts, self.resolver, self.clock, environment.account_revision
@@ -351,9 +360,11 @@ class ProviderComponents:
             )
         )
 
-    async def cluster_context(self) -> ClusterContext:
-        """The cluster that nodes join."""
-        cluster_info = await self.resolver.cluster_info.get()
+    async def cluster_context(self, node_class: EC2NodeClass) -> ClusterContext:
+        """The cluster that nodes of the class join."""
+        cluster_info = await self.resolver.cluster_info.get(
+            with_service_cidr=needs_service_cidr(node_class)
+        )
         return ClusterContext(
             cluster=self._options.cluster, cluster_info=cluster_info, dns_ip=self._options.dns_ip
         )
@@ -508,7 +519,7 @@ class AwsCloudProvider:
                 latest, components.reservation_holds.available_count
             ),
             launch_context=launch_context,
-            cluster_context=await components.cluster_context(),
+            cluster_context=await components.cluster_context(launch_context.node_class),
         )
         return await components.launcher.launch(request)
 

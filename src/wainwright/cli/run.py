@@ -60,6 +60,7 @@ SETTING_HELP: Final = {
     "batch_idle_duration": "Wait after the last pending pod before a plan.",
     "preference_policy": "Respect or Ignore, as in `wain plan`.",
     "min_values_policy": "Strict or BestEffort, as in `wain plan`.",
+    "scheduler_config": "Default topology spread constraints: the document itself, YAML or JSON.",
     "breaker_share": "Disruption stops when this share of a NodePool was removed; 100% is off.",
     "breaker_nodes": "Removed nodes that the disruption breaker ignores.",
     "breaker_window": "Time over which the disruption breaker counts.",

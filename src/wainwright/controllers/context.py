@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 
@@ -14,10 +14,15 @@ from wainwright.controllers.informer_cache import InformerCache
 from wainwright.controllers.live_state import LiveState
 from wainwright.controllers.reports import NO_REPORTS, ControllerReports
 from wainwright.controllers.settings import ControllerSettings
+from wainwright.daemon_threads import DaemonThreadPool
 from wainwright.gc_pause import gc_paused
 from wainwright.metrics import MetricsRegistry
 
 Result = TypeVar("Result")
+
+COMPUTE_THREADS: Final = DaemonThreadPool(8, "compute")
+"""For those of asyncio a process waits when it ends: a plan of a large cluster would keep one that
+has been told to stop until it is killed, and its lease with it."""
 
 
 def _nobody_rests() -> None:
@@ -43,7 +48,7 @@ async def compute_in_thread(work: Callable[[], Result]) -> Result:
         with gc_paused():
             return work()
 
-    return await asyncio.to_thread(without_gc)
+    return await asyncio.get_running_loop().run_in_executor(COMPUTE_THREADS, without_gc)
 
 
 class ControllerContext(msgspec.Struct, frozen=True, kw_only=True):

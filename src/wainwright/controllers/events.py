@@ -56,10 +56,18 @@ class EventRecorder:
         allowed = self._allowed(objects, reason)
         await asyncio.gather(*(self.warn(about, reason, message) for about in allowed))
 
-    async def inform_each(self, entries: Iterable[tuple[WireStruct, str]], reason: str) -> None:
+    async def inform_each(
+        self,
+        entries: Iterable[tuple[WireStruct, str]],
+        reason: str,
+        *,
+        repeat: float = REPEAT_SECONDS,
+    ) -> None:
         """A message about each of them, as far as the limit of events allows."""
         allowed = self._allowed(entries, reason)
-        await asyncio.gather(*(self.inform(about, reason, message) for about, message in allowed))
+        await asyncio.gather(
+            *(self.inform(about, reason, message, repeat=repeat) for about, message in allowed)
+        )
 
     def _allowed(self, entries: Iterable[Entry], reason: str) -> list[Entry]:
         """Those that the limit allows at this moment. Were it asked before each event, a slow API

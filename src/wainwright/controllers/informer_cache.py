@@ -148,9 +148,9 @@ class _KindStore(Generic[ObjectT]):
         """
         return _version(obj) <= int(self.version or 0)
 
-    def remove(self, obj: ObjectT, *, is_seen: bool) -> None:
+    def remove(self, gone: ObjectMeta, *, is_seen: bool) -> None:
         """`is_seen`: by a watch; else it is our own doing, and older versions may still come."""
-        uid, key = metadata_of(obj).uid, key_of(obj)
+        uid, key = gone.uid, (gone.namespace, gone.name)
         if is_seen:
             self._removed.pop(uid, None)
         else:
@@ -172,7 +172,7 @@ class _KindStore(Generic[ObjectT]):
         for obj in [*self.objects.values()]:
             is_older = _version(obj) <= int(listed.resource_version or 0)
             if metadata_of(obj).uid not in present and (is_older or is_restored):
-                self.remove(obj, is_seen=True)
+                self.remove(metadata_of(obj), is_seen=True)
         self._removed = {uid: None for uid in self._removed if uid in present}
         for obj in listed.items:
             self.put(obj, is_certain=is_restored)
@@ -247,7 +247,7 @@ class InformerCache:
 
     @property
     def is_listed(self) -> bool:
-        """Whether every kind has been listed once."""
+        """Whether every kind has been listed once, and is kept up to date."""
         return self._listed.is_set()
 
     async def wait_until_listed(self) -> None:
@@ -369,7 +369,7 @@ class InformerCache:
                 grace_period=grace_period,
             )
         except ObjectNotFoundError:
-            self._store(type(obj)).remove(obj, is_seen=False)
+            self._store(type(obj)).remove(metadata_of(obj), is_seen=False)
 
     async def evict(self, name: str, namespace: str, *, uid: str) -> None:
         await self._cluster.evict(name, namespace, uid=uid)
@@ -394,17 +394,20 @@ class InformerCache:
         metadata = metadata_of(obj)
         is_kept = metadata.finalizers or metadata.deletionGracePeriodSeconds
         if metadata.deletionTimestamp and not is_kept and type(obj) in self._stores:
-            self._store(type(obj)).remove(obj, is_seen=False)
+            self._store(type(obj)).remove(metadata_of(obj), is_seen=False)
             return obj
         return self._assume(obj)
 
     # Watching
 
     async def run(self) -> None:
-        """Keeps the objects up to date until it is cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            for kind in self._stores:
-                tasks.create_task(self._follow(kind), name=f"watch {kind.__name__}")
+        """Keeps the objects up to date until it is cancelled, or a bug ends it."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for kind in self._stores:
+                    tasks.create_task(self._follow(kind), name=f"watch {kind.__name__}")
+        finally:
+            self._listed.clear()  # nobody decides by what is no longer kept up to date
 
     async def _follow(self, kind: type[ObjectT]) -> None:
         """Lists, watches, resumes the watch, and lists again where its version is too old."""
@@ -483,11 +486,10 @@ class InformerCache:
         store.is_version_gone = False
 
     def _take(self, store: _KindStore[ObjectT], event: WatchEvent[ObjectT]) -> None:
-        if event.object is None:
-            return
         if event.type is EventType.DELETED:
-            store.remove(event.object, is_seen=True)
-        else:
+            if event.metadata is not None:
+                store.remove(event.metadata, is_seen=True)
+        elif event.object is not None:
             store.put(event.object)
 
 

@@ -6,7 +6,7 @@ onto. Nothing may act before it is in sync.
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -42,18 +42,21 @@ from wainwright.api.kubernetes.workloads import (
 from wainwright.api.wire import WireStruct
 from wainwright.clock import Clock
 from wainwright.cloud import NodePoolCatalog
-from wainwright.controllers.conditions import LAUNCHED, UNKNOWN
+from wainwright.controllers.conditions import DISRUPTION_REASON, LAUNCHED, UNKNOWN
 from wainwright.controllers.informer_cache import Change, InformerCache
 from wainwright.controllers.node.disrupted_taint import is_disrupted
 from wainwright.gc_pause import gc_paused
-from wainwright.model.labels import INSTANCE_TYPE
+from wainwright.model.instance_type import InstanceType, Offering
+from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from wainwright.model.plan import PlanOptions
 from wainwright.model.pod import Pod as ModelPod
-from wainwright.model.resources import Resources
+from wainwright.model.requirements import Requirements
+from wainwright.model.resources import largest_amounts
 from wainwright.model.snapshot import Node as ModelNode
 from wainwright.model.snapshot import Pool, Snapshot
 from wainwright.translate.cluster_state import ClusterState
 from wainwright.translate.node_claim_pairing import pool_of_claim
+from wainwright.translate.requirements import translate_requirements
 from wainwright.translate.topology import DefaultConstraints
 from wainwright.translate.volumes import attach_limits, claim_name, relevant_volumes
 
@@ -82,7 +85,12 @@ DEFAULT_CONSTRAINT_KINDS: Final[tuple[type[WireStruct], ...]] = (
     ReplicationController,
 )
 """Only the scheduler's default spread constraints depend on them: they are watched where there are
-any, as ReplicaSets are many."""
+any, as ReplicaSets are many. Deployments, as those of a simulated cluster own their pods."""
+
+
+def kinds_for_defaults(constraints: DefaultConstraints) -> tuple[type[WireStruct], ...]:
+    """What a snapshot depends on besides, where the scheduler has these default constraints."""
+    return DEFAULT_CONSTRAINT_KINDS if constraints else ()
 
 
 def is_ours(reference: NodeClassRef) -> bool:
@@ -103,6 +111,8 @@ class LiveState:
         """Claims whose instance is not known yet, and whose launch has not failed so far."""
         self._failed_launches: dict[str, NodeClaim] = {}
         """Those whose launch has failed and is tried again."""
+        self._largest_nodes: dict[str, tuple[ModelNode, ModelNode]] = {}
+        """By name the node as such a claim requests it, and as what it may become."""
         self._raised_pools: dict[str, tuple[Pool, Pool]] = {}
         """By name the NodePool without what such claims may come to use, and with it."""
         self._nominated: dict[str, float] = {}
@@ -110,20 +120,21 @@ class LiveState:
         self._keeping_pods: set[str] = set()
         self._disrupted: dict[str, Node] = {}
         """By name the nodes that are tainted to be disrupted."""
-        self.is_abandoned: Callable[[Node], bool] = lambda _: False
-        """Whether a node is tainted for a command that no longer exists: it will be set free."""
+        self._taken: set[str] = set()
+        """Names of the nodes that commands under way have taken."""
         self._planned_pods: dict[str, tuple[str, ...]] = {}
         """By name of a claim that is not launched yet, the pods that it was made for."""
-        self.virtual_pods: Mapping[str, tuple[ModelPod, ...]] = {}
+        self._virtual_pods: Mapping[str, tuple[ModelPod, ...]] = {}
         """Of capacity buffers: by name of node or claim the pods that it has to have room for."""
+        self.virtual_pod_count = 0
+        """How many there are in all, also on nodes that are not kept for them, or on none."""
         self._nodes_with_virtual_pods: dict[str, tuple[ModelNode, ModelNode]] = {}
         """By name the node without them and with them: the same object as long as both are."""
         self.nodes_by_provider_id = cache.index(Node, lambda node: node.spec.providerID)
         self.claims_by_provider_id = cache.index(NodeClaim, _provider_id)
         self.pods_by_node = cache.index(Pod, lambda pod: pod.spec.nodeName)
         self.attachments_by_node = cache.index(VolumeAttachment, lambda each: each.spec.nodeName)
-        kinds = SNAPSHOT_KINDS + (DEFAULT_CONSTRAINT_KINDS if default_constraints else ())
-        for kind in kinds:
+        for kind in (*SNAPSHOT_KINDS, *kinds_for_defaults(default_constraints)):
             cache.subscribe(kind, self._apply)
         cache.subscribe(NodeClaim, self._track_launch)
         self._attach_limits: tuple[tuple[str, str, int], ...] | None = None
@@ -158,6 +169,7 @@ class LiveState:
             self._unresolved.pop(change.name, None)
         if claim is None or _is_foreign(claim) or not _is_launched_again(claim):
             self._failed_launches.pop(change.name, None)
+            self._largest_nodes.pop(change.name, None)
         else:
             self._failed_launches[change.name] = claim
         if claim is None or _provider_id(claim):
@@ -230,23 +242,38 @@ class LiveState:
     def _with_failed_launches(
         self, snapshot: Snapshot, catalogs: Iterable[NodePoolCatalog]
     ) -> Snapshot:
-        """With limits that leave room for launches that are tried again."""
-        limited = {pool.name: pool for pool in snapshot.pools if pool.limits}
-        claims = [each for each in self._failed_launches.values() if _pool_of(each) in limited]
-        if not claims:
+        """Claims whose launch is tried again count against limits as what they may become."""
+        if not self._failed_launches:
             return snapshot
-        sizes = {each.name: each.capacity for known in catalogs for each in known.index.types}
-        nodes = {node.claim.name: node for node in snapshot.nodes if node.claim is not None}
+        types = {each.name: each for known in catalogs for each in known.index.types}
+        nodes = tuple(self._as_largest(node, types) for node in snapshot.nodes)
         extra: dict[str, Counter[str]] = defaultdict(Counter)
-        for claim in claims:
-            counted = nodes[claim.metadata.name].capacity if claim.metadata.name in nodes else {}
-            largest = _largest(sizes[name] for name in _instance_types(claim) if name in sizes)
-            extra[_pool_of(claim)] += Counter(largest) - Counter(counted)
+        for before, after in zip(snapshot.nodes, nodes, strict=True):
+            if after is not before:
+                extra[after.pool or ""] += Counter(after.capacity) - Counter(before.capacity)
         pools = tuple(
-            self._raised(pool, extra[pool.name]) if pool.name in extra else pool
+            self._raised(pool, extra[pool.name]) if pool.limits and pool.name in extra else pool
             for pool in snapshot.pools
         )
-        return msgspec.structs.replace(snapshot, pools=pools)
+        return msgspec.structs.replace(snapshot, nodes=nodes, pools=pools)
+
+    def _as_largest(self, node: ModelNode, types: Mapping[str, InstanceType]) -> ModelNode:
+        """The largest and dearest node that its claim may become; the same object as long as
+        nothing changes, so that nothing is planned again.
+        """
+        claim = self._failed_launches.get(node.claim.name) if node.claim is not None else None
+        if claim is None:
+            return node
+        possible = [types[name] for name in _instance_types(claim) if name in types]
+        largest = largest_amounts([node.capacity, *(each.capacity for each in possible)])
+        made = msgspec.structs.replace(
+            node, capacity=largest, highest_price=_highest_price(claim, possible)
+        )
+        known, before = self._largest_nodes.get(node.name, (None, node))
+        if known is node and before == made:
+            return before
+        self._largest_nodes[node.name] = node, made
+        return made
 
     def _raised(self, pool: Pool, extra: Mapping[str, int]) -> Pool:
         """The same object as long as nothing changes, so that nothing is planned again."""
@@ -268,6 +295,30 @@ class LiveState:
         )
         return msgspec.structs.replace(snapshot, nodes=nodes)
 
+    def take_nodes(self, names: Iterable[str]) -> None:
+        """A command that is under way removes them."""
+        self._taken.update(names)
+
+    def release_nodes(self, names: Iterable[str]) -> None:
+        """The command has ended, or was given up."""
+        self._taken.difference_update(names)
+
+    def is_abandoned(self, node: Node) -> bool:
+        """Whether it is marked for a command that no longer exists, and will be set free: a process
+        that was killed has left it so. Until then its pods stay: a node launched for them would not
+        be needed.
+        """
+        claims = self.claims_of_node(node)
+        is_leaving = node.metadata.deletionTimestamp or any(
+            each.metadata.deletionTimestamp for each in claims
+        )
+        return (
+            bool(claims)
+            and not is_leaving
+            and node.metadata.name not in self._taken
+            and (is_disrupted(node) or any(map(_has_disruption_reason, claims)))
+        )
+
     @contextmanager
     def keep_pods(self, nodes: Iterable[str]) -> Iterator[None]:
         """Meanwhile their pods are planned nowhere else, although the nodes are tainted.
@@ -282,20 +333,28 @@ class LiveState:
         finally:
             self._keeping_pods.difference_update(names)
 
+    def set_virtual_pods(self, kept: Mapping[str, tuple[ModelPod, ...]], count: int) -> bool:
+        """By name of node or claim those that keep it, and how many there are in all; whether other
+        nodes are kept than before.
+        """
+        is_other = kept.keys() != self._virtual_pods.keys()
+        self._virtual_pods, self.virtual_pod_count = kept, count
+        return is_other
+
     def with_virtual_pods(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot as disruption sees it: nodes of capacity buffers are not empty, and what
         takes their place must have the same room.
         """
-        if not self.virtual_pods:
+        if not self._virtual_pods:
             return snapshot
         nodes = tuple(
-            self._with_virtual_pods(node) if node.name in self.virtual_pods else node
+            self._with_virtual_pods(node) if node.name in self._virtual_pods else node
             for node in snapshot.nodes
         )
         return msgspec.structs.replace(snapshot, nodes=nodes)
 
     def _with_virtual_pods(self, node: ModelNode) -> ModelNode:
-        pods = (*node.pods, *self.virtual_pods[node.name])
+        pods = (*node.pods, *self._virtual_pods[node.name])
         known, joined = self._nodes_with_virtual_pods.get(node.name, (None, node))
         if known is not node or joined.pods != pods:
             joined = msgspec.structs.replace(node, pods=pods)
@@ -330,6 +389,10 @@ class LiveState:
         """Keeps the node, or the claim of this name, from being removed for a while."""
         self._nominated[name] = self._clock.now() + seconds
 
+    def nominated_until(self, *names: str) -> float:
+        """When the last nomination of a node ends, which goes by these names; 0 without any."""
+        return max(self._nominated.get(name, 0.0) for name in names)
+
     def nominated(self) -> frozenset[str]:
         """The names of nodes and claims that pods were planned onto, and may be on their way to."""
         now = self._clock.now()
@@ -358,6 +421,11 @@ def _is_launched_again(claim: NodeClaim) -> bool:
     return is_open and not _is_unresolved(claim)
 
 
+def _has_disruption_reason(claim: NodeClaim) -> bool:
+    written = (claim.status or NodeClaimStatus()).conditions or ()
+    return any(each.type == DISRUPTION_REASON for each in written)
+
+
 def _pool_of(claim: NodeClaim) -> str:
     return pool_of_claim(claim) or ""
 
@@ -368,13 +436,22 @@ def _instance_types(claim: NodeClaim) -> Iterator[str]:
             yield from each.values or ()
 
 
-def _largest(capacities: Iterable[Resources]) -> dict[str, int]:
-    """Of each resource the largest amount."""
-    largest: dict[str, int] = {}
-    for capacity in capacities:
-        for name, amount in capacity.items():
-            largest[name] = max(amount, largest.get(name, 0))
-    return largest
+def _highest_price(claim: NodeClaim, types: Iterable[InstanceType]) -> float:
+    """Of the offerings that it may be launched with."""
+    wanted = translate_requirements(claim.spec.requirements)
+    prices = (
+        offering.price + each.fee
+        for each in types
+        for offering in each.offerings
+        if _is_allowed(wanted, offering)
+    )
+    return max(prices, default=0.0)
+
+
+def _is_allowed(wanted: Requirements, offering: Offering) -> bool:
+    """An offering that leaves one of them open is for every value."""
+    stated = (ZONE, offering.zone), (CAPACITY_TYPE, offering.capacity_type)
+    return all(value is None or wanted.allowed(key).admits(value) for key, value in stated)
 
 
 def _without_usage(pool: NodePool) -> NodePool:

@@ -1,6 +1,5 @@
 """All controllers of one process: their wiring, and the order in which they start."""
 
-import asyncio
 from collections.abc import Callable
 from random import Random
 from typing import Final, TypeAlias
@@ -14,6 +13,7 @@ from wainwright.api.wire import WireStruct
 from wainwright.clock import Clock
 from wainwright.cloud import CloudProvider, LaunchLog
 from wainwright.cluster import Cluster, ListAndWatch
+from wainwright.controllers.background_tasks import background_tasks
 from wainwright.controllers.cloud.capacity_reservations import (
     CapacityBlockExpiration,
     CapacityReservationLabels,
@@ -39,7 +39,7 @@ from wainwright.controllers.disruption.drift_detection import DriftDetection
 from wainwright.controllers.disruption.pod_deletion_costs import PodDeletionCosts
 from wainwright.controllers.events import EventRecorder
 from wainwright.controllers.informer_cache import InformerCache
-from wainwright.controllers.live_state import SNAPSHOT_KINDS, LiveState
+from wainwright.controllers.live_state import SNAPSHOT_KINDS, LiveState, kinds_for_defaults
 from wainwright.controllers.node.do_not_disrupt import DoNotDisruptEvents
 from wainwright.controllers.node.node_repair import NodeRepair
 from wainwright.controllers.node.node_termination import NodeTermination, PodEviction
@@ -69,7 +69,7 @@ from wainwright.controllers.runtime import ChangeFeed, ControllerRuntime, Learnt
 from wainwright.controllers.settings import ControllerSettings
 from wainwright.controllers.state_metrics import StateMetrics
 from wainwright.metered_cloud import MeteredCloudProvider
-from wainwright.metrics import MetricsRegistry
+from wainwright.metrics import STATE_SYNCED, MetricsRegistry
 
 WATCHED_KINDS: Final[tuple[type[WireStruct], ...]] = (
     *SNAPSHOT_KINDS,
@@ -78,6 +78,7 @@ WATCHED_KINDS: Final[tuple[type[WireStruct], ...]] = (
     NodeOverlay,
     VolumeAttachment,
 )
+"""Whatever the settings are; `watched_kinds` has those that some of them need."""
 LIFECYCLE_WORKERS: Final = 200
 """Launches that are asked for at the same time are merged into one request; a worker waits for
 each."""
@@ -103,15 +104,25 @@ class ControllerEnvironment(msgspec.Struct, frozen=True, kw_only=True):
     recorder: DecisionRecorder = NO_RECORDER
 
 
+def watched_kinds(settings: ControllerSettings) -> tuple[type[WireStruct], ...]:
+    """Each once, although several settings may need it."""
+    kinds = (*WATCHED_KINDS, *kinds_for_defaults(settings.default_constraints))
+    buffers = BUFFER_KINDS if settings.capacity_buffer else ()
+    return tuple(dict.fromkeys((*kinds, *buffers)))
+
+
 class ControllerManager:
     disruption: Disruption | None = None
     """Once it runs."""
 
     def __init__(self, environment: ControllerEnvironment, settings: ControllerSettings) -> None:
         cluster, clock, metrics = environment.cluster, environment.clock, environment.metrics
-        kinds = (*WATCHED_KINDS, *(BUFFER_KINDS if settings.capacity_buffer else ()))
         self._cache = InformerCache(
-            cluster, clock, kinds, f"{environment.seed} watches", source=environment.source
+            cluster,
+            clock,
+            watched_kinds(settings),
+            f"{environment.seed} watches",
+            source=environment.source,
         )
         self._cloud = environment.make_cloud(NodeClaimLaunchLog(cluster, self._cache))
         feed = None if environment.feed is None else LearntChanges(environment.feed)
@@ -119,7 +130,7 @@ class ControllerManager:
         self._context = ControllerContext(
             **learnt,
             cache=self._cache,
-            state=LiveState(self._cache, clock),
+            state=LiveState(self._cache, clock, settings.default_constraints),
             cloud=self._cloud,
             clock=clock,
             events=EventRecorder(cluster, clock),
@@ -145,22 +156,28 @@ class ControllerManager:
         return self._context.state.is_synced
 
     async def run(self) -> None:
-        """Until it is cancelled, or the runtime is stopped."""
-        background = [asyncio.create_task(self._cache.run(), name="watches")]
+        """Until it is cancelled, or the runtime is stopped. The error of the watches or the queue
+        reader ends it: who does not see the cluster any more must not decide about it.
+        """
         try:
-            await self._cache.wait_until_listed()
-            self._declared.apply()
-            await self._cloud.refresh()
-            self._add_controllers()
-            self.has_started = True
-            reader = InterruptionQueueReader(self._context, self._interruption)
-            background.append(asyncio.create_task(reader.run(), name=reader.name))
-            await self.runtime.run()
+            async with background_tasks() as start:
+                start(self._watch, "watches")
+                await self._cache.wait_until_listed()
+                self._declared.apply()
+                await self._cloud.refresh()
+                self._add_controllers()
+                self.has_started = True
+                reader = InterruptionQueueReader(self._context, self._interruption)
+                start(reader.run, reader.name)
+                await self.runtime.run()
         finally:
             self._context.metrics.remove_collectors()
-            for task in background:
-                task.cancel()
-            await asyncio.gather(*background, return_exceptions=True)
+
+    async def _watch(self) -> None:
+        try:
+            await self._cache.run()
+        finally:
+            self._context.metrics.set(STATE_SYNCED, 0)
 
     def _add_controllers(self) -> None:
         self._add_pool_controllers()
@@ -189,11 +206,13 @@ class ControllerManager:
         queue = DisruptionQueue(context, creator, backoff)
         self._add(Provisioner(context, declared, creator, backoff))
         if context.settings.capacity_buffer:
-            virtual = VirtualPods(context.cache)
+            virtual = VirtualPods(context.cache, context.settings.default_constraints)
             buffers = CapacityBuffers(context, virtual)
             self._add(buffers)
             self._add(
-                CapacityBufferProvisioning(context, declared, creator, virtual, buffers.look_at)
+                CapacityBufferProvisioning(
+                    context, declared, creator, virtual, buffers.look_at, backoff
+                )
             )
         self._add(queue)
         self.disruption = disruption = Disruption(context, declared, queue)

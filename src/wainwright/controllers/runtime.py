@@ -45,8 +45,8 @@ SHORTEST_WAIT: Final = 1e-4
 1970 can tell apart: the key would be looked at again and again at one moment."""
 FIRST_BACKOFF: Final = 0.5  # seconds
 MAX_BACKOFF: Final = 300.0
-STOP_SECONDS: Final = 8.0
-"""For what is in work when a process is asked to end: it is killed after ten or more."""
+STOP_SECONDS: Final = 5.0
+"""For what is in work when a process is asked to end: others wait for its lease."""
 BACKOFF_JITTER: Final = 0.2  # share by which a wait is shorter at most, so that failures spread
 
 

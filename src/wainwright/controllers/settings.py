@@ -13,6 +13,7 @@ from wainwright.model.disruption import Pause
 from wainwright.model.plan import DEFAULT_PLAN_OPTIONS, PlanOptions
 from wainwright.model.snapshot import Pool
 from wainwright.translate.disruption import is_pausing, parse_pause
+from wainwright.translate.topology import DefaultConstraints
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -76,6 +77,8 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     breaker: BreakerSettings = BreakerSettings()
     capacity_buffer: bool = False
     """The feature gate CapacityBuffer."""
+    default_constraints: DefaultConstraints = ()
+    """The scheduler's topology spread constraints for pods without their own."""
     cluster_state_observability: bool = True
     """Whether there are metrics with a series for each node, pod, offering or condition."""
 

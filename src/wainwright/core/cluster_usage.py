@@ -69,9 +69,9 @@ def _price(node: Node, types: Mapping[str, Mapping[str, InstanceType]]) -> float
     """USD per hour with fees; None if no catalogue of its pool has what it is paid by."""
     instance_type = types.get(node.pool or "", {}).get(node.labels.get(INSTANCE_TYPE, ""))
     if instance_type is None:
-        return None
+        return node.highest_price
     offering = find_offering(node, instance_type.offerings)
-    return None if offering is None else offering.price + instance_type.fee
+    return node.highest_price if offering is None else offering.price + instance_type.fee
 
 
 def _types_by_name(

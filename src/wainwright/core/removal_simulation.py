@@ -63,6 +63,7 @@ NODE_FIELDS: Final = (
     "startup_taints",
     "allocatable",
     "capacity",
+    "highest_price",
     "managed",
     "initialized",
     "deleting",
@@ -164,6 +165,10 @@ class ClusterSimulator:
         self._cluster = CompiledCluster(
             movable, templates, self._nodes, self._free_counts(Counter()), options, forkable=True
         )
+        self._limited_pools = {
+            each.pool.name: each.number for each in templates if each.pool.limits
+        }
+        """The numbers of their templates."""
         self._pod_classes = {
             id(pod): pod_class for pod_class in self._cluster.classes.all for pod in pod_class.pods
         }
@@ -462,14 +467,10 @@ class ClusterSimulator:
 
     def _return_limits(self, fork: SchedulingState, numbers: Sequence[int]) -> None:
         """Nodes of a command do not count against the limits of their NodePools."""
-        limited = {each.pool.name: each.limits for each in fork.templates if each.pool.limits}
-        own = [self._nodes.nodes[number] for number in numbers] if limited else ()
-        released = [node for node in own if node.pool in limited]
-        for node in released:
-            limited[node.pool or ""].release(node.capacity)
-        if released:
-            # What was found out about new nodes with less room is void.
-            fork.reservation_manager.begin_round()
+        for number in numbers:
+            node = self._nodes.nodes[number]
+            if node.pool in self._limited_pools:
+                fork.return_limits(self._limited_pools[node.pool], node.capacity)
 
     def _returned_by(self, names: Collection[str]) -> Counter[str]:
         """Removed NodeClaims that were not launched yet will not need their reservations."""

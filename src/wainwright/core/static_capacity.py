@@ -107,15 +107,24 @@ def new_node_requests(
     snapshot: Snapshot, catalogs: Catalogs, options: PlanOptions, name: str
 ) -> Resources:
     """What DaemonSets need of one more node of the pool; nothing where none can be launched."""
+    claims = plan_more_nodes(snapshot, catalogs, options, name, 1)
+    return claims[0].requests if claims else {}
+
+
+def plan_more_nodes(
+    snapshot: Snapshot, catalogs: Catalogs, options: PlanOptions, name: str, count: int
+) -> tuple[PlannedNodeClaim, ...]:
+    """So many more nodes of the pool as limits leave room for, at most `count`."""
+    if count <= 0:
+        return ()
     running = Counter(node.pool for node in snapshot.nodes if not node.deleting)
-    one_more = tuple(
-        msgspec.structs.replace(pool, replicas=running[name] + 1)
+    wanted = tuple(
+        msgspec.structs.replace(pool, replicas=running[name] + count)
         for pool in snapshot.pools
         if pool.name == name
     )
-    given = msgspec.structs.replace(snapshot, pools=one_more, pods=())
-    claims = plan_static_capacity(given, catalogs, options).claims
-    return claims[0].requests if claims else {}
+    given = msgspec.structs.replace(snapshot, pools=wanted, pods=())
+    return plan_static_capacity(given, catalogs, options).claims
 
 
 def template_options(pool: Pool, index: InstanceTypeIndex) -> RemainingOptions:

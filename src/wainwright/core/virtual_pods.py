@@ -36,7 +36,11 @@ def plan_virtual_pods(
     catalogs: Mapping[str, InstanceTypeIndex],
     options: PlanOptions,
 ) -> VirtualPodPlan:
-    """`snapshot` has the real pods, planned first; claims for them are not in the result."""
+    """`snapshot` has the real pods, planned first; claims for them are not in the result.
+
+    Reserved offerings are left out rather than ruled out by requirements of the pods: spreads would
+    count no pods on reserved nodes then, and a node would be launched that has no room for them.
+    """
     changes = ClusterChanges(snapshot.pools, catalogs)
     evicted = evict_from_deleting_nodes(snapshot).snapshot
     with_real = changes.after_plan(evicted, plan(evicted, catalogs, options))
@@ -45,14 +49,21 @@ def plan_virtual_pods(
     existing = plan(msgspec.structs.replace(asked, pools=()), {}, options)
     by_key = {pod.key: pod for pod in pods}
     filled = changes.after_plan(asked, existing)
-    rest = tuple(keep_off_reservations(by_key[key]) for key in existing.unplaced)
+    rest = tuple(by_key[key] for key in existing.unplaced)
+    options = msgspec.structs.replace(options, capacity_reservations=False)
     planned = plan(msgspec.structs.replace(filled, pods=rest), catalogs, options)
     return VirtualPodPlan(
         placements={
             each.node: tuple(by_key[key] for key in each.pods) for each in existing.placements
         },
-        claims=planned.claims,
+        claims=tuple(map(_never_reserved, planned.claims)),
     )
+
+
+def _never_reserved(claim: PlannedNodeClaim) -> PlannedNodeClaim:
+    """Also where its NodePool allows it, and a reservation has room when it is launched."""
+    requirements = claim.requirements.narrow(NOT_RESERVED)
+    return msgspec.structs.replace(claim, requirements=requirements)
 
 
 def keep_off_reservations(pod: Pod) -> Pod:

@@ -1,6 +1,13 @@
 """Where an API server is and who asks: what a kubeconfig or a pod's service account states."""
 
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
 import msgspec
+
+HEADER_NAME_SIGNS: Final = "!#$&'*+-.^_`|~"
+"""What the name of a header may have beside letters and digits; % is that of what it may not."""
 
 
 class ExecEnv(msgspec.Struct, frozen=True):
@@ -41,6 +48,25 @@ class FileOrData(msgspec.Struct, frozen=True, kw_only=True):
 NO_PEM = FileOrData()
 
 
+class Impersonation(msgspec.Struct, frozen=True, kw_only=True):
+    """Whom the API server takes requests to be of; whoever makes them needs the right to it."""
+
+    user: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+
+    def headers(self) -> Iterator[tuple[str, str]]:
+        yield "Impersonate-User", self.user
+        if self.uid:
+            yield "Impersonate-Uid", self.uid
+        for group in self.groups:
+            yield "Impersonate-Group", group
+        for key, values in self.extra.items():
+            name = f"Impersonate-Extra-{quote(key, safe=HEADER_NAME_SIGNS)}"
+            yield from ((name, value) for value in values)
+
+
 class ApiServerAddress(msgspec.Struct, frozen=True, kw_only=True):
     """One API server, the identity to use there, and the way to it."""
 
@@ -59,8 +85,10 @@ class ApiServerAddress(msgspec.Struct, frozen=True, kw_only=True):
     client_certificate: FileOrData = NO_PEM
     client_key: FileOrData = NO_PEM
     exec_plugin: ExecPlugin | None = None
-    cluster_info: dict[str, str] = msgspec.field(default_factory=dict)
-    """What an exec plugin is told of the cluster where it asks for it."""
+    impersonation: Impersonation | None = None
+    """None: requests are of whoever has the credentials."""
+    cluster_info: dict[str, Any] = msgspec.field(default_factory=dict)
+    """What an exec plugin is told of the cluster where it asks for it, beside `authority`."""
     namespace: str = "default"
     context: str = ""
     """The name of the kubeconfig's context; empty inside a pod."""

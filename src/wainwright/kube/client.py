@@ -41,7 +41,7 @@ from wainwright.kube.connections import (
 )
 from wainwright.kube.object_decoding import MetadataOnly, UnreadableObject, decode_as, decode_json
 from wainwright.kube.responses import ApiStatus, error_from_status, read_status
-from wainwright.metrics import API_REQUESTS, MetricsRegistry
+from wainwright.metrics import API_REQUESTS, UNREADABLE_OBJECTS, MetricsRegistry
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -64,6 +64,7 @@ SERVER_SET_FIELDS: Final = (
 INITIAL_EVENTS: Final = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
 """A watch that begins with every object; from Kubernetes 1.32 on, unless it is switched off."""
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+EVENT_TYPES: Final = frozenset(EventType)
 JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 
@@ -194,7 +195,7 @@ class KubeClient:
             page = decode_json(body, _ListPage)
             for item in page.items or ():
                 try:
-                    items.append(decode_as(resource, kind, item))
+                    items.append(self._decode(resource, kind, item))
                 except UnreadableObject as error:
                     LOG.warning("skipped in the list: %s", error)
                     unreadable.add(error.metadata.uid)
@@ -210,7 +211,7 @@ class KubeClient:
         resource = resource_of(kind)
         async with aclosing(self._event_lines(resource.path(namespace), query)) as lines:
             async for line in lines:
-                yield _decode_event(resource, kind, line).event
+                yield self._decode_event(resource, kind, line).event
 
     async def list_and_watch(
         self, kind: type[ObjectT], *, namespace: str = "", name: str = ""
@@ -242,7 +243,7 @@ class KubeClient:
         is_complete = False
         async with aclosing(self._event_lines(path, query)) as lines:
             async for line in lines:
-                decoded = _decode_event(resource, kind, line)
+                decoded = self._decode_event(resource, kind, line)
                 if is_complete:
                     yield decoded.event
                     continue
@@ -284,7 +285,7 @@ class KubeClient:
     async def get(self, kind: type[ObjectT], name: str, namespace: str = "") -> ObjectT:
         resource = resource_of(kind)
         body = await self._request("GET", resource.path(namespace, name))
-        return decode_as(resource, kind, body)
+        return self._decode(resource, kind, body)
 
     async def create(self, obj: ObjectT) -> ObjectT:
         kind, manifest = type(obj), to_manifest(obj)
@@ -292,7 +293,7 @@ class KubeClient:
         for field in SERVER_SET_FIELDS:
             metadata.pop(field, None)
         path = resource.path(metadata.get("namespace") or "default")
-        return decode_as(resource, kind, await self._request("POST", path, body=manifest))
+        return self._decode(resource, kind, await self._request("POST", path, body=manifest))
 
     async def patch(
         self, kind: type[ObjectT], name: str, patch: MergePatch, namespace: str = ""
@@ -306,7 +307,7 @@ class KubeClient:
 
     async def _patch(self, kind: type[ObjectT], patch: MergePatch, path: str) -> ObjectT:
         body = await self._request("PATCH", path, body=patch, content_type=MERGE_PATCH)
-        return decode_as(resource_of(kind), kind, body)
+        return self._decode(resource_of(kind), kind, body)
 
     async def delete(
         self,
@@ -354,6 +355,34 @@ class KubeClient:
         """
         body = await self._request("GET", f"/apis/{api_version}")
         return frozenset(each.name for each in decode_json(body, _Discovery).resources)
+
+    def _decode(
+        self, resource: ApiResource, kind: type[ObjectT], body: bytes | msgspec.Raw
+    ) -> ObjectT:
+        try:
+            return decode_as(resource, kind, body)
+        except UnreadableObject:
+            self._metrics.add(UNREADABLE_OBJECTS, kind=resource.kind)
+            raise
+
+    def _decode_event(
+        self, resource: ApiResource, kind: type[ObjectT], line: bytes
+    ) -> _DecodedEvent[ObjectT]:
+        event = decode_json(line, _RawEvent)
+        if event.type == "ERROR":
+            raise error_from_status(decode_json(event.object, ApiStatus), {})
+        if event.type == EventType.BOOKMARK:
+            return _decode_bookmark(event.object)
+        if event.type not in EVENT_TYPES:
+            raise ServerUnavailableError(f"a watch event of the unknown type {event.type!r}")
+        change = EventType(event.type)
+        try:
+            found = self._decode(resource, kind, event.object)
+        except UnreadableObject as error:
+            LOG.warning("skipped in the watch: %s", error)
+            return _without_object(change, error.metadata)
+        metadata: ObjectMeta = found.metadata  # type: ignore[attr-defined] # every kind has it
+        return _DecodedEvent(WatchEvent(change, metadata.resourceVersion, found))
 
     async def _request(
         self,
@@ -445,26 +474,20 @@ def _named(name: str) -> dict[str, str]:
     return {"fieldSelector": f"metadata.name={name}"} if name else {}
 
 
-def _decode_event(
-    resource: ApiResource, kind: type[ObjectT], line: bytes
-) -> _DecodedEvent[ObjectT]:
-    event = decode_json(line, _RawEvent)
-    if event.type == "ERROR":
-        raise error_from_status(decode_json(event.object, ApiStatus), {})
-    if event.type == EventType.BOOKMARK:
-        bookmark = decode_json(event.object, MetadataOnly)
-        is_end = (bookmark.metadata.annotations or {}).get(INITIAL_EVENTS_END) == "true"
-        marked = WatchEvent[ObjectT](EventType.BOOKMARK, bookmark.metadata.resourceVersion)
-        return _DecodedEvent(marked, ends_initial_objects=is_end)
-    try:
-        found = decode_as(resource, kind, event.object)
-    except UnreadableObject as error:
-        # The watch goes on behind it, and what was last known of the object stays.
-        LOG.warning("skipped in the watch: %s", error)
-        passed = WatchEvent[ObjectT](EventType.BOOKMARK, error.metadata.resourceVersion)
-        return _DecodedEvent(passed, unreadable=error.metadata.uid)
-    metadata: ObjectMeta = found.metadata  # type: ignore[attr-defined] # every kind has metadata
-    return _DecodedEvent(WatchEvent(EventType(event.type), metadata.resourceVersion, found))
+def _decode_bookmark(body: msgspec.Raw) -> _DecodedEvent[ObjectT]:
+    bookmark = decode_json(body, MetadataOnly)
+    is_end = (bookmark.metadata.annotations or {}).get(INITIAL_EVENTS_END) == "true"
+    marked = WatchEvent[ObjectT](EventType.BOOKMARK, bookmark.metadata.resourceVersion)
+    return _DecodedEvent(marked, ends_initial_objects=is_end)
+
+
+def _without_object(change: EventType, metadata: ObjectMeta) -> _DecodedEvent[ObjectT]:
+    """The watch goes on behind it, and what was last known of the object stays until it is gone."""
+    version = metadata.resourceVersion
+    if change is EventType.DELETED:
+        return _DecodedEvent(WatchEvent[ObjectT](change, version, unreadable=metadata))
+    passed = WatchEvent[ObjectT](EventType.BOOKMARK, version)
+    return _DecodedEvent(passed, unreadable=metadata.uid)
 
 
 async def split_lines(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:

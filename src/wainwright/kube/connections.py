@@ -13,6 +13,7 @@ from urllib.request import getproxies_environment, proxy_bypass
 
 import aiohttp
 import msgspec
+from multidict import CIMultiDict
 
 from wainwright.clock import Clock, SystemClock
 from wainwright.errors import CredentialsError, InvalidInputError
@@ -84,9 +85,11 @@ class Connections:
     async def prepare(self) -> Prepared:
         credential = await self._credentials.current()
         session = await self._session_for(credential)
-        headers = {"User-Agent": USER_AGENT}
+        headers = CIMultiDict({"User-Agent": USER_AGENT})
         if credential.authorization:
             headers["Authorization"] = credential.authorization
+        if self._address.impersonation is not None:
+            headers.extend(self._address.impersonation.headers())
         options: dict[str, Any] = {"headers": headers}
         if self._proxy:
             options["proxy"] = self._proxy
@@ -99,6 +102,7 @@ class Connections:
         return await self._credentials.renew(refused)
 
     async def close(self) -> None:
+        await self._credentials.close()
         for session in self._sessions:
             await session.close()
         for _ in range(3):

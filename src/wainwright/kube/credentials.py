@@ -50,26 +50,37 @@ class CredentialSource:
 
     def __init__(self, address: ApiServerAddress, clock: Clock) -> None:
         self._address, self._clock = address, clock
-        self._lock = asyncio.Lock()
+        self._loading: asyncio.Task[None] | None = None
         self._current: Credential | None = None
         self._valid_until = 0.0
 
     async def current(self) -> Credential:
         if self._current is None or self._clock.now() >= self._valid_until:
-            async with self._lock:
-                if self._current is None or self._clock.now() >= self._valid_until:
-                    await self._load()
+            await self._load()
         assert self._current is not None
         return self._current
 
     async def renew(self, refused: Credential) -> bool:
         """Whether there are others than those that the server has just refused."""
-        async with self._lock:
-            if self._current == refused:
-                await self._load()
-            return self._current != refused
+        if self._current == refused:
+            await self._load()
+        return self._current != refused
+
+    async def close(self) -> None:
+        """Ends a plugin that nobody waits for any more."""
+        if self._loading is not None:
+            self._loading.cancel()
+            await asyncio.gather(self._loading, return_exceptions=True)
 
     async def _load(self) -> None:
+        """Once for all who wait, and to the end where they give up: a lease is asked for anew after
+        three seconds, and a plugin that is slower than that would be begun again each time.
+        """
+        if self._loading is None or self._loading.done():
+            self._loading = asyncio.create_task(self._replace(), name="credentials")
+        await asyncio.shield(self._loading)
+
+    async def _replace(self) -> None:
         plugin = self._address.exec_plugin
         if plugin is None:
             self._current = self._read()
@@ -159,8 +170,19 @@ def _is_interactive(plugin: ExecPlugin) -> bool:
 def _exec_info(plugin: ExecPlugin, address: ApiServerAddress, interactive: bool) -> dict[str, Any]:
     spec: dict[str, Any] = {"interactive": interactive}
     if plugin.provide_cluster_info:
-        spec["cluster"] = address.cluster_info
+        spec["cluster"] = address.cluster_info | _authority(address)
     return {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": spec}
+
+
+def _authority(address: ApiServerAddress) -> dict[str, str]:
+    """As data, as kubectl does it: a plugin gets no names of files."""
+    try:
+        authority = address.authority.read()
+    except OSError as error:
+        raise CredentialsError(
+            f"certificate-authority: {error.filename}: {error.strerror}"
+        ) from error
+    return {"certificate-authority-data": base64.b64encode(authority).decode()} if authority else {}
 
 
 async def _output_of(

@@ -18,7 +18,12 @@ import yaml
 from wainwright import file_names
 from wainwright.api.field_error import did_you_mean
 from wainwright.errors import InvalidInputError
-from wainwright.kube.api_server_access import ApiServerAddress, ExecPlugin, FileOrData
+from wainwright.kube.api_server_access import (
+    ApiServerAddress,
+    ExecPlugin,
+    FileOrData,
+    Impersonation,
+)
 
 DEFAULT_FILE: Final = "~/.kube/config"
 SERVICE_ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -26,7 +31,14 @@ EXEC_VERSIONS: Final = (
     "client.authentication.k8s.io/v1",
     "client.authentication.k8s.io/v1beta1",
 )
+EXEC_EXTENSION: Final = "client.authentication.k8s.io/exec"
+"""Of a cluster, for exec plugins that want to know of it."""
 EMPTY_VALUES: Final = ("", "null", "~")
+
+
+class _Extension(msgspec.Struct, frozen=True):
+    name: str = ""
+    extension: Any = None
 
 
 class _Cluster(msgspec.Struct, frozen=True, rename="kebab"):
@@ -36,6 +48,7 @@ class _Cluster(msgspec.Struct, frozen=True, rename="kebab"):
     insecure_skip_tls_verify: bool = False
     tls_server_name: str = ""
     proxy_url: str = ""
+    extensions: list[_Extension] = []
 
 
 class _AuthProvider(msgspec.Struct, frozen=True):
@@ -51,6 +64,10 @@ class _User(msgspec.Struct, frozen=True, rename="kebab"):
     client_key_data: str = ""
     username: str = ""
     password: str = ""
+    as_: str = msgspec.field(name="as", default="")
+    as_uid: str = ""
+    as_groups: tuple[str, ...] = ()
+    as_user_extra: dict[str, tuple[str, ...]] = {}
     exec: ExecPlugin | None = None
     auth_provider: _AuthProvider | None = None
 
@@ -177,13 +194,57 @@ def _read(file: str) -> _Config:
         text = Path(file).read_text(encoding="utf-8")
         # Every scalar as text: a token of digits is no number.
         value = _without_empty(yaml.load(text, Loader=yaml.BaseLoader)) or {}
-        return msgspec.convert(value, _Config, strict=False)
+        msgspec.json.encode(value)  # refuses texts that no request could be written with
+        return _with_typed_extensions(msgspec.convert(value, _Config, strict=False), text, file)
     except OSError as error:
         raise InvalidInputError(f"{file}: cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InvalidInputError(f"{file}: no YAML: {_one_line(error)}") from error
+    except UnicodeEncodeError as error:  # of a text that YAML can escape and nobody can write
+        letter = f"\\u{ord(error.object[error.start]):04x}"
+        raise InvalidInputError(
+            f"{file}: no kubeconfig: a text has {letter}, half of a surrogate pair"
+        ) from error
     except msgspec.ValidationError as error:
         raise InvalidInputError(f"{file}: no kubeconfig: {error}") from error
+
+
+class _TypedLoader(yaml.SafeLoader):
+    """Numbers, booleans and null as they are; times stay texts, as JSON has them."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - as PyYAML declares it
+        first: [each for each in resolvers if each[0] != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+def _with_typed_extensions(config: _Config, text: str, file: str) -> _Config:
+    """Types of values count in what clusters say to exec plugins, and nowhere else."""
+    clusters = [*config.clusters]
+    for index, named in enumerate(clusters):
+        if any(map(_is_of_exec, named.cluster.extensions)):
+            where = f"{file}: cluster {named.name!r}: extension {EXEC_EXTENSION}"
+            extension = _Extension(EXEC_EXTENSION, _exec_extension(text, index, where))
+            cluster = msgspec.structs.replace(named.cluster, extensions=[extension])
+            clusters[index] = msgspec.structs.replace(named, cluster=cluster)
+    return msgspec.structs.replace(config, clusters=clusters)
+
+
+def _is_of_exec(extension: _Extension) -> bool:
+    return extension.name == EXEC_EXTENSION
+
+
+def _exec_extension(text: str, cluster: int, where: str) -> msgspec.Raw:
+    """As JSON, which is what a plugin gets."""
+    try:
+        typed = yaml.load(text, Loader=_TypedLoader)
+        listed = typed["clusters"][cluster]["cluster"]["extensions"]
+        found = next(each for each in listed if each.get("name") == EXEC_EXTENSION)
+        return msgspec.Raw(msgspec.json.encode(found.get("extension")))
+    except (yaml.YAMLError, TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"{where}: cannot be written as JSON: {_one_line(error)}"
+        ) from error
 
 
 def _without_empty(value: Any) -> Any:
@@ -220,11 +281,11 @@ def _address(
     server, identity = cluster.value, user.value
     _check(cluster, user)
     ca_data = _decoded(server.certificate_authority_data, cluster, "certificate-authority-data")
-    info = {
+    info: dict[str, Any] = {
         "server": server.server,
         "tls-server-name": server.tls_server_name,
         "proxy-url": server.proxy_url,
-        "certificate-authority-data": server.certificate_authority_data,
+        "config": next((each.extension for each in server.extensions if _is_of_exec(each)), None),
     }
     return ApiServerAddress(
         url=server.server.rstrip("/"),
@@ -241,6 +302,7 @@ def _address(
         ),
         client_key=_pem(identity.client_key, identity.client_key_data, user, "key"),
         exec_plugin=_plugin(identity.exec, user),
+        impersonation=_impersonation(user),
         cluster_info={key: value for key, value in info.items() if value},
         namespace=context.value.namespace or "default",
         context=context.name,
@@ -263,6 +325,10 @@ def _check(cluster: _Named[_Cluster], user: _Named[_User]) -> None:
             "the token and answer in the server's place",
             "state certificate-authority or certificate-authority-data; where the certificate has "
             "another name, tls-server-name",
+        )
+    if _has_control_characters(user.value.token.strip()):
+        raise InvalidInputError(
+            f"{user.file}: user {user.name!r}: token: a control character, expected one line"
         )
     if user.value.auth_provider is not None:
         raise InvalidInputError(
@@ -306,6 +372,35 @@ def _refuse_null_bytes(entry: _Named[Any], *texts: str) -> None:
                 f"{entry.file}: {entry.name!r}: {text!r} has a null byte",
                 "write it without \\0",
             )
+
+
+def _impersonation(user: _Named[_User]) -> Impersonation | None:
+    """Refused like kubectl does it where it says something, but not whom to act as."""
+    where, stated = f"{user.file}: user {user.name!r}", user.value
+    parts = {
+        "as": [stated.as_],
+        "as-uid": [stated.as_uid],
+        "as-groups": stated.as_groups,
+        "as-user-extra": [text for texts in stated.as_user_extra.values() for text in texts],
+    }
+    for field, texts in parts.items():
+        if any(texts) and not stated.as_:
+            raise InvalidInputError(f"{where}: {field} without as", "name the user with as")
+        for text in filter(_has_control_characters, texts):
+            raise InvalidInputError(f"{where}: {field}: {text!r} has a control character")
+    if not stated.as_:
+        return None
+    return Impersonation(
+        user=stated.as_,
+        uid=stated.as_uid,
+        groups=stated.as_groups,
+        extra=stated.as_user_extra,
+    )
+
+
+def _has_control_characters(text: str) -> bool:
+    """No header can have them."""
+    return any(sign < " " or sign == "\x7f" for sign in text)
 
 
 def _plugin(plugin: ExecPlugin | None, user: _Named[_User]) -> ExecPlugin | None:

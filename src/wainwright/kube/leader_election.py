@@ -35,8 +35,13 @@ from wainwright.errors import (
 
 LOG: Final = logging.getLogger(__name__)
 Result = TypeVar("Result")
+RELEASE_SECONDS: Final = 2.0
+"""A process that ends waits for no API server that does not answer: the lease just runs out."""
 JITTER: Final = 0.2
 """Share by which the pause before the next attempt is longer at most."""
+REQUESTS_BEFORE_GIVING_UP: Final = 3
+"""A connection that is gone without a word answers nothing, and the next request may use another:
+with all the time that is left, one such request would cost the leadership."""
 
 
 class LeaseSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +78,8 @@ class LeaderElection:
         """As this process last wrote it: who leads need not read it before each renewal."""
         self._observed: tuple[str, _Moment] | None = None
         """The version of the lease that was last seen first, and when that was."""
+        self._tried: _Moment | None = None
+        """When the last attempt to take or renew the lease was begun."""
 
     @property
     def is_leader(self) -> bool:
@@ -105,8 +112,7 @@ class LeaderElection:
 
     async def _renew_until_lost(self, task: "asyncio.Task[None]") -> None:
         while self.is_leader and not task.done():
-            pause = min(self._settings.renew_every, self._remaining)
-            await asyncio.wait([task], timeout=pause)
+            await asyncio.wait([task], timeout=min(self._until_next, self._remaining))
             if task.done() or not self.is_leader:
                 return
             if not await self._attempt() and self._renewed is None:
@@ -114,37 +120,43 @@ class LeaderElection:
 
     async def _attempt(self) -> bool:
         """Whether the lease was taken or renewed just now."""
+        self._tried = self._now()
         try:
-            async with asyncio.timeout(self._request_seconds):
-                return await self._take_or_renew()
+            return await self._take_or_renew(self._tried)
         except (ConflictError, AlreadyExistsError, ObjectNotFoundError):
             return False  # somebody was faster: the next attempt sees who
         except (KubernetesError, TimeoutError) as error:
             LOG.warning("lease %s: %s", self._settings.name, str(error) or "no answer")
             return False
 
-    @property
-    def _request_seconds(self) -> float:
-        return self._remaining if self._renewed is not None else self._give_up_after
+    async def _answer(self, request: Awaitable[Result]) -> Result:
+        """TimeoutError where there is none soon enough for another request to be worth making."""
+        seconds = self._give_up_after / REQUESTS_BEFORE_GIVING_UP
+        if self._renewed is not None:
+            seconds = min(seconds, self._remaining)
+        async with asyncio.timeout(seconds):
+            return await request
 
-    async def _take_or_renew(self) -> bool:
-        began = self._now()
+    async def _take_or_renew(self, began: _Moment) -> bool:
         if self._held is not None and self._renewed is not None:
             try:
                 return await self._write(self._held, began)
             except (ConflictError, ObjectNotFoundError):
                 self._held = None  # others have written it, or our last answer was lost
         try:
-            lease = await self._cluster.get(Lease, self._settings.name, self._settings.namespace)
+            lease = await self._answer(
+                self._cluster.get(Lease, self._settings.name, self._settings.namespace)
+            )
         except ObjectNotFoundError:
-            self._held = await self._cluster.create(self._new_lease())
+            self._held = await self._answer(self._cluster.create(self._new_lease()))
             self._renewed = began
             return True
         return self._may_write(lease, began) and await self._write(lease, began)
 
     async def _write(self, lease: Lease, began: _Moment) -> bool:
-        self._held = await self._cluster.patch(
-            Lease, self._settings.name, self._changes(lease), self._settings.namespace
+        changes, namespace = self._changes(lease), self._settings.namespace
+        self._held = await self._answer(
+            self._cluster.patch(Lease, self._settings.name, changes, namespace)
         )
         self._renewed = began
         return True
@@ -192,7 +204,7 @@ class LeaderElection:
             return
         remaining, self._renewed = self._remaining, None
         try:
-            async with asyncio.timeout(remaining):
+            async with asyncio.timeout(min(remaining, RELEASE_SECONDS)):
                 await self._give_back()
         except (KubernetesError, TimeoutError) as error:
             LOG.warning("lease %s could not be released: %s", self._settings.name, error)
@@ -218,6 +230,12 @@ class LeaderElection:
     def _since(self, moment: _Moment) -> float:
         now = self._now()
         return max(now.wall - moment.wall, now.loop - moment.loop)
+
+    @property
+    def _until_next(self) -> float:
+        """Seconds until the next renewal; none after one that was waited for in vain."""
+        assert self._tried is not None
+        return max(0.0, self._settings.renew_every - self._since(self._tried))
 
     @property
     def _remaining(self) -> float:

@@ -9,55 +9,93 @@ import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
+from ipaddress import IPv4Network
 from typing import Any, Final
 
 import msgspec
 
+from wainwright.api.catalog_documents import InstanceType
+from wainwright.api.karpenter.shared_fields import (
+    AWS_LABELS,
+    CAPACITY_TYPE,
+    INSTANCE_TYPE,
+    KARPENTER_AWS_GROUP,
+    NODEPOOL,
+    PRICE_LABEL,
+    ZONE,
+)
 from wainwright.kube.snapshot import ClusterSnapshot, Manifest
+from wainwright.kube.snapshot_annotations import (
+    CHOICE,
+    NAMING_ANNOTATIONS,
+    is_kept_annotation,
+)
 
 NAME_FIELDS: Final = frozenset(
     {
         *("name", "generateName", "namespace", "nodeName", "nominatedNodeName", "claimName"),
-        *("volumeName", "storageClassName", "priorityClassName", "runtimeClassName"),
+        *("volumeName", "storageClassName", "priorityClassName", "runtimeClassName", "handler"),
         *("schedulerName", "serviceName", "role", "instanceProfile", "resourceClaimName"),
         *("resourceClaimTemplateName", "volumeHandle", "server", "path", "shareName"),
-        *("secretName", "volumeID", "pdName", "diskName", "diskURI", "volumePath"),
+        *("secretName", "volumeID", "pdName", "diskName", "diskURI", "volumePath", "request"),
     }
 )
-NAME_LIST_FIELDS: Final = frozenset({"namespaces"})
+NAME_LIST_FIELDS: Final = frozenset({"namespaces", "volumesInUse"})
+IDENTIFIER_FIELDS: Final = frozenset(
+    {
+        *("id", "imageID", "snapshotID", "nodeID", "providerID", "owner", "ownerID", "kmsKeyID"),
+        *("ssmParameter", "reservationGroup", "reservationGroups"),
+    }
+)
+"""Keep the form of an identifier, an account or an ARN, and else are names."""
+ADDRESS_FIELDS: Final = frozenset({"hostIP", "clusterDNS"})
+CONDITION_WORD_FIELDS: Final = frozenset({"type", "reason"})
+"""Of conditions: those that are no such word have the names of what a controller watches."""
+CONDITION_WORD: Final = re.compile(r"[A-Z][A-Za-z0-9]*|")
 LABEL_MAPS: Final = frozenset({"labels", "matchLabels", "nodeSelector", "selector", "tags"})
-DROPPED_FIELDS: Final = frozenset({"message", "userData", "context", "finalizers"})
+LABEL_MAP_LISTS: Final = frozenset({"offerings"})
+NAME_MAPS: Final = frozenset({"disruptedPods"})
+"""Their keys are names."""
+DRIVER_LISTS: Final = frozenset({"drivers"})
+"""Volumes and StorageClasses refer to drivers by names that are domains, which stay as keys do."""
+DROPPED_FIELDS: Final = frozenset({"message", "userData", "context", "finalizers", "osImage"})
 """Free text, and what only the real cluster needs."""
+PLACES_OF_PROVISIONERS: Final = frozenset({"zone", "zones"})
+"""The parameters of a StorageClass that decide where volumes are; others name keys and secrets."""
 KEPT_NAMES: Final = frozenset(
     {
         *("", "default", "kube-system", "kube-public", "kube-node-lease", "default-scheduler"),
         *("system-cluster-critical", "system-node-critical"),
     }
 )
-KEPT_LABEL_PREFIXES: Final = (
-    "beta.kubernetes.io/",
-    "failure-domain.beta.kubernetes.io/",
-    "karpenter.k8s.aws/",
-    "karpenter.sh/",
-    "node-role.kubernetes.io/",
-    "node.kubernetes.io/",
-    "topology.",
-    "kubernetes.io/arch",
-    "kubernetes.io/os",
-    "eks.amazonaws.com/capacityType",
-    "eks.amazonaws.com/instance-",
-    "eks.amazonaws.com/compute-type",
+KEPT_IDENTIFIERS: Final = frozenset({"self", "amazon", "aws-marketplace"})
+"""Owners of images that are no accounts."""
+PRIVATE_NETWORK: Final = IPv4Network("10.0.0.0/8")
+KEPT_ADDRESSES: Final = frozenset({"", "0.0.0.0", "::", "127.0.0.1", "::1"})  # of ports
+NAMING_LABELS: Final = frozenset({NODEPOOL, f"{KARPENTER_AWS_GROUP}/ec2nodeclass"})
+KEPT_LABELS: Final = (
+    frozenset(AWS_LABELS) - NAMING_LABELS
+    | {label.replace(KARPENTER_AWS_GROUP, "eks.amazonaws.com") for label in AWS_LABELS}
+    | {CAPACITY_TYPE, PRICE_LABEL, INSTANCE_TYPE, ZONE}
+    | {
+        *("karpenter.sh/initialized", "karpenter.sh/registered"),
+        *("kubernetes.io/arch", "kubernetes.io/os", "node.kubernetes.io/windows-build"),
+        *("beta.kubernetes.io/arch", "beta.kubernetes.io/os", "beta.kubernetes.io/instance-type"),
+        *("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"),
+        *("failure-domain.beta.kubernetes.io/zone", "topology.ebs.csi.aws.com/zone"),
+        *("topology.k8s.aws/zone-id", "eks.amazonaws.com/capacityType"),
+        "eks.amazonaws.com/compute-type",
+    }
+    - {"eks.amazonaws.com/ec2nodeclass"}
 )
-NAMING_LABELS: Final = frozenset(
-    {"karpenter.sh/nodepool", "karpenter.k8s.aws/ec2nodeclass", "karpenter.k8s.aws/cluster"}
-)
-"""Labels of those domains whose values are names."""
-NAMING_ANNOTATIONS: Final = frozenset(
-    {"volume.kubernetes.io/selected-node", "karpenter.k8s.aws/instance-profile-name"}
-)
+"""Labels whose values mean something to scheduling by themselves. Whole keys and no domains: people
+put labels of their own into node.kubernetes.io, and tags of Karpenter's domain name clusters.
+"""
 NUMERIC_OPERATORS: Final = ("Gt", "Lt", "Gte", "Lte")
 ACCOUNT: Final = re.compile(r"^[0-9]{12}$")
-INSTANCE: Final = re.compile(r"^(aws:///[^/]*/)?i-[0-9a-f]+$")
+RESOURCE: Final = re.compile(r"^(aws:///[^/]*/)?((?:i|ami|subnet|sg|snap|vol)-)([0-9a-f]+)$")
+RESERVED_RESOURCE: Final = re.compile(r"^(cr|pg)-[0-9a-z]+$")
+"""Kept, as in labels: a file of EC2's answers beside the snapshot has the same."""
 ARN: Final = re.compile(r"^arn:")
 
 Rename = Callable[[str], str]
@@ -155,7 +193,14 @@ class Redaction:
         self._numeric, self._composed, self._rename = numeric, composed, rename
 
     def item(self, manifest: Manifest) -> Manifest:
-        return {key: self._field(key, value) for key, value in manifest.items()}
+        changed = self._mapping(manifest)
+        if manifest.get("kind") != InstanceType.__name__:
+            return changed
+        # The name of an InstanceType is that of the type which it overrides.
+        return {
+            **changed,
+            "metadata": {**changed["metadata"], "name": manifest["metadata"]["name"]},
+        }
 
     def _mapping(self, value: Manifest) -> Manifest:
         if "key" in value and ("values" in value or "value" in value):
@@ -165,47 +210,82 @@ class Redaction:
         }
 
     def _field(self, key: str, value: Any) -> Any:
-        if key in LABEL_MAPS and _is_text_map(value):
-            return {name: self.label(name, text) for name, text in value.items()}
-        if key == "annotations" and isinstance(value, dict):
-            return {name: self._annotation(name, text) for name, text in value.items()}
         if isinstance(value, dict):
-            return self._mapping(value)
+            return self._map_field(key, value)
         if isinstance(value, list):
             return [self._element(key, each) for each in value]
         return self.text(key, value) if isinstance(value, str) else value
 
+    def _map_field(self, key: str, value: Manifest) -> Manifest:
+        if key in LABEL_MAPS and _is_text_map(value):
+            return self.labels(value)
+        if key == "annotations":
+            return self.annotations(value)
+        if key == "parameters":
+            return {name: value[name] for name in value if name.lower() in PLACES_OF_PROVISIONERS}
+        if key in NAME_MAPS:
+            return {self.name(name): each for name, each in value.items()}
+        return self._mapping(value)
+
     def _element(self, key: str, value: Any) -> Any:
         if isinstance(value, dict):
-            return self._mapping(value)
+            if key in LABEL_MAP_LISTS:
+                return self.labels(value)
+            changed = self._mapping(value)
+            return {**changed, "name": value["name"]} if key in DRIVER_LISTS else changed
         if isinstance(value, str):
             return self.name(value) if key in NAME_LIST_FIELDS else self.text(key, value)
         return value
 
+    def labels(self, value: Manifest) -> Manifest:
+        return {
+            key: self.label(key, text) if isinstance(text, str) else text
+            for key, text in value.items()
+        }
+
+    def annotations(self, value: Manifest) -> Manifest:
+        kept = {key: value[key] for key in value if is_kept_annotation(key)}
+        return {key: self._annotation(key, text) for key, text in kept.items()}
+
     def text(self, key: str, value: str) -> str:
         if key in NAME_FIELDS:
             return self.name(value)
+        if key in CONDITION_WORD_FIELDS and not CONDITION_WORD.fullmatch(value):
+            return self.name(value)
+        if key in ADDRESS_FIELDS:
+            return self.address(value)
+        shown = self._identifier(value)
+        return self.name(value) if shown is None and key in IDENTIFIER_FIELDS else shown or value
+
+    def _identifier(self, value: str) -> str | None:
+        """Another of the same form; None for what has none of these forms."""
         if ACCOUNT.match(value):
-            return f"{int(self._number(value)):012d}"
-        if INSTANCE.match(value):
-            prefix, _, _ = value.rpartition("i-")
-            return f"{prefix}i-{int(self._number(value[len(prefix) :])):017x}"
+            return f"{self._number(value):012d}"
+        if found := RESOURCE.match(value):
+            zone, kind, number = found.groups("")
+            return f"{zone}{kind}{self._number(kind + number):017x}"
         if ARN.match(value):
             return self._arn(value)
-        return value
+        is_kept = value in KEPT_IDENTIFIERS or RESERVED_RESOURCE.match(value)
+        return value if is_kept else None
 
-    def _number(self, value: str) -> str:
+    def address(self, value: str) -> str:
+        """Another IPv4 address, which a port can be bound to as well."""
+        return value if value in KEPT_ADDRESSES else str(PRIVATE_NETWORK[self._number(value)])
+
+    def _number(self, value: str) -> int:
         word = self._rename(value)
-        return word[1:] if word != value else "0"
+        return int(word[1:].partition("-")[0]) if word != value else 0
 
     def _arn(self, value: str) -> str:
-        parts = value.split(":")
-        kind, slash, name = parts[-1].partition("/")
-        account = self.text("", parts[4]) if len(parts) > 4 else ""
-        return ":".join((*parts[:4], account, f"{kind}{slash}{self.name(name)}"))
+        *head, account, resource = value.split(":", 5)
+        kind, slash, name = resource.partition("/")
+        if not slash:
+            kind, name = "", resource
+        return ":".join((*head, self.text("", account), f"{kind}{slash}{self.name(name)}"))
 
     def name(self, value: str) -> str:
-        if value in KEPT_NAMES or value.startswith("system:"):
+        if value in KEPT_NAMES:
             return value
         if value in self._composed:
             parts = self._composed[value]
@@ -214,13 +294,14 @@ class Redaction:
         return f"{self._rename(value)}-" if prefixed else self._rename(value)
 
     def label(self, key: str, value: str) -> str:
-        is_kept = key.startswith(KEPT_LABEL_PREFIXES) and key not in NAMING_LABELS
-        if is_kept or key in self._numeric or value in ("", "*", "true", "false"):
-            return value
-        return self.name(value)
+        is_number = key in self._numeric and value.removeprefix("-").isdigit()
+        is_kept = is_number or key in KEPT_LABELS or value in ("", "*", "true", "false")
+        return value if is_kept else self.name(value)
 
     def _annotation(self, key: str, value: str) -> str:
-        return self.name(value) if key in NAMING_ANNOTATIONS else value
+        if CHOICE.fullmatch(value) and key not in NAMING_ANNOTATIONS:
+            return value
+        return ",".join(map(self.name, value.split(",")))
 
     def _requirement(self, value: Manifest) -> Manifest:
         """A requirement, a taint or a toleration."""

@@ -40,6 +40,7 @@ from wainwright.api.kubernetes.workloads import (
 from wainwright.api.wire import SNAPSHOT_ANNOTATION, WireStruct, to_manifest
 from wainwright.cluster import Cluster
 from wainwright.errors import ObjectNotFoundError, RequestForbiddenError
+from wainwright.kube.snapshot_annotations import is_kept_annotation
 
 Manifest = dict[str, Any]
 
@@ -67,10 +68,6 @@ CORE_KINDS: Final[tuple[type[WireStruct], ...]] = (
 SNAPSHOT_KINDS: Final = (*KARPENTER_KINDS, *OPTIONAL_KINDS, *CORE_KINDS)
 CHANGING_METADATA: Final = ("resourceVersion", "managedFields")
 """Changes with every heartbeat of a node, and means nothing outside the cluster."""
-KEPT_ANNOTATION_DOMAINS: Final = ("karpenter.sh", "karpenter.k8s.aws", "wainwright.dev")
-KEPT_ANNOTATION_SUFFIXES: Final = ("kubernetes.io", "k8s.io")
-LAST_APPLIED_DOMAIN: Final = "kubectl.kubernetes.io"
-"""Its annotation has the whole manifest, with all that a snapshot leaves out."""
 
 
 class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,20 +148,31 @@ def snapshot_manifest(obj: WireStruct) -> Manifest:
         for key, value in manifest.get("metadata", {}).items()
         if key not in CHANGING_METADATA
     }
-    annotations = metadata.pop("annotations", None) or {}
-    kept = {key: value for key, value in annotations.items() if is_kept_annotation(key)}
-    manifest["metadata"] = {**metadata, **({"annotations": kept} if kept else {})}
+    manifest = {**manifest, "metadata": metadata}
     for condition in manifest.get("status", {}).get("conditions") or ():
         condition.pop("lastHeartbeatTime", None)
-    return manifest
+    if isinstance(obj, NodePool):
+        # Nodes drift when any annotation of its template changes, whoever reads it.
+        return {**manifest, "metadata": _without_foreign_annotations(metadata)}
+    kept: Manifest = _without_foreign_annotations(manifest)
+    return kept
 
 
-def is_kept_annotation(annotation: str) -> bool:
-    """Whether scheduling or disruption may depend on it."""
-    domain = annotation.rpartition("/")[0]
-    if domain == LAST_APPLIED_DOMAIN:
-        return False
-    return domain.endswith((*KEPT_ANNOTATION_DOMAINS, *KEPT_ANNOTATION_SUFFIXES))
+def _without_foreign_annotations(value: Any) -> Any:
+    """Of the object itself and of the templates in it."""
+    if isinstance(value, list):
+        return [_without_foreign_annotations(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {key: _without_foreign_annotations(item) for key, item in value.items()}
+    annotations = kept.get("annotations")
+    if isinstance(annotations, dict):
+        kept["annotations"] = {
+            key: text for key, text in annotations.items() if is_kept_annotation(key)
+        }
+        if not kept["annotations"]:
+            del kept["annotations"]
+    return kept
 
 
 def _order(manifest: Manifest) -> tuple[str, str, str]:

@@ -1,6 +1,6 @@
 """Amounts of resources as whole numbers: cpu in thousandths, everything else in units or bytes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
 Resources: TypeAlias = Mapping[str, int]
@@ -44,6 +44,15 @@ def add_resources(left: Resources, right: Resources) -> dict[str, int]:
         total[name] = total.get(name, 0) + amount
     # The names are still in order unless one was added: saves a sort in the usual case.
     return total if len(total) == len(left) else sort_resources(total)
+
+
+def largest_amounts(resources: Iterable[Resources]) -> dict[str, int]:
+    """Of each resource the largest amount."""
+    largest: dict[str, int] = {}
+    for each in resources:
+        for name, amount in each.items():
+            largest[name] = max(amount, largest.get(name, 0))
+    return largest
 
 
 def subtract_resources(left: Resources, right: Resources) -> dict[str, int]:

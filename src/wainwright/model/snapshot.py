@@ -107,6 +107,9 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     attach_limits: dict[str, int] = msgspec.field(default_factory=dict)
     """By CSI driver how many volumes can be attached; drivers not listed have no known limit."""
     capacity: Resources = msgspec.field(default_factory=dict)
+    """What counts against limits."""
+    highest_price: float | None = None
+    """USD per hour that counts against limits, where it is not known what it will be."""
     claim: NodeClaimState | None = None
     """None for a node that only a label assigns to its NodePool, or that none owns."""
     provider_id: str = ""

@@ -5,7 +5,6 @@ planned, a disruption command until it is another. Once a day, and at the end, t
 Karpenter that works on the cluster are compared with these.
 """
 
-import asyncio
 import logging
 from typing import Final
 
@@ -15,10 +14,11 @@ from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.clock import Clock
 from wainwright.cloud import NodePoolCatalog
 from wainwright.cluster import Cluster
+from wainwright.controllers.background_tasks import background_tasks
 from wainwright.controllers.context import compute_in_thread
 from wainwright.controllers.disruption.disruption_queue import describe_command
 from wainwright.controllers.informer_cache import InformerCache
-from wainwright.controllers.live_state import LiveState
+from wainwright.controllers.live_state import LiveState, kinds_for_defaults
 from wainwright.controllers.manager import WATCHED_KINDS, CloudFactory
 from wainwright.controllers.nodeclaim.launch_log import NodeClaimLaunchLog
 from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
@@ -43,9 +43,11 @@ class DryRun:
         self, cluster: Cluster, make_cloud: CloudFactory, clock: Clock, settings: ControllerSettings
     ) -> None:
         self._clock, self._settings = clock, settings
-        self._cache = InformerCache(cluster, clock, WATCHED_KINDS, "dry run")
+        constraints = settings.default_constraints
+        kinds = (*WATCHED_KINDS, *kinds_for_defaults(constraints))
+        self._cache = InformerCache(cluster, clock, kinds, "dry run")
         self._cloud = make_cloud(NodeClaimLaunchLog(cluster, self._cache))
-        self._state = LiveState(self._cache, clock)
+        self._state = LiveState(self._cache, clock, constraints)
         self._declared = DeclaredObjectsTracker(self._cache, self._cloud)
         self._previous: DisruptionPass | None = None
         self._launches: set[frozenset[str]] = set()
@@ -57,27 +59,30 @@ class DryRun:
 
     async def run(self, *, once: bool = False) -> None:
         """Until cancelled, or for one look."""
-        watches = asyncio.create_task(self._cache.run(), name="watches")
         try:
-            await self._cache.wait_until_listed()
-            self._declared.apply()
-            refreshed, summarized = -REFRESH_SECONDS, self._clock.now()
-            while True:
-                if self._clock.now() - refreshed >= REFRESH_SECONDS:
-                    refreshed = self._clock.now()
-                    await self._cloud.refresh()
-                await self._look()
-                self.is_synced = True
-                if once:
-                    return
-                if self._clock.now() - summarized >= SUMMARY_SECONDS:
-                    summarized = self._clock.now()
-                    self._log_summary()
-                await self._clock.sleep(self._settings.batch_max)
+            async with background_tasks() as start:
+                start(self._cache.run, "watches")
+                await self._cache.wait_until_listed()
+                self._declared.apply()
+                await self._look_again_and_again(once=once)
         finally:
+            self.is_synced = False
             self._log_summary()
-            watches.cancel()
-            await asyncio.gather(watches, return_exceptions=True)
+
+    async def _look_again_and_again(self, *, once: bool) -> None:
+        refreshed, summarized = -REFRESH_SECONDS, self._clock.now()
+        while True:
+            if self._clock.now() - refreshed >= REFRESH_SECONDS:
+                refreshed = self._clock.now()
+                await self._cloud.refresh()
+            await self._look()
+            self.is_synced = True
+            if once:
+                return
+            if self._clock.now() - summarized >= SUMMARY_SECONDS:
+                summarized = self._clock.now()
+                self._log_summary()
+            await self._clock.sleep(self._settings.batch_max)
 
     async def _look(self) -> None:
         catalogs = await self._declared.catalogs()

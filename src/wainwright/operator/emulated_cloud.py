@@ -70,9 +70,7 @@ class EmulatedCloud:
     def __init__(self, cluster: Cluster, clock: Clock, options: EmulatedCloudOptions) -> None:
         self._cluster, self._clock, self._options = cluster, clock, options
         self._socket = None if options.port is None else _listen(options.port)
-        resumed = self._resume()
-        self._is_resumed = resumed is not None
-        self.account = resumed or self._create()
+        self.account, self._is_resumed = self._open_account()
         self._resources = SelectedResources(
             self.account.services, self.account.zones, options.cluster_name
         )
@@ -91,6 +89,20 @@ class EmulatedCloud:
         )
         informers.of(EC2NodeClass).add_handler(self._class_changed)
         self._heartbeats = NodeHeartbeats(cluster, clock, informers.of(Node), self._kubelets)
+
+    def close(self) -> None:
+        """Frees the port: it is bound from the start, since queue URLs of the account have it."""
+        if self._socket is not None:
+            self._socket.close()
+
+    def _open_account(self) -> tuple[EmulatedAwsAccount, bool]:
+        """And whether it was kept in a file."""
+        try:
+            resumed = self._resume()
+            return resumed or self._create(), resumed is not None
+        except BaseException:
+            self.close()
+            raise
 
     def _resume(self) -> EmulatedAwsAccount | None:
         state = self._options.state
@@ -124,7 +136,16 @@ class EmulatedCloud:
         return self.account.account.queue
 
     async def rebuild(self) -> None:
-        """The instances of the claims that the cluster has, with their ids, types and zones."""
+        """The instances of the claims that the cluster has, with their ids, types and zones. Closed
+        where that fails: it is tried again with another.
+        """
+        try:
+            await self._rebuild()
+        except BaseException:
+            self.close()
+            raise
+
+    async def _rebuild(self) -> None:
         listed = await self._cluster.list(EC2NodeClass)
         classes = {each.metadata.name: each for each in listed.items}
         for node_class in classes.values():
@@ -183,7 +204,6 @@ class EmulatedCloud:
             if self._socket is not None:
                 from wainwright.emulator.http.server import EmulatorHttpServer
 
-                stack.callback(self._socket.close)
                 server = EmulatorHttpServer(self.account, self._socket, state=state)
                 await stack.enter_async_context(server.running())
                 LOG.info("the emulated EC2 is served on %s", self._endpoint)

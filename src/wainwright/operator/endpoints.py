@@ -3,6 +3,8 @@ nodes for people.
 """
 
 import asyncio
+import errno
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Final, TypeAlias
@@ -15,11 +17,17 @@ from wainwright.metrics import MetricsRegistry
 
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 LOOPBACK: Final = "127.0.0.1"
-EVERYWHERE: Final = "0.0.0.0"
+EVERYWHERE: Final = "::"
+"""Of IPv6 and IPv4: in a cluster of IPv6, kubelets know no other address of a pod."""
 NO_VERDICTS: Final = (
     "this process has not looked at the nodes: another one holds the lease, the cluster has not "
     "been read yet, or it is a dry run\n"
 )
+
+SHUTDOWN_SECONDS: Final = 0.5
+"""For requests in progress: whoever reads slowly must not keep a process that is to stop."""
+
+NO_IPV6: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.Response]]
 
@@ -85,10 +93,10 @@ async def _serving(
     application = web.Application()
     for path, handler in handlers.items():
         application.router.add_get(path, handler)
-    runner = web.AppRunner(application, access_log=None)
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
     await runner.setup()
     try:
-        await web.TCPSite(runner, host, port).start()
+        await web.SockSite(runner, _listen(host, port)).start()
     except OSError as error:
         await runner.cleanup()
         message = f"{setting}: port {port} cannot be used: {error.strerror}"
@@ -97,3 +105,20 @@ async def _serving(
         yield runner.addresses[0][1]
     finally:
         await runner.cleanup()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    if host != EVERYWHERE:
+        return socket.create_server((host, port))
+    try:
+        return _listen_on_both(port)
+    except OSError as error:
+        if error.errno not in NO_IPV6:
+            raise
+        return socket.create_server(("", port))
+
+
+def _listen_on_both(port: int) -> socket.socket:
+    if not socket.has_dualstack_ipv6():
+        raise OSError(errno.EAFNOSUPPORT, "the machine has no IPv6")
+    return socket.create_server((EVERYWHERE, port), family=socket.AF_INET6, dualstack_ipv6=True)

@@ -13,7 +13,8 @@ import logging
 import re
 import shutil
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -31,6 +32,7 @@ from wainwright.core.disruption.preview import (
     preview_disruption,
 )
 from wainwright.core.plan import SolvedPlan
+from wainwright.daemon_threads import DaemonThreadPool
 from wainwright.errors import UsageError
 from wainwright.gc_pause import gc_paused
 from wainwright.model.input_remarks import RegionChoice, RegionSource
@@ -58,6 +60,8 @@ PROVISION, DISRUPT = "provision", "disrupt"
 DECISION: Final = re.compile(r"^\d{8}T\d{6}Z-(?:provision|disrupt)-(\d+)$")
 MOST_WAITING: Final = 10
 """Decisions that may wait to be written; with more the oldest is dropped."""
+LAST_SECONDS: Final = 1.5
+"""For what is still to be written when the process ends."""
 PARTIAL: Final = ".partial-"
 
 Document: TypeAlias = dict[str, Any]
@@ -80,6 +84,7 @@ class FlightRecorder:
         self._region = RegionChoice(region=region, source=RegionSource.PROVIDER)
         self._waiting: deque[_Decision] = deque()
         self._work = asyncio.Event()
+        self._writing: asyncio.Future[None] | None = None
         self._last = _prepare(options.folder)
 
     def plan_made(self, solved: SolvedPlan, pools: Sequence[NodePool]) -> None:
@@ -147,19 +152,37 @@ class FlightRecorder:
     # Writing
 
     async def run(self) -> None:
-        """Until cancelled; what is waiting then is written all the same."""
+        """Until cancelled; what is waiting then is written all the same, if it does not take long:
+        the process has been told to stop, and its threads end with it.
+        """
+        threads = DaemonThreadPool(1, "flight recorder")
         try:
             while True:
                 await self._work.wait()
                 self._work.clear()
                 while self._waiting:
-                    await asyncio.to_thread(self._write, self._waiting.popleft())
+                    await self._write_in(threads)
         finally:
-            self.flush()
+            _, late = await asyncio.wait({self._write_in(threads)}, timeout=LAST_SECONDS)
+            if late:
+                LOG.warning("decisions were not recorded: the process ends before they are written")
+            threads.shutdown(wait=False)
 
-    def flush(self) -> None:
-        while self._waiting:
-            self._write(self._waiting.popleft())
+    @property
+    def is_idle(self) -> bool:
+        return not self._waiting and (self._writing is None or self._writing.done())
+
+    def _write_in(self, threads: Executor) -> "asyncio.Future[None]":
+        """All that is waiting now, after what is being written."""
+        decisions = [*self._waiting]
+        self._waiting.clear()
+        loop = asyncio.get_running_loop()
+        self._writing = loop.run_in_executor(threads, self._write_all, decisions)
+        return self._writing
+
+    def _write_all(self, decisions: Iterable[_Decision]) -> None:
+        for each in decisions:
+            self._write(each)
 
     def _write(self, decision: _Decision) -> None:
         self._last += 1

@@ -10,9 +10,10 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Mapping
+from contextlib import aclosing, closing, suppress
 from fractions import Fraction
+from ipaddress import ip_address
 from pathlib import Path
 from random import Random
 from secrets import token_hex
@@ -30,13 +31,14 @@ from wainwright.api.kubernetes.operations import ConfigMap, Lease
 from wainwright.api.wire import WireStruct
 from wainwright.aws.api.middleware import with_middleware
 from wainwright.aws.api.services import Seam
-from wainwright.aws.cluster_config import ClusterConfig
+from wainwright.aws.cluster_config import ClusterConfig, VersionSource
 from wainwright.aws.instancetypes.account_offerings import OfferingKey
 from wainwright.aws.provider import AwsCloudProvider, ProviderEnvironment, ProviderOptions
 from wainwright.catalogue.instancetypes.node_class_settings import CatalogOptions
 from wainwright.clock import Clock, SystemClock
 from wainwright.cloud import CloudProvider, LaunchLog
 from wainwright.cluster import Cluster, EventType, ListAndWatch, ObjectList
+from wainwright.controllers.background_tasks import background_tasks
 from wainwright.controllers.context import compute_in_thread
 from wainwright.controllers.decision_recorder import NO_RECORDER
 from wainwright.controllers.manager import ControllerEnvironment, ControllerManager
@@ -50,6 +52,7 @@ from wainwright.errors import (
     ServerUnavailableError,
     TooManyRequestsError,
     WainError,
+    WatchSilentError,
 )
 from wainwright.kube.client import KubeClient
 from wainwright.kube.connections import RequestLimit
@@ -80,8 +83,9 @@ LOG: Final = logging.getLogger(__name__)
 EMULATOR: Final = "emulator"
 AWS: Final = "aws"
 KARPENTER_LEASE: Final = "karpenter-leader-election"
-STOP_SECONDS: Final = 8.0
-"""From the signal to the end, what is in work included; people do not wait for longer."""
+STOP_SECONDS: Final = 6.0
+"""From the signal until what has not ended by itself is cancelled. Within ten seconds the process
+is gone: until then the last decisions are recorded, and the lease is given back."""
 NO_LIMITS: Final = ClusterLimits()
 OUTSIDE_NAMESPACE: Final = "kube-system"
 """Of the lease and the settings, where the process runs outside a pod."""
@@ -130,6 +134,31 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Where decisions are kept; None: nowhere."""
 
 
+class KnownCluster(msgspec.Struct, frozen=True, kw_only=True):
+    """What EKS need not be asked, because the API server or the pod of this process says it."""
+
+    version: VersionSource | None = None
+    ipv6: bool | None = None
+
+
+NOTHING_KNOWN: Final = KnownCluster()
+
+
+class ServerVersion:
+    """That of Kubernetes: an upgrade of the control plane changes it while a process runs."""
+
+    def __init__(self, known: str, read: VersionSource) -> None:
+        self._known, self._read = known, read
+
+    async def __call__(self) -> str:
+        """The last one that is known, where the API server does not answer at the moment."""
+        try:
+            self._known = await self._read()
+        except KubernetesError as error:
+            LOG.warning("the version of the API server cannot be read: %s", error)
+        return self._known
+
+
 class ConnectedCloud(Protocol):
     """What controllers reach of a cloud, and what runs beside them for it."""
 
@@ -149,27 +178,39 @@ class ConnectedCloud(Protocol):
         """Offerings whose price the cloud made up."""
         ...
 
+    @property
+    def known(self) -> KnownCluster: ...
+
     async def run(self) -> None:
         """Until cancelled."""
+        ...
+
+    def close(self) -> None:
+        """After the last use, also where it never ran."""
         ...
 
 
 class RealCloud:
     """AWS, with the credentials and the region that its tools would use."""
 
-    def __init__(self, region: str, queue: str) -> None:
+    def __init__(self, region: str, queue: str, known: KnownCluster) -> None:
         from wainwright.aws.api.boto import BotoSeam
 
-        self.region, self.queue = region, queue
+        self.region, self.queue, self.known = region, queue, known
         self.seam: Seam = BotoSeam(region)
         self.modelled_prices: Collection[OfferingKey] = ()
 
     async def run(self) -> None:
         await asyncio.Event().wait()
 
+    def close(self) -> None:
+        """Its threads end with the process, whatever they wait for."""
+
 
 class EmulatedSeam:
-    """The emulated EC2 in this process."""
+    """The emulated EC2 in this process, with an EKS that knows of which version its images are."""
+
+    known = NOTHING_KNOWN
 
     def __init__(self, cloud: "EmulatedCloud") -> None:
         self._cloud = cloud
@@ -179,6 +220,9 @@ class EmulatedSeam:
 
     async def run(self) -> None:
         await self._cloud.run()
+
+    def close(self) -> None:
+        self._cloud.close()
 
 
 ConnectCloud: TypeAlias = Callable[[Cluster], Awaitable[ConnectedCloud]]
@@ -226,12 +270,17 @@ class OperatorProcess:
         self._stop = asyncio.Event()
         self._manager: ControllerManager | None = None
         self._dry_run: DryRun | None = None
+        self._has_failed = False
 
     @property
     def is_ready(self) -> bool:
-        """A process that stands by is ready to take over."""
-        if self._dry_run is not None:
-            return self._dry_run.is_synced
+        """A process that stands by is ready to take over; not one that ends with an error, and one
+        that only decides stands by never.
+        """
+        if self._has_failed:
+            return False
+        if self._options.dry_run:
+            return self._dry_run is not None and self._dry_run.is_synced
         return self._manager is None or self._manager.is_synced
 
     async def verdicts(self) -> bytes | None:
@@ -285,18 +334,25 @@ class OperatorProcess:
     async def _only_decide(self) -> None:
         from wainwright.operator.dry_run import DryRun
 
-        cloud = await self._connect_cloud(self._cluster)
-        dry_run = self._dry_run = DryRun(
-            self._cluster,
-            lambda launch_log: self._make_cloud(cloud, launch_log),
-            self._clock,
-            self._controller_settings,
-        )
-        await dry_run.run(once=self._options.once)
+        with closing(await self._connect_cloud(self._cluster)) as cloud:
+            dry_run = self._dry_run = DryRun(
+                self._cluster,
+                lambda launch_log: self._make_cloud(cloud, launch_log),
+                self._clock,
+                self._controller_settings,
+            )
+            async with background_tasks() as start:
+                is_pause_known = asyncio.Event()
+                start(lambda: self._follow_pause(is_pause_known), "settings")
+                await is_pause_known.wait()
+                await dry_run.run(once=self._options.once)
 
     async def _lead(self, cluster: Cluster) -> None:
         """With a memory of its own: another process may have led meanwhile."""
-        cloud = await self._connect_cloud(cluster)
+        with closing(await self._connect_cloud(cluster)) as cloud:
+            await self._control(cluster, cloud)
+
+    async def _control(self, cluster: Cluster, cloud: ConnectedCloud) -> None:
         recorder = self._make_recorder(cloud)
         environment = ControllerEnvironment(
             cluster=cluster,
@@ -309,21 +365,28 @@ class OperatorProcess:
             recorder=recorder or NO_RECORDER,
         )
         manager = self._manager = ControllerManager(environment, self._controller_settings)
+        is_pause_known = asyncio.Event()
         beside = [
             asyncio.create_task(cloud.run(), name="cloud"),
-            asyncio.create_task(self._follow_pause(), name="settings"),
+            asyncio.create_task(self._follow_pause(is_pause_known), name="settings"),
         ]
         if recorder is not None:
             beside.append(asyncio.create_task(recorder.run(), name="flight recorder"))
         if self._options.once:
-            beside.append(asyncio.create_task(self._until_idle(manager), name="once"))
-        controllers = asyncio.create_task(manager.run(), name="controllers")
+            beside.append(asyncio.create_task(self._until_idle(manager, recorder), name="once"))
+        work = _run_after(is_pause_known, manager)
+        controllers = asyncio.create_task(work, name="controllers")
         freeze = asyncio.create_task(self._freeze_when_synced(manager), name="garbage collector")
         try:
             await asyncio.wait({controllers, *beside}, return_when=asyncio.FIRST_COMPLETED)
             for task in (controllers, *beside):
                 if task.done():
                     task.result()
+        except Exception:
+            # The process ends: who restarts it waits longer each time, as a kubelet does, and
+            # another that stands by leads meanwhile.
+            self._has_failed = True
+            raise
         finally:
             self._manager = None
             await _cancel(controllers, freeze, *beside)
@@ -338,12 +401,15 @@ class OperatorProcess:
 
         return FlightRecorder(record, self._clock, cloud.region)
 
-    async def _until_idle(self, manager: ControllerManager) -> None:
+    async def _until_idle(
+        self, manager: ControllerManager, recorder: "FlightRecorder | None"
+    ) -> None:
         """Returns when the controllers have had nothing to do for a moment."""
         quiet = 0
         while quiet < IDLE_LOOKS:
             await self._clock.sleep(IDLE_POLL)
             is_quiet = manager.is_synced and manager.has_started and manager.runtime.is_idle
+            is_quiet = is_quiet and (recorder is None or recorder.is_idle)
             quiet = quiet + 1 if is_quiet else 0
         manager.runtime.stop()
 
@@ -356,33 +422,42 @@ class OperatorProcess:
             await self._clock.sleep(IDLE_POLL)
         gc.freeze()
 
-    async def _follow_pause(self) -> None:
-        """The ConfigMap that people pause everything with, and no other of the cluster."""
+    async def _follow_pause(self, is_known: asyncio.Event) -> None:
+        """The ConfigMap that people pause everything with, and no other of the cluster. `is_known`
+        is set once it has been read, or cannot be: nothing may be decided before.
+        """
         name = f"{self._namespace}/{SETTINGS_NAME}"
         backoff = Backoff(f"{self._identity} {name}", first=PAUSE_RETRY, most=MAX_PAUSE_RETRY)
         known = ""
         while True:
             try:
-                await self._watch_pause(lambda: backoff.succeeded(name))
+                async with aclosing(self._pause_changes()) as changes:
+                    async for _ in changes:
+                        backoff.succeeded(name)
+                        is_known.set()
                 known = ""
+            except WatchSilentError as error:  # of a new API server, while nobody changes them
+                is_known.set()
+                LOG.debug("watching %s: %s", name, error)
             except KubernetesError as error:
+                is_known.set()
                 if str(error) != known:
                     LOG.warning("%s cannot be read: %s", name, error)
                 known = str(error)
             await self._clock.sleep(backoff.failed(name))
 
-    async def _watch_pause(self, succeeded: Callable[[], None]) -> None:
+    async def _pause_changes(self) -> AsyncGenerator[None, None]:
         changes = self._cluster.list_and_watch(
             ConfigMap, namespace=self._namespace, name=SETTINGS_NAME
         )
         async with aclosing(changes):
             async for change in changes:
-                succeeded()
                 if isinstance(change, ObjectList):
                     self._set_pause(next(iter(change.items), None))
                 elif change.type is not EventType.BOOKMARK:
                     is_gone = change.type is EventType.DELETED
                     self._set_pause(None if is_gone else change.object)
+                yield
 
     def _set_pause(self, settings: ConfigMap | None) -> None:
         data = None if settings is None else settings.data
@@ -397,10 +472,11 @@ class OperatorProcess:
             launch_log=launch_log,
             clock=self._clock,
             metrics=self.metrics,
+            server_version=cloud.known.version,
             modelled_prices=cloud.modelled_prices,
         )
         options = ProviderOptions(
-            cluster=_cluster_config(settings, cloud.region),
+            cluster=_cluster_config(settings, cloud),
             queue=cloud.queue,
             node_overlay=gates["NodeOverlay"],
             catalog_options=CatalogOptions(
@@ -411,16 +487,23 @@ class OperatorProcess:
         return AwsCloudProvider(environment, options)
 
 
-def _cluster_config(settings: OperatorSettings, region: str) -> ClusterConfig:
+def _cluster_config(settings: OperatorSettings, cloud: ConnectedCloud) -> ClusterConfig:
     gates = settings.feature_gates
     return ClusterConfig(
         name=settings.cluster_name,
-        region=region,
+        region=cloud.region,
+        endpoint=settings.cluster_endpoint,
         ca_bundle=settings.cluster_ca_bundle,
+        ipv6=cloud.known.ipv6,
         isolated_vpc=settings.isolated_vpc,
         dry_runs=not settings.disable_dry_run,
         capacity_reservations=gates["CapacityReservations"] and gates["ReservedCapacity"],
     )
+
+
+async def _run_after(event: asyncio.Event, manager: ControllerManager) -> None:
+    await event.wait()
+    await manager.run()
 
 
 def loop_settings(settings: OperatorSettings, options: RunOptions) -> SimulationSettings:
@@ -432,6 +515,7 @@ def loop_settings(settings: OperatorSettings, options: RunOptions) -> Simulation
         feature_gates=settings.feature_gates,
         min_values_policy=settings.min_values_policy,
         preference_policy=settings.preference_policy,
+        default_constraints=settings.scheduler_config,
         packing=settings.packing,
         strict_weights=settings.strict_weights,
         minimum_saving=settings.min_saving,
@@ -463,7 +547,14 @@ async def run_operator(settings: OperatorSettings, options: RunOptions) -> None:
             await until_answered(clock, lambda: refuse_beside_karpenter(cluster, clock), seed)
         operator = OperatorProcess(
             ClusterClients(cluster, cluster.without_limit()),
-            cloud_connector(settings, options, version, clock, seed),
+            cloud_connector(
+                settings,
+                options,
+                version,
+                clock,
+                seed,
+                read_version=ServerVersion(version, cluster.server_version),
+            ),
             settings,
             clock=clock,
             options=options,
@@ -495,11 +586,19 @@ async def run_operator(settings: OperatorSettings, options: RunOptions) -> None:
 
 
 def cloud_connector(
-    settings: OperatorSettings, options: RunOptions, version: str, clock: Clock, seed: str = ""
+    settings: OperatorSettings,
+    options: RunOptions,
+    version: str,
+    clock: Clock,
+    seed: str = "",
+    read_version: VersionSource | None = None,
 ) -> ConnectCloud:
-    """`seed`: of waiting times, another in each process."""
+    """`seed`: of waiting times, another in each process. `read_version`: for AWS; without it EKS
+    is asked.
+    """
     if options.provider == AWS:
-        real = RealCloud(_aws_region(os.environ), settings.interruption_queue)
+        known = KnownCluster(version=read_version, ipv6=services_are_ipv6(os.environ))
+        real = RealCloud(_aws_region(os.environ), settings.interruption_queue, known)
 
         async def connect_real(_: Cluster) -> ConnectedCloud:
             return real
@@ -619,6 +718,16 @@ def _aws_region(environment: Mapping[str, str]) -> str:
     if not region:
         raise InvalidInputError("the region is not set", "set AWS_REGION, such as us-west-2")
     return region
+
+
+def services_are_ipv6(environment: Mapping[str, str]) -> bool | None:
+    """By the address of the service `kubernetes`, which pods are told. None outside a pod, and
+    where somebody has put the name of a server in its place.
+    """
+    try:
+        return ip_address(environment.get("KUBERNETES_SERVICE_HOST", "")).version == 6
+    except ValueError:
+        return None
 
 
 def _is_in_pod(environment: Mapping[str, str]) -> bool:

@@ -5,7 +5,7 @@ accepted, and said once in the log.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -20,6 +20,10 @@ from wainwright.model.disruption import NO_MINIMUM_SAVING, MinimumSaving
 from wainwright.model.plan import MinValuesPolicy, PackingPolicy, PreferencePolicy
 from wainwright.sim.settings import FEATURE_GATES, NodeRepairMode
 from wainwright.translate.disruption import parse_duration, parse_minimum_saving
+from wainwright.translate.topology import DefaultConstraints
+
+if TYPE_CHECKING:
+    from wainwright.manifests.problems import Problem
 
 
 class OperatorSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +53,8 @@ class OperatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     batch_idle_duration: float = 1.0
     preference_policy: PreferencePolicy = PreferencePolicy.RESPECT
     min_values_policy: MinValuesPolicy = MinValuesPolicy.STRICT
+    scheduler_config: DefaultConstraints = ()
+    """The default constraints of the scheduler's configuration: nothing else of it counts."""
     breaker_share: float = 1.0
     """100%: off."""
     breaker_nodes: int = 10
@@ -76,7 +82,6 @@ WITHOUT_EFFECT: Final = (
     "LOG_OUTPUT_PATHS",
     "LOG_ERROR_OUTPUT_PATHS",
     "IGNORE_DRA_REQUESTS",
-    "SCHEDULER_CONFIG",
     "EKS_CONTROL_PLANE",
     "ENABLE_ZONAL_SHIFT",
     "AMI_REFRESH_INTERVAL",
@@ -88,6 +93,14 @@ WITHOUT_EFFECT: Final = (
 
 class _Refused(Exception):
     """What was expected instead."""
+
+
+class _RefusedDocument(Exception):
+    """Its first error, with line and field."""
+
+    def __init__(self, error: str, hint: str) -> None:
+        super().__init__(error)
+        self.hint = hint
 
 
 def _boolean(text: str) -> bool:
@@ -163,6 +176,42 @@ def _gates(text: str) -> dict[str, bool]:
     return gates
 
 
+def _default_constraints(text: str) -> DefaultConstraints:
+    if not text.strip():
+        return ()
+    if any(map(_is_surrogate, text)):
+        raise _Refused("UTF-8 text")
+    # Only a process that is given a document loads what reads manifests.
+    from wainwright.manifests.documents import NamedText
+    from wainwright.manifests.scheduler_config import read_scheduler_config
+
+    config = read_scheduler_config(NamedText("scheduler configuration", text))
+    if config.errors:
+        raise _refused_document(config.errors[0], text)
+    return config.constraints
+
+
+def _is_surrogate(letter: str) -> bool:
+    """What Python makes of a byte of the environment that is not UTF-8."""
+    return "\ud800" <= letter <= "\udfff"
+
+
+def _refused_document(error: "Problem", text: str) -> _RefusedDocument:
+    is_scalar = not error.path and error.found.startswith('"')
+    hint = "write the document itself, not the name of its file" if is_scalar else error.hint
+    place = [f"line {error.line}"] if "\n" in text.strip() else []
+    place += [error.path] if error.path else []
+    return _RefusedDocument(": ".join([*place, _sentence(error)]), hint)
+
+
+def _sentence(error: "Problem") -> str:
+    if not error.found:
+        return error.message
+    values = f"found {error.found}, expected {error.expected}"
+    is_said = error.message in (error.expected, f"expected {error.expected}")
+    return values if is_said else f"{error.message}: {values}"
+
+
 PORT: Final = _number(0, 65_535, int)
 READERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "cluster_endpoint": _url,
@@ -181,6 +230,7 @@ READERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "batch_idle_duration": _duration,
     "preference_policy": lambda text: PreferencePolicy(_one_of(*PreferencePolicy)(text)),
     "min_values_policy": lambda text: MinValuesPolicy(_one_of(*MinValuesPolicy)(text)),
+    "scheduler_config": _default_constraints,
     "breaker_share": _share,
     "breaker_nodes": _number(0, 1_000_000, int),
     "breaker_window": _duration,
@@ -215,9 +265,13 @@ def read_settings(
 def settings_without_effect(
     flags: Mapping[str, str | None], environment: Mapping[str, str]
 ) -> list[str]:
-    """Those that somebody has set."""
+    """Those that somebody has set; a scheduler's configuration without default constraints too."""
     stated = (_stated(name.lower(), flags, environment) for name in WITHOUT_EFFECT)
-    return [source for source, text in stated if text is not None]
+    found = [source for source, text in stated if text is not None]
+    source, text = _stated("scheduler_config", flags, environment)
+    if text is not None and text.strip() and not _read("scheduler_config", source, text):
+        found.append(source)
+    return found
 
 
 def flag_of(field: str) -> str:
@@ -239,3 +293,5 @@ def _read(field: str, source: str, text: str) -> Any:
         return READERS.get(field, str)(text)
     except _Refused as refused:
         raise InvalidInputError(f"{source}: found {text!r}, expected {refused}") from None
+    except _RefusedDocument as refused:
+        raise InvalidInputError(f"{source}: {refused}", refused.hint) from None

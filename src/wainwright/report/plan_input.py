@@ -113,8 +113,10 @@ class PlanInput(msgspec.Struct, frozen=True, kw_only=True):
                 is_live=True,
             )
         stated = {} if self.consolidation is None else self.consolidation.offered
+        indexes = {id(index): index for index in self.indexes.values()}
+        known = {key: _offered_types(index) for key, index in indexes.items()}
         offered = {
-            name: {**_offered_types(index), **stated.get(name, {})}
+            name: {**known[id(index)], **stated[name]} if name in stated else known[id(index)]
             for name, index in self.indexes.items()
         }
         return DisruptionInput(
@@ -132,7 +134,7 @@ def _offered_types(index: InstanceTypeIndex) -> OfferedTypes:
     }
 
 
-class _SavedInput(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class SavedInput(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A PlanInput as it is written; NodePools with the same instance types share one list."""
 
     api_version: str = API_VERSION
@@ -259,14 +261,14 @@ def redact_plan_input(
 ) -> PlanInput:
     """The input as it would be saved, without what `redact` takes from it."""
     plain = msgspec.json.decode(encode_plan_input(given, version=""))
-    saved = from_plain(redact(plain), _SavedInput)
+    saved = from_plain(redact(plain), SavedInput)
     return decode_plan_input(encode_model(saved))
 
 
 def encode_plan_input(given: PlanInput, *, version: str) -> bytes:
     indexes = list({id(index): index for index in given.indexes.values()}.values())
     numbers = {id(index): number for number, index in enumerate(indexes)}
-    saved = _SavedInput(
+    saved = SavedInput(
         wainwright=version,
         now=given.now,
         shows_time=given.shows_time,
@@ -318,7 +320,7 @@ def load_plan_input(path: str) -> PlanInput:
 
 def decode_plan_input(encoded: bytes) -> PlanInput:
     """Raises msgspec.DecodeError."""
-    saved = decode_model(encoded, _SavedInput)
+    saved = decode_model(encoded, SavedInput)
     pools = {name: msgspec.convert(pool, NodePool) for name, pool in saved.node_pools.items()}
     indexes = [
         InstanceTypeIndex(types, zones=zones)

@@ -10,10 +10,11 @@ from wainwright.sim.api_server import InMemoryApiServer
 from wainwright.sim.disruption_budgets import DisruptionBudgets
 from wainwright.sim.informers import Informers, PodsByNode, earliest
 from wainwright.sim.kube_scheduler import KubeScheduler
-from wainwright.sim.kubelet import KubeletOptions, Kubelets, ResourcesOfInstance
+from wainwright.sim.kubelet import KubeletOptions, Kubelets
 from wainwright.sim.node_lifecycle import NodeLifecycle, PodGarbageCollector, TaintEviction
 from wainwright.sim.volume_binder import VolumeBinder
 from wainwright.sim.workload_controllers import WorkloadControllers
+from wainwright.translate.topology import DefaultConstraints
 
 
 class ClusterComponents:
@@ -30,8 +31,9 @@ class ClusterComponents:
         options: KubeletOptions | None = None,
         *,
         seed: int = 0,
-        resources_of: ResourcesOfInstance | None = None,
+        default_constraints: DefaultConstraints = (),
     ) -> None:
+        """`default_constraints`: those that the kube-scheduler is configured with."""
         self._informers = informers = Informers(api, clock)
         pods_by_node = PodsByNode(informers)
         self.kubelets = Kubelets(
@@ -40,9 +42,8 @@ class ClusterComponents:
             pods_by_node,
             options or KubeletOptions(),
             seed=seed,
-            resources_of=resources_of,
         )
-        self._scheduler = KubeScheduler(api, clock, informers)
+        self._scheduler = KubeScheduler(api, clock, informers, default_constraints)
         self._lifecycle = NodeLifecycle(informers, self.kubelets)
         self._eviction = TaintEviction(informers, pods_by_node)
         self._collector = PodGarbageCollector(informers, pods_by_node)

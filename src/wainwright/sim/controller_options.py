@@ -43,6 +43,7 @@ def controller_settings(settings: SimulationSettings) -> ControllerSettings:
         batch_max=settings.batch_max_duration,
         plan_options=plan_options(settings),
         disruption_options=disruption_options(settings),
+        default_constraints=settings.default_constraints,
         node_repair=gates["NodeRepair"],
         replace_before_repair=settings.node_repair is NodeRepairMode.REPLACE_FIRST,
         managed_deletion_cost=gates["PodDeletionCostManagement"],

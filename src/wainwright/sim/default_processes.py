@@ -35,7 +35,14 @@ def cluster_components(world: World, scenario: Scenario, seed: int) -> ClusterCo
         less=instances.less,
         volumes=instances.volumes,
     )
-    return ClusterComponents(world.api, world.clock, world.account, options, seed=seed)
+    return ClusterComponents(
+        world.api,
+        world.clock,
+        world.account,
+        options,
+        seed=seed,
+        default_constraints=scenario.settings.default_constraints,
+    )
 
 
 def _bounds(between: DurationRange) -> tuple[float, float]:

@@ -123,8 +123,8 @@ class Informer(Generic[ObjectT]):
                 self._events += 1
                 self._version = event.resource_version
                 self._seen = int(event.resource_version)
-                if event.type is EventType.DELETED and event.object is not None:
-                    self._remove(key_of(event.object))
+                if event.type is EventType.DELETED and event.metadata is not None:
+                    self._remove(object_key(event.metadata.namespace, event.metadata.name))
                 elif event.object is not None:
                     self._put(event.object)
 

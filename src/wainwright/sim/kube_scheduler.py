@@ -10,8 +10,8 @@ are kept in order of their score and follow every change of a node. A group of w
 nowhere waits, whole, until a change that could help: room on a node, a node, a pod or volume that
 its constraints count.
 
-Not there: preemption, extenders, dynamic resource allocation, the default spread of Services'
-pods, ReadWriteOncePod.
+Not there: preemption, extenders, dynamic resource allocation, ReadWriteOncePod, and the default
+spread where no default constraints are configured, which affects scores only.
 """
 
 import asyncio
@@ -40,6 +40,7 @@ from wainwright.errors import (
     TooManyRequestsError,
 )
 from wainwright.sim.api_server import InMemoryApiServer
+from wainwright.sim.default_spread import DefaultSpread
 from wainwright.sim.evictions import with_condition
 from wainwright.sim.informers import RETRY_SECONDS, Informers, key_of
 from wainwright.sim.node_info import (
@@ -56,6 +57,7 @@ from wainwright.sim.scheduler_volumes import (
     claim_keys,
     uses_storage,
 )
+from wainwright.translate.topology import DefaultConstraints
 
 SCHEDULER_NAME: Final = "default-scheduler"
 SCORED_NODES: Final = 100
@@ -120,9 +122,16 @@ class PodGroup:
 class KubeScheduler:
     """Binds the pods of the default scheduler, and says of the others why they fit nowhere."""
 
-    def __init__(self, api: InMemoryApiServer, clock: Clock, informers: Informers) -> None:
+    def __init__(
+        self,
+        api: InMemoryApiServer,
+        clock: Clock,
+        informers: Informers,
+        default_constraints: DefaultConstraints = (),
+    ) -> None:
         self._api, self._clock = api, clock
         self._pods = informers.of(Pod)
+        self._defaults = DefaultSpread(default_constraints, informers, self._selectors_changed)
         self._claims = informers.of(PersistentVolumeClaim)
         self._cache = SchedulerCache(informers)
         self._storage = StorageObjects(informers)
@@ -177,8 +186,12 @@ class KubeScheduler:
             and after is not None
             and before.metadata.labels != (after.metadata.labels)
         ):
-            self._cache.topology.clear()
-            self._woken.set()
+            self._selectors_changed()
+
+    def _selectors_changed(self) -> None:
+        """Constraints may select other pods than those that were counted."""
+        self._cache.topology.clear()
+        self._woken.set()
 
     def _storage_changed(self, _before: object, _after: object) -> None:
         self._volume_version += 1
@@ -241,7 +254,8 @@ class KubeScheduler:
         if len(self._groups) > GROUPS_LIMIT:
             self._drop_idle_groups()
         needs = self._cache.needs_of(pod.spec)
-        group_key = _group_key(key, pod, needs)
+        group_key = _group_key(key, self._defaults.applied(pod), needs)
+        group_key = (*group_key, self._defaults.owner(pod))
         group = self._groups.get(group_key)
         if group is None:
             ranking = self._rankings.get(needs)
@@ -306,7 +320,9 @@ class KubeScheduler:
         pod = self._pods.objects.get(head.key) if head is not None else None
         if pod is None:
             return None
-        group.constraints = PodTopologyTerms(pod, group.needs, self._cache.topology)
+        group.constraints = PodTopologyTerms(
+            self._defaults.applied(pod), group.needs, self._cache.topology
+        )
         return group.constraints
 
     async def _schedule_head(self, group: PodGroup, order: PodOrder) -> None:

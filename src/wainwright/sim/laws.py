@@ -13,6 +13,8 @@ from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.cluster import Node, PodDisruptionBudget
 from wainwright.api.kubernetes.label_validation import selector_matches
 from wainwright.api.kubernetes.workloads import Pod
+from wainwright.controllers.conditions import INITIALIZED
+from wainwright.controllers.disruption.disruption_queue import REPLACES_ANNOTATION
 from wainwright.emulator.ec2.instance.lifecycle import Instance
 from wainwright.model.labels import NODEPOOL
 from wainwright.model.plan import ClusterLimits
@@ -135,7 +137,7 @@ class Laws:
         counted = [
             each
             for each in self._recorder.instances.all()
-            if each.pool == name and not self._is_candidate(each)
+            if each.pool == name and not self._is_candidate(each) and not self._is_left_over(each)
         ]
         usage = self._usage(counted)
         for resource, limit in translate_capacity(limits).items():
@@ -202,6 +204,22 @@ class Laws:
             claim.metadata.deletionTimestamp is not None
             or _condition(claim, DISRUPTION_REASON) == "True"
         )
+
+    def _is_left_over(self, billed: BilledInstance) -> bool:
+        """Whether it has come up for a command that was given up, beside the nodes that it was for:
+        nobody launches beyond limits because of it.
+        """
+        claim = self._world.api.peek(NodeClaim, billed.claim) if billed.claim else None
+        annotations = (claim.metadata.annotations if claim is not None else None) or {}
+        replaced = filter(None, annotations.get(REPLACES_ANNOTATION, "").split(","))
+        known = (self._world.api.peek(NodeClaim, name) for name in replaced)
+        stays = any(
+            each is not None
+            and each.metadata.deletionTimestamp is None
+            and _condition(each, DISRUPTION_REASON) != "True"
+            for each in known
+        )
+        return stays and claim is not None and _condition(claim, INITIALIZED) == "True"
 
     # Pods that the controllers end
 

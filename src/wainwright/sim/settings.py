@@ -16,6 +16,7 @@ from wainwright.model.plan import (
     PackingPolicy,
     PreferencePolicy,
 )
+from wainwright.translate.topology import DefaultConstraints
 
 HOUR: Final = 3600.0
 FEATURE_GATES: Final[Mapping[str, bool]] = {
@@ -66,6 +67,9 @@ class SimulationSettings(msgspec.Struct, frozen=True, kw_only=True):
     """All of them."""
     min_values_policy: MinValuesPolicy = MinValuesPolicy.STRICT
     preference_policy: PreferencePolicy = PreferencePolicy.RESPECT
+    default_constraints: DefaultConstraints = ()
+    """The scheduler's topology spread constraints for pods without their own; a simulated scheduler
+    has them too."""
     packing: PackingPolicy = PackingPolicy.FIRST_FIT
     strict_weights: bool = False
     cluster_limits: ClusterLimits = ClusterLimits()

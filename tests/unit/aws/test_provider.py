@@ -13,6 +13,7 @@ from tests.support.aws_provider import (
     A,
     ProviderScene,
     claim_requirements,
+    launch_template_data,
     node_claim,
     reservation_object,
     run_scene,
@@ -100,6 +101,86 @@ def test_the_size_of_user_data_is_a_metric_until_the_class_is_gone() -> None:
         await scene.cloud.terminate(instance.id)
         await scene.cloud.finalize_node_class("default", [])
         assert not ScrapedMetrics(scene.metrics).values(name)
+
+    run_scene(test)
+
+
+async def launched_in_the_cluster(
+    scene: ProviderScene, alias: str, **settings: Any
+) -> tuple[str, int]:
+    """The user data of a launch by a process with these settings, and how often EKS was called."""
+    config = msgspec.structs.replace(scene.options.cluster, **settings)
+    scene.options = msgspec.structs.replace(scene.options, cluster=config)
+    scene.cloud = scene.provider()
+    scene.use(amiSelectorTerms=[{"alias": alias}])
+    await scene.cloud.refresh()
+    await scene.cloud.resolve("default")
+    await scene.launch_one(node_claim(requirements=LARGE))
+    (data,) = launch_template_data(scene, scene.fleets()[-1])
+    return b64decode(data["UserData"]).decode(), len(scene.seam.calls_to("DescribeCluster"))
+
+
+KNOWN = {"endpoint": "https://api.shop:6443", "ca_bundle": "Q0Eh", "ipv6": False}
+
+
+async def version_1_33() -> str:
+    return "1.33"
+
+
+def test_what_settings_and_the_api_server_say_of_the_cluster_is_not_asked_of_eks() -> None:
+    async def test(scene: ProviderScene) -> None:
+        scene.server_version = version_1_33
+        data, calls = await launched_in_the_cluster(scene, "bottlerocket@latest", **KNOWN)
+        assert 'api-server = "https://api.shop:6443"' in data
+        assert 'cluster-certificate = "Q0Eh"' in data
+        state = await scene.cloud.resolve("default")
+        assert all("k8s-1.33" in each["name"] for each in state.status["amis"])
+        assert calls == 0
+
+    run_scene(test)
+
+
+@pytest.mark.parametrize(
+    ("alias", "settings"),
+    [
+        ("al2023@latest", KNOWN),
+        ("bottlerocket@latest", KNOWN | {"ipv6": None}),
+        ("bottlerocket@latest", KNOWN | {"ipv6": True}),
+        ("bottlerocket@latest", KNOWN | {"endpoint": ""}),
+        ("bottlerocket@latest", KNOWN | {"ca_bundle": ""}),
+    ],
+    ids=["service CIDR", "family", "service CIDR of IPv6", "endpoint", "certificate"],
+)
+def test_eks_is_asked_for_what_settings_leave_open_and_they_take_precedence(
+    alias: str, settings: dict[str, Any]
+) -> None:
+    async def test(scene: ProviderScene) -> None:
+        scene.server_version = version_1_33
+        data, calls = await launched_in_the_cluster(scene, alias, **settings)
+        assert (settings["endpoint"] or ".eks.amazonaws.com") in data
+        assert settings["ca_bundle"] in data
+        assert calls == 1
+
+    run_scene(test)
+
+
+def test_an_upgrade_of_the_api_server_selects_other_images_within_minutes() -> None:
+    async def test(scene: ProviderScene) -> None:
+        versions = ["1.34", "1.33"]
+
+        async def version() -> str:
+            return versions[-1]
+
+        async def images() -> set[str]:
+            state = await scene.cloud.resolve("default")
+            return {part for each in state.status["amis"] for part in each["name"].split("-")}
+
+        scene.server_version = version
+        await launched_in_the_cluster(scene, "bottlerocket@latest", **KNOWN)
+        assert "1.33" in await images()
+        versions.pop()
+        await scene.clock.sleep(301)
+        assert "1.34" in await images()
 
     run_scene(test)
 

@@ -1,13 +1,23 @@
 """What kubectl and the AWS command line print is an input as it is."""
 
+import asyncio
+import copy
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import yaml
 from click.testing import CliRunner, Result
 
+from wainwright.cli.consolidate import DisruptionArguments
 from wainwright.cli.main import wain
+from wainwright.cli.top import ClusterSource
+from wainwright.clock import SystemClock
+from wainwright.live_page.cluster_watch import ClusterWatch
+
+Report = dict[str, Any]
 
 RESERVATION = "cr-0123456789abcdef0"
 OWNER = "123456789012"
@@ -144,15 +154,16 @@ def pod(name: str, **spec: Any) -> dict[str, Any]:
     )
 
 
-def kubectl_output(folder: Path) -> str:
+def kubectl_output(folder: Path, pool: Mapping[str, Any] = NODE_POOL) -> str:
     """As `kubectl get … -A -o yaml` prints it."""
-    items = [NODE, pod("running", nodeName="node-1"), pod("waiting"), NODE_POOL, NODE_CLASS]
+    items = [NODE, pod("running", nodeName="node-1"), pod("waiting"), pool, NODE_CLASS]
     document = {
         "apiVersion": "v1",
         "items": items,
         "kind": "List",
         "metadata": {"resourceVersion": ""},
     }
+    folder.mkdir(exist_ok=True)
     file = folder / "cluster.yaml"
     file.write_text(yaml.safe_dump(document))
     return str(file)
@@ -228,6 +239,49 @@ def test_what_kubectl_prints_is_enough_for_every_command(tmp_path: Path) -> None
     assert "m5.large" in run("reservations", file, "--now", NOW).stdout
     assert run("consolidate", file, "--now", NOW).return_value in (0, 3)
     assert "all good" in run("validate", file).stdout
+
+
+def test_it_is_shown_by_top(tmp_path: Path) -> None:
+    said = run("top", kubectl_output(tmp_path), "--once", "--now", NOW)
+    assert said.return_value == 0
+    rows = {line.split()[0] for line in said.stdout.splitlines() if line}
+    assert {"node-1", "default/waiting"} <= rows
+
+
+def test_two_exports_are_compared_by_a_plan(tmp_path: Path) -> None:
+    """With the same export nothing changes; a template that is another one drifts its nodes."""
+    changed = copy.deepcopy(NODE_POOL)
+    changed["spec"]["template"]["spec"]["taints"] = [{"key": "new", "effect": "NoSchedule"}]
+    old = kubectl_output(tmp_path / "old")
+    compare = ("plan", "--now", NOW, "--diff", old)
+    same = run(*compare, kubectl_output(tmp_path / "same"))
+    assert (same.return_value, same.stdout) == (0, "nothing changes\n")
+    another = json.loads(
+        run(*compare, kubectl_output(tmp_path / "new", changed), "-o", "json").stdout
+    )
+    assert [each["node"] for each in another["drift"]["nodes"]] == ["node-1"]
+
+
+def test_it_is_watched_by_the_page_of_serve(tmp_path: Path) -> None:
+    """What `wain serve FILE` loads, and loads again when the file is another one."""
+    arguments = DisruptionArguments(files=(kubectl_output(tmp_path),), now=NOW, quiet=True)
+    source = ClusterSource(arguments=arguments)
+
+    async def watched() -> tuple[Report, bool]:
+        watch = ClusterWatch(source.load, SystemClock(), interval=3600.0)
+        await watch.begin()
+        before = watch.stream.last_id
+        await watch.look()
+        is_quiet = watch.stream.last_id == before
+        report = msgspec.json.decode(await watch.report())
+        await watch.end()
+        return report, is_quiet
+
+    report, is_quiet = asyncio.run(watched())
+    history = report["stories"][0]["history"]
+    assert [each["name"] for each in history["nodes"]] == ["node-1"]
+    assert {each["name"] for each in history["pods"]} == {"default/running", "default/waiting"}
+    assert is_quiet, "the same file is the same picture"
 
 
 def test_the_status_of_a_class_names_reservations_but_promises_none(tmp_path: Path) -> None:

@@ -30,13 +30,13 @@ from wainwright.api.kubernetes.operations import (
     VolumeAttachmentSource,
     VolumeAttachmentSpec,
 )
-from wainwright.api.kubernetes.workloads import Pod, StatefulSet
+from wainwright.api.kubernetes.workloads import Pod, StatefulSet, TopologySpreadConstraint
 from wainwright.api.wire import ObjectMeta, WireStruct
 from wainwright.controllers.disruption.pod_deletion_costs import DELETION_COST_ANNOTATION
-from wainwright.controllers.manager import WATCHED_KINDS
+from wainwright.controllers.manager import watched_kinds
 from wainwright.controllers.provisioning.capacity_buffers import BUFFER_KINDS
 from wainwright.controllers.settings import ControllerSettings
-from wainwright.model.labels import NODEPOOL
+from wainwright.model.labels import HOSTNAME, NODEPOOL
 from wainwright.model.plan import PlanOptions
 
 EVERYTHING = ControllerSettings(
@@ -44,8 +44,13 @@ EVERYTHING = ControllerSettings(
     node_repair=True,
     managed_deletion_cost=True,
     capacity_buffer=True,
+    default_constraints=(
+        TopologySpreadConstraint(
+            maxSkew=100, topologyKey=HOSTNAME, whenUnsatisfiable="DoNotSchedule"
+        ),
+    ),
 )
-ALL_KINDS = (*WATCHED_KINDS, *BUFFER_KINDS)
+ALL_KINDS = watched_kinds(EVERYTHING)
 LATE = 300.0
 """Seconds after the others at which the list of a kind comes."""
 READING = ("list", "get", "Describe", "Get", "List", "Receive")

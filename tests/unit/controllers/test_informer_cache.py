@@ -382,3 +382,20 @@ def test_kinds_that_are_not_kept_can_be_written() -> None:
         assert msgspec.to_builtins(stored)["metadata"]["labels"] == {"team": "web"}
 
     run(story)
+
+
+def test_what_is_no_longer_watched_does_not_count_as_listed() -> None:
+    async def story(api: InMemoryApiServer, cache: InformerCache, _: VirtualClock) -> None:
+        watches = asyncio.create_task(cache.run())
+        await cache.wait_until_listed()
+
+        def fail(_: Change[Node]) -> None:
+            raise ZeroDivisionError
+
+        cache.subscribe(Node, fail)
+        await api.create(_node("a"))
+        await asyncio.wait([watches])
+        assert not cache.is_listed
+        assert watches.exception() is not None
+
+    run(story, watching=False)

@@ -186,8 +186,7 @@ def test_sta_3_a_nomination_lasts_for_its_time() -> None:
 def test_sta_3_a_node_that_keeps_its_pods_is_not_being_deleted_meanwhile() -> None:
     async def story(api: InMemoryApiServer, state: LiveState, clock: VirtualClock) -> None:
         await api.create(_node("n1"))
-        taint = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
-        await api.patch(Node, "n1", {"spec": {"taints": [taint]}})
+        await api.patch(Node, "n1", {"spec": {"taints": [DISRUPTED]}})
         await clock.sleep(1)
         with state.keep_pods(["n1"]):
             kept = _found(state.snapshot(), "n1").deleting
@@ -200,21 +199,45 @@ def test_sta_3_a_node_that_a_command_of_a_killed_process_tainted_keeps_its_pods(
     """Until it is set free: a plan made in between would launch a node that nobody needs."""
 
     async def story(api: InMemoryApiServer, state: LiveState, clock: VirtualClock) -> None:
-        taint = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
-        for name in ("n1", "n2"):
-            await api.create(_node(name))
-            await api.patch(Node, name, {"spec": {"taints": [taint]}})
+        await _tainted_with_claims(api, "n1", "n2")
         await clock.sleep(1)
-        state.is_abandoned = lambda node: node.metadata.name == "n1"
-        found = state.snapshot()
-        assert [_found(found, name).deleting for name in ("n1", "n2")] == [False, True]
-        await api.patch(Node, "n1", {"spec": {"taints": []}})
+        state.take_nodes(["n2"])
+        assert _deleting(state) == {"n1": False, "n2": True}
+        state.release_nodes(["n2"])
+        assert _deleting(state) == {"n1": False, "n2": False}
+        await api.patch(NodeClaim, "n1", {"metadata": {"finalizers": ["tests/kept"]}})
+        await api.delete(NodeClaim, "n1")
         await clock.sleep(1)
-        state.is_abandoned = lambda _: True
-        found = state.snapshot()
-        assert [_found(found, name).deleting for name in ("n1", "n2")] == [False, False]
+        assert _deleting(state) == {"n1": True, "n2": False}
 
     run(story)
+
+
+def test_sta_3_a_tainted_node_without_a_claim_is_nobody_s_to_set_free() -> None:
+    async def story(api: InMemoryApiServer, state: LiveState, clock: VirtualClock) -> None:
+        await api.create(_node("n1"))
+        await api.patch(Node, "n1", {"spec": {"taints": [DISRUPTED]}})
+        await clock.sleep(1)
+        assert _deleting(state) == {"n1": True}
+
+    run(story)
+
+
+DISRUPTED = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
+
+
+async def _tainted_with_claims(api: InMemoryApiServer, *names: str) -> None:
+    """Nodes as a command marks them."""
+    for name in names:
+        provider_id = f"aws:///us-east-1a/{name}"
+        await api.create(_claim(name))
+        await api.patch_status(NodeClaim, name, {"status": {"providerID": provider_id}})
+        await api.create(_node(name, provider_id))
+        await api.patch(Node, name, {"spec": {"taints": [DISRUPTED]}})
+
+
+def _deleting(state: LiveState) -> dict[str, bool]:
+    return {each.name: each.deleting for each in state.snapshot().nodes}
 
 
 def _apart() -> Pod:

@@ -238,7 +238,7 @@ def test_stopping_does_not_wait_for_ever(clock: VirtualClock) -> None:
 
     recorder = Recorder(clock, act)
     run(clock, recorder, story)
-    assert (recorder.finished, clock.now()) == ([], 9.0)
+    assert (recorder.finished, clock.now()) == ([], 6.0)
 
 
 def test_a_killed_process_ends_where_it_is(clock: VirtualClock) -> None:

@@ -15,6 +15,7 @@ from tests.support.scripted_api import (
     pod,
     serve,
     status,
+    stream,
     streaming,
 )
 
@@ -22,6 +23,7 @@ from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.workloads import Pod
+from wainwright.api.wire import ObjectMeta
 from wainwright.cluster import EventType, ObjectList, WatchEvent
 from wainwright.errors import (
     EvictionBlockedError,
@@ -33,6 +35,7 @@ from wainwright.errors import (
 )
 from wainwright.kube.api_server_access import ApiServerAddress
 from wainwright.kube.client import KubeClient, split_lines
+from wainwright.metrics import UNREADABLE_OBJECTS, MetricsRegistry
 
 
 def talk(handler: Handler, case: Callable[[KubeClient], Coroutine[Any, Any, None]]) -> None:
@@ -275,6 +278,59 @@ def test_one_object_that_cannot_be_read_does_not_end_a_watch() -> None:
         assert found == [(EventType.BOOKMARK, "2"), (EventType.ADDED, "3")]
 
     talk(streaming(event("ADDED", bad), event("ADDED", good)), case)
+
+
+def test_the_deletion_of_an_object_that_cannot_be_read_is_an_event() -> None:
+    """Left out, the last version that could be read would be known until the next list."""
+    bad = nodepool("a", 4, {"weight": "much"})
+    gone = nodepool("a", 5, {"weight": "much"})
+
+    async def case(client: KubeClient) -> None:
+        async with aclosing(client.watch(NodePool, "1")) as events:
+            changed, deleted = [each async for each in events]
+        assert changed == WatchEvent(EventType.BOOKMARK, "4")
+        assert (deleted.type, deleted.resource_version) == (EventType.DELETED, "5")
+        assert (deleted.object, deleted.unreadable) == (None, ObjectMeta(**gone["metadata"]))
+
+    talk(streaming(event("MODIFIED", bad), event("DELETED", gone)), case)
+
+
+def test_objects_that_cannot_be_read_are_counted_by_kind() -> None:
+    bad, metrics = nodepool("a", 4, {"weight": "much"}), MetricsRegistry()
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        if "watch" in request.query:
+            return await stream(request, event("MODIFIED", bad), event("ADDED", pod("b", 5)))
+        return web.json_response(bad) if request.path.endswith("/a") else page(7, bad, bad)
+
+    async def main() -> None:
+        async with (
+            asyncio.timeout(20),
+            serve(handle) as url,
+            KubeClient.connect(ApiServerAddress(url=url), metrics=metrics) as client,
+        ):
+            await client.list(NodePool)
+            assert metrics.value(UNREADABLE_OBJECTS, kind="NodePool") == 2
+            async with aclosing(client.watch(NodePool, "1")) as events:
+                assert len([each async for each in events]) == 2
+            with pytest.raises(KubernetesError):
+                await client.without_limit().get(NodePool, "a")
+            await watched(client)
+
+    asyncio.run(main())
+    assert metrics.value(UNREADABLE_OBJECTS, kind="NodePool") == 5
+    assert metrics.value(UNREADABLE_OBJECTS, kind="Pod") == 0
+
+
+def test_an_event_of_an_unknown_type_is_an_error_of_the_server() -> None:
+    """Whoever watches begins anew after a pause; any other error would end all watches."""
+
+    async def case(client: KubeClient) -> None:
+        async with aclosing(client.watch(NodePool, "1")) as events:
+            with pytest.raises(ServerUnavailableError, match="unknown type 'RENAMED'"):
+                await anext(events)
+
+    talk(streaming(event("RENAMED", nodepool("a", 2, {"template": TEMPLATE}))), case)
 
 
 def test_a_status_that_cannot_be_read_is_left_out() -> None:

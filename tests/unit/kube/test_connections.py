@@ -3,26 +3,36 @@
 import asyncio
 import base64
 import json
+import os
 import ssl
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from aiohttp import web
 from tests.support.certificates import Authority
+from tests.support.connect_proxy import ConnectProxy, serve_connect_proxy
 from tests.support.scripted_api import Handler, pod, serve, status
 
 from wainwright.api.kubernetes.workloads import Pod
-from wainwright.clock import VirtualClock
+from wainwright.clock import SystemClock, VirtualClock
 from wainwright.errors import (
     CredentialsError,
     InvalidInputError,
     RequestForbiddenError,
     ServerUnavailableError,
 )
-from wainwright.kube.api_server_access import ApiServerAddress, ExecEnv, ExecPlugin, FileOrData
+from wainwright.kube.api_server_access import (
+    ApiServerAddress,
+    ExecEnv,
+    ExecPlugin,
+    FileOrData,
+    Impersonation,
+)
 from wainwright.kube.client import KubeClient
 from wainwright.kube.connections import Connections, RequestLimit, RequestLimiter
 from wainwright.kube.credentials import CredentialSource
@@ -98,6 +108,37 @@ def test_a_token_and_a_password_are_sent() -> None:
     assert seen[::2] == ["Bearer secret", f"Basic {base64.b64encode(b'a:b').decode()}"]
 
 
+def test_who_is_acted_as_is_sent_with_every_request() -> None:
+    seen: list[list[tuple[str, str]]] = []
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        names = [name for name in request.headers if name.startswith("Impersonate-")]
+        found = {(name, value) for name in names for value in request.headers.getall(name)}
+        seen.append(sorted(found))
+        assert request.headers["Authorization"] == "Bearer secret"
+        return web.json_response(pod("a", 1))
+
+    viewer = Impersonation(
+        user="jane@example.com",
+        uid="123",
+        groups=("viewers", "all users"),
+        extra={"example.com/50%": ("read", "list"), "Größe": ("1",)},
+    )
+    request_twice(
+        handle, lambda url: ApiServerAddress(url=url, token="secret", impersonation=viewer)
+    )
+    sent = [
+        ("Impersonate-Extra-Gr%C3%B6%C3%9Fe", "1"),
+        ("Impersonate-Extra-example.com%2F50%25", "list"),
+        ("Impersonate-Extra-example.com%2F50%25", "read"),
+        ("Impersonate-Group", "all users"),
+        ("Impersonate-Group", "viewers"),
+        ("Impersonate-Uid", "123"),
+        ("Impersonate-User", "jane@example.com"),
+    ]
+    assert seen == [sent] * 2
+
+
 def test_refused_for_good_is_forbidden_after_one_request() -> None:
     seen: list[str] = []
     with pytest.raises(RequestForbiddenError) as caught:
@@ -163,6 +204,62 @@ def test_a_plugin_is_run_once_and_knows_the_cluster(tmp_path: Path, version: str
         "kind": "ExecCredential",
         "spec": {"interactive": False, "cluster": info},
     }
+
+
+def test_a_plugin_gets_the_content_of_a_certificate_authority_file(tmp_path: Path) -> None:
+    """It has no other way to the server; a file that was replaced counts as it is now."""
+    program = plugin(
+        tmp_path, credential(token="one"), credential(token="two"), provide_cluster_info=True
+    )
+    file = tmp_path / "ca.crt"
+    address = ApiServerAddress(
+        url="", ca_file=str(file), exec_plugin=program, cluster_info={"server": "https://one"}
+    )
+
+    async def main() -> None:
+        source = CredentialSource(address, SystemClock())
+        with pytest.raises(CredentialsError, match=r"certificate-authority: .*ca\.crt: No such"):
+            await source.current()
+        file.write_bytes(b"old")
+        old = await source.current()
+        file.write_bytes(b"new")
+        await source.renew(old)
+
+    asyncio.run(main())
+    calls = [call.rpartition(" ")[0] for call in (tmp_path / "calls").read_text().splitlines()]
+    clusters = [json.loads(asked)["spec"]["cluster"] for asked in calls]
+    assert clusters == [
+        {"server": "https://one", "certificate-authority-data": base64.b64encode(text).decode()}
+        for text in (b"old", b"new")
+    ]
+
+
+def test_a_plugin_goes_on_where_the_request_that_it_was_run_for_is_given_up(tmp_path: Path) -> None:
+    """A lease is asked for anew after three seconds: a slower plugin would never get to its end."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    program = ExecPlugin(
+        command=sys.executable,
+        args=["-S", "-c", f"print(open({str(pipe)!r}).read())"],
+        api_version=V1,
+        interactive_mode="Never",
+    )
+
+    async def main() -> str:
+        source = CredentialSource(ApiServerAddress(url="", exec_plugin=program), SystemClock())
+        given_up = asyncio.create_task(source.current())
+        # Opened when the plugin has been started, which then waits for the text.
+        file = await asyncio.to_thread(pipe.open, "w")
+        given_up.cancel()
+        await asyncio.gather(given_up, return_exceptions=True)
+        waiting = asyncio.create_task(source.current())
+        await asyncio.sleep(0)
+        with suppress(BrokenPipeError), file:
+            file.write(json.dumps(credential(token="made")))
+        async with asyncio.timeout(5):
+            return (await waiting).authorization
+
+    assert asyncio.run(main()) == "Bearer made"
 
 
 def test_a_plugin_is_run_again_when_its_token_is_refused(tmp_path: Path) -> None:
@@ -349,6 +446,61 @@ def test_a_proxy_is_used_unless_the_environment_excepts_the_host(
     seen.clear()
     request_twice(handle, lambda url: ApiServerAddress(url=url))
     assert set(seen) == {"direct"}
+
+
+def request_through_proxy(address: Address, trust: ssl.SSLContext) -> tuple[ConnectProxy, str]:
+    """The proxy, and the address of the server behind it that it was asked for."""
+
+    async def main() -> tuple[ConnectProxy, str]:
+        async with (
+            asyncio.timeout(20),
+            serve(recording([], "Bearer secret"), trust) as url,
+            serve_connect_proxy() as (proxy, proxy_url),
+        ):
+            stated = msgspec.structs.replace(address(url), token="secret", proxy=proxy_url)
+            async with KubeClient.connect(stated) as client:
+                await client.get(Pod, "a", "default")
+            return proxy, url.removeprefix("https://")
+
+    return asyncio.run(main())
+
+
+def test_tls_goes_through_a_proxy_to_the_server_itself(tmp_path: Path) -> None:
+    """The proxy learns where to, and nothing else: neither the token nor what is asked for."""
+    authority = Authority(tmp_path)
+    proxy, server = request_through_proxy(
+        lambda url: ApiServerAddress(url=url, ca_data=authority.pem), authority.server_context()
+    )
+    assert proxy.asked == [server]
+    assert proxy.passed_on.startswith(b"\x16\x03"), "which is how TLS begins"
+    for read in (*proxy.headers, bytes(proxy.passed_on)):
+        assert b"secret" not in read
+        assert b"pods" not in read
+
+
+def test_the_server_behind_a_proxy_must_have_a_certificate_of_the_authority(tmp_path: Path) -> None:
+    ours, other = Authority(tmp_path, "ours"), Authority(tmp_path, "other")
+    for authority in (other.pem, b""):
+        with pytest.raises(ServerUnavailableError, match="certificate verify failed"):
+            request_through_proxy(
+                lambda url, pem=authority: ApiServerAddress(url=url, ca_data=pem),  # type: ignore[misc]
+                ours.server_context(),
+            )
+
+
+def test_the_name_of_the_server_behind_a_proxy_counts(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    trust = authority.server_context("api.example.com")
+
+    def named(name: str) -> Address:
+        return lambda url: ApiServerAddress(url=url, ca_data=authority.pem, tls_server_name=name)
+
+    for name in ("", "other.example.com"):
+        with pytest.raises(ServerUnavailableError, match="not valid for"):
+            request_through_proxy(named(name), trust)
+    proxy, server = request_through_proxy(named("api.example.com"), trust)
+    assert proxy.asked == [server], "the name is that of the certificate, not where to connect"
+    assert b"api.example.com" in proxy.passed_on, "and it is asked for"
 
 
 def test_other_proxies_are_refused() -> None:

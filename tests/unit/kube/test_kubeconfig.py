@@ -1,17 +1,20 @@
 """kubeconfig files, merged and chosen from as kubectl does it, and what is refused in them."""
 
 import base64
+import json
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wainwright.errors import InvalidInputError
+from wainwright.kube.api_server_access import Impersonation
 from wainwright.kube.kubeconfig import in_cluster_address, load_address
 
 EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "a"}
@@ -105,6 +108,39 @@ def test_paths_are_relative_to_their_file(tmp_path: Path) -> None:
     assert found.exec_plugin.command == str(tmp_path / "a/bin/login")
 
 
+EXTENSION = """
+clusters:
+- name: a
+  cluster: {server: "https://a"}
+- name: 12
+  cluster:
+    server: https://b
+    extensions:
+    - {name: other, extension: {of: another program}}
+    - name: client.authentication.k8s.io/exec
+      extension: {audience: "0123", size: 3, since: 2026-01-01, keep: true, empty: "", none: null}
+contexts: [{name: b, context: {cluster: 12, user: b}}]
+users: [{name: b, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: b}}}]
+current-context: b
+"""
+
+
+def test_what_a_cluster_says_to_exec_plugins_is_read_as_json(tmp_path: Path) -> None:
+    file = write(tmp_path, "config", EXTENSION)
+    info = load_address(kubeconfig=str(file), environment={}).cluster_info
+    assert json.loads(msgspec.json.encode(info)) == {
+        "server": "https://b",
+        "config": {
+            "audience": "0123",
+            "size": 3,
+            "since": "2026-01-01",
+            "keep": True,
+            "empty": "",
+            "none": None,
+        },
+    }
+
+
 def test_a_token_of_digits_and_values_of_null_are_read(tmp_path: Path) -> None:
     text = """
 apiVersion: v1
@@ -116,6 +152,27 @@ users: [{name: a, user: {token: 0123456789}}]
 """
     found = load_address(kubeconfig=str(write(tmp_path, "config", text)), environment={})
     assert (found.token, found.proxy, found.namespace) == ("0123456789", "", "default")
+
+
+def test_who_is_acted_as_is_read(tmp_path: Path) -> None:
+    """Without it every request would have the full rights of whoever has the credentials."""
+    user = {
+        "token": "secret",
+        "as": "system:serviceaccount:shop:viewer",
+        "as-uid": "123",
+        "as-groups": ["viewers", "all users"],
+        "as-user-extra": {"reason": ["look", "compare"], "example.com/scope": ["read"]},
+    }
+    found = load_address(
+        kubeconfig=str(write(tmp_path, "config", kubeconfig(user=user))), environment={}
+    )
+    assert found.token == "secret"
+    assert found.impersonation == Impersonation(
+        user="system:serviceaccount:shop:viewer",
+        uid="123",
+        groups=("viewers", "all users"),
+        extra={"reason": ("look", "compare"), "example.com/scope": ("read",)},
+    )
 
 
 def test_a_context_without_a_user_is_anonymous(tmp_path: Path) -> None:
@@ -157,8 +214,32 @@ def test_certificates_are_always_verified(tmp_path: Path) -> None:
             ),
             "exec.apiVersion: 'client.authentication.k8s.io/v1alpha1', expected",
         ),
+        (kubeconfig(user={"as-uid": "1"}), "user 'one': as-uid without as"),
+        (kubeconfig(user={"as-groups": ["a"]}), "user 'one': as-groups without as"),
+        (kubeconfig(user={"as-user-extra": {"a": ["b"]}}), "'one': as-user-extra without as"),
+        (kubeconfig(user={"as": "a\nb"}), "user 'one': as: 'a\\nb' has a control character"),
+        (kubeconfig(user={"as": "a", "as-uid": "b\r"}), "as-uid: 'b\\r' has a control character"),
+        (kubeconfig(user={"as": "a", "as-groups": ["b", "c\0"]}), "as-groups: 'c\\x00' has a c"),
+        (
+            kubeconfig(user={"as": "a", "as-user-extra": {"b": ["c\n"]}}),
+            "as-user-extra: 'c\\n' has",
+        ),
+        (
+            kubeconfig(user={"as": "a", "as-groups": "b"}),
+            "got `str` - at `$.users[0].user.as-groups`",
+        ),
+        (kubeconfig(user={"as": ["a"]}), "Expected `str`, got `array` - at `$.users[0].user.as`"),
+        (
+            kubeconfig(user={"as": "a", "as-user-extra": ["b"]}),
+            "at `$.users[0].user.as-user-extra`",
+        ),
+        (kubeconfig(user={"token": "a\nb"}), "user 'one': token: a control character"),
+        (EXTENSION.replace("size: 3", "true: 3"), "cluster '12': extension client.authentication"),
+        (EXTENSION.replace("size: 3", "size: !odd 3"), "cluster '12': extension client.auth"),
         ("clusters: {a: 1}", "no kubeconfig: Expected `array`"),
         ("a: [", "no YAML"),
+        ('"\\ud83d": a', "no kubeconfig: a text has \\ud83d, half of a surrogate pair"),
+        ('users: [{name: one, user: {token: "a\\udc00"}}]', "a text has \\udc00, half of"),
     ],
 )
 def test_what_cannot_be_used_is_named_with_its_file(
@@ -209,6 +290,7 @@ KEYS = st.sampled_from(
         *("clusters", "users", "contexts", "name", "cluster", "user", "context", "exec", "env"),
         *("server", "token", "current-context", "command", "apiVersion", "args", "namespace"),
         *("certificate-authority-data", "insecure-skip-tls-verify", "auth-provider", "proxy-url"),
+        *("as", "as-uid", "as-groups", "as-user-extra"),
     ]
 )
 ANYTHING = st.recursive(

@@ -19,6 +19,7 @@ from wainwright.kube.leader_election import LeaderCluster, LeaderElection, Lease
 from wainwright.sim.api_server import InMemoryApiServer
 
 SETTINGS = LeaseSettings()
+DELAYS = {"fast": 0.0, "slow": 3.0, "very slow": 6.0}
 
 
 class Network:
@@ -28,7 +29,21 @@ class Network:
         self._cluster = cluster
         self.is_cut = False
         self.delay = 0.0
+        self.unanswered = 0
+        """How many of the next calls are sent and never answered."""
+        self.lost_answers = 0
+        """How many of the next calls are carried out and never answered."""
         self.calls: list[str] = []
+
+    def suffer(self, fault: str, calls: int) -> None:
+        if fault in ("cut", "join"):
+            self.is_cut = fault == "cut"
+        elif fault == "hang":
+            self.unanswered = calls
+        elif fault == "lose":
+            self.lost_answers = calls
+        else:
+            self.delay = DELAYS[fault]
 
     def __getattr__(self, name: str) -> Any:
         verb = getattr(self._cluster, name)
@@ -39,7 +54,13 @@ class Network:
             if self.is_cut:
                 await asyncio.sleep(30)
                 raise ServerUnavailableError("no route")
+            if self.unanswered:
+                self.unanswered -= 1
+                await asyncio.sleep(10**6)
             result = await verb(*arguments, **options)
+            if self.lost_answers:
+                self.lost_answers -= 1
+                await asyncio.sleep(10**6)
             await asyncio.sleep(self.delay / 2)
             return result
 
@@ -178,6 +199,53 @@ def test_who_cannot_renew_stands_by_before_another_leads() -> None:
     run(story)
 
 
+@pytest.mark.parametrize("unanswered", [1, 2])
+def test_a_renewal_that_is_never_answered_is_asked_for_again_in_time(unanswered: int) -> None:
+    """One connection that is gone without a word, among many that answer."""
+
+    async def story(api: InMemoryApiServer, clock: VirtualClock) -> None:
+        first = Candidate("first", api, clock)
+        await clock.sleep(1)
+        second = Candidate("second", api, clock)
+        await clock.sleep(10)
+        for _ in range(3):
+            first.network.unanswered = unanswered
+            await clock.sleep(20)
+            assert first.network.unanswered == 0
+        assert (len(first.spans), second.spans) == (1, [])
+        assert leaders(first, second) == ["first"]
+
+    run(story)
+
+
+def test_a_renewal_that_was_carried_out_and_not_answered_costs_nothing() -> None:
+    """The version that the leader knows is then not that of the lease."""
+
+    async def story(api: InMemoryApiServer, clock: VirtualClock) -> None:
+        first = Candidate("first", api, clock)
+        await clock.sleep(5)
+        first.network.lost_answers = 1
+        await clock.sleep(60)
+        assert first.network.lost_answers == 0
+        assert (len(first.spans), leaders(first)) == (1, ["first"])
+
+    run(story)
+
+
+@pytest.mark.parametrize(("delay", "leading"), [(3.0, ["first"]), (4.0, [])])
+def test_a_server_may_take_three_seconds_for_each_request(delay: float, leading: list[str]) -> None:
+    """Also where an attempt takes several requests: each has its own time."""
+
+    async def story(api: InMemoryApiServer, clock: VirtualClock) -> None:
+        first = Candidate("first", api, clock)
+        first.network.delay = delay
+        await clock.sleep(60)
+        assert leaders(first) == leading
+        assert len(first.spans) == len(leading)
+
+    run(story)
+
+
 def test_an_outage_of_the_api_server_is_survived() -> None:
     async def story(api: InMemoryApiServer, clock: VirtualClock) -> None:
         both = [Candidate("first", api, clock), Candidate("second", api, clock)]
@@ -271,7 +339,9 @@ def test_settings_that_allow_two_leaders_are_refused() -> None:
 
 FAULTS = st.lists(
     st.tuples(
-        st.sampled_from(["cut", "join", "slow", "fast", "stop", "kill", "new"]),
+        st.sampled_from(
+            ["cut", "join", "slow", "very slow", "fast", "hang", "lose", "stop", "kill", "new"]
+        ),
         st.integers(0, 3),
         st.floats(0.1, 25),
     ),
@@ -292,16 +362,15 @@ def test_never_two_lead_and_in_the_end_one_does(faults: list[tuple[str, int, flo
                 alive.append(made[-1])
                 continue
             one = alive[number % len(alive)]
-            if fault in ("cut", "join"):
-                one.network.is_cut = fault == "cut"
-            elif fault in ("slow", "fast"):
-                one.network.delay = 6.0 if fault == "slow" else 0.0
-            else:
+            if fault in ("stop", "kill"):
                 alive.remove(one)
                 await one.stop() if fault == "stop" else one.kill()
+            else:
+                one.network.suffer(fault, number)
             assert len(leaders(*made)) <= 1
         for one in alive:
-            one.network.is_cut, one.network.delay = False, 0.0
+            for recovery in ("join", "fast", "hang", "lose"):
+                one.network.suffer(recovery, 0)
         await clock.sleep(60)
         assert len(leaders(*made)) == (1 if alive else 0)
         spans = sorted(span for each in made for span in each.spans)

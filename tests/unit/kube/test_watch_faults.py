@@ -12,9 +12,11 @@ import pytest
 from aiohttp import web
 from tests.support.scripted_api import event, page, pod, serve, status, stream
 
+from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.workloads import Pod
+from wainwright.api.wire import WireStruct
 from wainwright.clock import VirtualClock
-from wainwright.controllers.informer_cache import InformerCache
+from wainwright.controllers.informer_cache import InformerCache, metadata_of
 from wainwright.errors import ServerUnavailableError
 from wainwright.kube.api_server_access import ApiServerAddress
 from wainwright.kube.client import KubeClient
@@ -45,8 +47,8 @@ class ScriptedServer:
         return page(self.version, *items)
 
 
-def follow(server: ScriptedServer, seconds: float) -> list[str]:
-    """The names of the pods that a cache has after so long."""
+def follow(server: ScriptedServer, seconds: float, kind: type[WireStruct] = Pod) -> list[str]:
+    """The names of the pods, or objects of that kind, that a cache has after so long."""
     clock = VirtualClock()
 
     async def main() -> list[str]:
@@ -54,12 +56,12 @@ def follow(server: ScriptedServer, seconds: float) -> list[str]:
             serve(server.handle) as url,
             KubeClient.connect(ApiServerAddress(url=url)) as client,
         ):
-            cache = InformerCache(client, clock, [Pod])
+            cache = InformerCache(client, clock, [kind])
             task = asyncio.create_task(cache.run())
             await clock.sleep(seconds)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-            return sorted(each.metadata.name for each in cache.all(Pod))
+            return sorted(metadata_of(each).name for each in cache.all(kind))
 
     try:
         return clock.run(main())
@@ -106,6 +108,25 @@ def test_a_connection_that_breaks_in_an_event_is_resumed_before_it() -> None:
     )
     assert follow(server, 60) == ["a", "b", "c"]
     assert server.resumed == ["10", "12", "13"]
+
+
+def test_an_object_that_cannot_be_read_any_more_is_known_until_it_is_deleted() -> None:
+    """A NodePool whose deletion was missed would get nodes launched until the next list."""
+    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    template = {"spec": {"nodeClassRef": reference, "requirements": []}}
+
+    def pool(version: int, spec: Any) -> dict[str, Any]:
+        return {**pod("a", version, uid="a"), "spec": spec}
+
+    sent = [
+        event("ADDED", pool(12, {"template": template})),
+        event("MODIFIED", pool(13, {"weight": "much"})),
+        event("DELETED", pool(14, {"weight": "much"})),
+    ]
+    for count, names in ((2, ["a"]), (3, [])):
+        server = ScriptedServer(sending(*sent[:count], then="hang"))
+        server.pods = {}
+        assert follow(server, 60, NodePool) == names
 
 
 def silent_after(server: ScriptedServer, name: str, version: int) -> Script:

@@ -6,26 +6,38 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from tests.support.controlled_cluster import pending_pod
-from tests.support.operator_world import CLOUD, World, play
+from tests.support.operator_world import CLOUD, SETTINGS, World, play
 
-from wainwright.api.kubernetes.workloads import Pod
+from wainwright.api.kubernetes.cluster import Service, ServiceSpec
+from wainwright.api.kubernetes.workloads import Pod, TopologySpreadConstraint
+from wainwright.api.wire import ObjectMeta
 from wainwright.cli.main import wain
 from wainwright.errors import UsageError
+from wainwright.model.labels import ZONE
 from wainwright.operator.flight_recorder import FlightRecorder
 from wainwright.operator.process import EMULATOR, RunOptions
 from wainwright.operator.recorder_options import RecorderOptions
+from wainwright.operator.settings import OperatorSettings
 
 COMMANDS = {"provision": "plan", "disrupt": "consolidate"}
 
 
-def recorded(options: RecorderOptions) -> list[Path]:
+SPREAD = TopologySpreadConstraint(maxSkew=1, topologyKey=ZONE, whenUnsatisfiable="ScheduleAnyway")
+WITH_DEFAULTS = msgspec.structs.replace(SETTINGS, scheduler_config=(SPREAD,))
+
+
+def recorded(options: RecorderOptions, settings: OperatorSettings = SETTINGS) -> list[Path]:
     """Six pods get nodes, five go, and the nodes that are left are too many or too large."""
+    selector = {"app": "shop"}
 
     async def story(world: World) -> None:
         run = RunOptions(provider=EMULATOR, cloud=CLOUD, emulator_boot=5.0, record=options)
-        process = world.run(run)
+        process = world.run(run, settings)
+        metadata = ObjectMeta(name="web", namespace="default")
+        await world.api.create(Service(metadata=metadata, spec=ServiceSpec(selector=selector)))
         for number in range(6):
-            await world.api.create(pending_pod(f"web-{number}", cpu="900m"))
+            pod = pending_pod(f"web-{number}", cpu="900m", metadata={"labels": selector})
+            await world.api.create(pod)
         await world.clock.sleep(60)
         for number in range(5):
             await world.api.delete(Pod, f"web-{number}", "default")
@@ -63,6 +75,21 @@ def test_both_kinds_of_decisions_are_kept_with_what_was_done(decisions: list[Pat
 
 def test_a_decision_that_is_repeated_has_the_bytes_of_its_output(decisions: list[Path]) -> None:
     for decision in decisions:
+        result = repeat(decision, "-o", "json")
+        assert result.exception is None, (decision.name, result.output)
+        assert result.stdout_bytes == (decision / "output.json").read_bytes(), decision.name
+
+
+@pytest.mark.parametrize("redact", [False, True])
+def test_a_decision_has_the_defaults_of_the_scheduler_that_it_was_made_with(
+    redact: bool, tmp_path: Path
+) -> None:
+    options = RecorderOptions(folder=tmp_path, redact=redact)
+    found = recorded(options, WITH_DEFAULTS)
+    assert {each.name.split("-")[1] for each in found} == {"provision", "disrupt"}
+    first = msgspec.json.decode((found[0] / "output.json").read_bytes())
+    assert len({claim["zone"] for claim in first["nodeClaims"]}) == 4, "as many as there are"
+    for decision in found:
         result = repeat(decision, "-o", "json")
         assert result.exception is None, (decision.name, result.output)
         assert result.stdout_bytes == (decision / "output.json").read_bytes(), decision.name

@@ -1,6 +1,10 @@
+import json
+from typing import Any
+
 import pytest
 from click.testing import CliRunner
 
+from wainwright.api.kubernetes.workloads import TopologySpreadConstraint
 from wainwright.cli.run import run
 from wainwright.errors import InvalidInputError, UsageError
 from wainwright.model.disruption import MinimumSaving
@@ -15,6 +19,12 @@ from wainwright.sim.controller_options import controller_settings
 from wainwright.sim.settings import NodeRepairMode
 
 NAME = {"cluster_name": "shop"}
+
+
+def sources(field: str, text: str) -> list[tuple[str, dict[str, str], dict[str, str]]]:
+    """The setting as a flag and as a variable: its name there, the flags and the environment."""
+    flag, variable = f"--{field.replace('_', '-')}", field.upper()
+    return [(flag, {**NAME, field: text}, {}), (variable, NAME, {variable: text})]
 
 
 def test_defaults_are_karpenters() -> None:
@@ -106,15 +116,125 @@ def test_settings_of_disruption_reach_the_controllers() -> None:
 def test_what_cannot_be_read_is_named_with_what_was_expected(
     field: str, text: str, expected: str
 ) -> None:
-    flag = f"--{field.replace('_', '-')}"
-    for source, flags, environment in (
-        (flag, {**NAME, field: text}, {}),
-        (field.upper(), NAME, {field.upper(): text}),
-    ):
+    for source, flags, environment in sources(field, text):
         with pytest.raises(InvalidInputError) as refused:
             read_settings(flags, environment)
         assert refused.value.message.startswith(f"{source}: found {text!r}, expected ")
         assert expected in refused.value.message
+
+
+ZONE_SPREAD: dict[str, Any] = {
+    "maxSkew": 1,
+    "topologyKey": "topology.kubernetes.io/zone",
+    "whenUnsatisfiable": "ScheduleAnyway",
+}
+
+
+def short_form(**changes: Any) -> str:
+    """A document with one default constraint; a change to None leaves the field out."""
+    stated = {key: value for key, value in {**ZONE_SPREAD, **changes}.items() if value is not None}
+    return json.dumps({"podTopologySpread": {"defaultConstraints": [stated]}})
+
+
+YAML_FORM = """
+podTopologySpread:
+  defaultConstraints:
+    - maxSkew: 1
+      topologyKey: topology.kubernetes.io/zone
+      whenUnsatisfiable: ScheduleAnyway
+"""
+FULL_FORM = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+  - pluginConfig:
+      - name: PodTopologySpread
+        args:
+          defaultingType: List
+          defaultConstraints:
+            - maxSkew: 1
+              topologyKey: topology.kubernetes.io/zone
+              whenUnsatisfiable: ScheduleAnyway
+"""
+
+
+@pytest.mark.parametrize("text", [short_form(), YAML_FORM, FULL_FORM])
+def test_the_configuration_of_a_scheduler_reaches_the_controllers(text: str) -> None:
+    for _, flags, environment in sources("scheduler_config", text):
+        found = read_settings(flags, environment)
+        loop = loop_settings(found, RunOptions(provider=EMULATOR))
+        [constraint] = controller_settings(loop).default_constraints
+        assert constraint == TopologySpreadConstraint(**ZONE_SPREAD)
+        assert settings_without_effect(flags, environment) == []
+
+
+@pytest.mark.parametrize("text", ["", " \n", "{}", "podTopologySpread: {defaultConstraints: []}"])
+def test_without_default_constraints_the_configuration_of_a_scheduler_has_no_effect(
+    text: str,
+) -> None:
+    for source, flags, environment in sources("scheduler_config", text):
+        assert read_settings(flags, environment).scheduler_config == ()
+        is_document = bool(text.strip())
+        assert settings_without_effect(flags, environment) == [source] * is_document
+
+
+CONSTRAINT = "podTopologySpread.defaultConstraints[0]"
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        (short_form(maxSkew=0), f"{CONSTRAINT}.maxSkew: found 0, expected 1 or more", ""),
+        (
+            short_form(whenUnsatisfiable="ScheduleAnway"),
+            f'{CONSTRAINT}.whenUnsatisfiable: found "ScheduleAnway", expected one of '
+            "DoNotSchedule, ScheduleAnyway",
+            "did you mean ScheduleAnyway?",
+        ),
+        (
+            short_form(topologyKey=None),
+            f"{CONSTRAINT}.topologyKey: required field is missing: found nothing, expected ",
+            "",
+        ),
+        (
+            short_form(labelSelector={}),
+            f"{CONSTRAINT}.labelSelector: a default constraint has no selector: it is deduced for "
+            "each pod: found {}, expected no labelSelector",
+            "leave labelSelector out",
+        ),
+        (
+            '{"podTopologySpred": {}}',
+            "podTopologySpred: unknown field: found podTopologySpred, expected one of "
+            "podTopologySpread",
+            "did you mean podTopologySpread?",
+        ),
+        (
+            "scheduler.yaml",
+            'found "scheduler.yaml", expected podTopologySpread: …, or a '
+            "KubeSchedulerConfiguration",
+            "write the document itself, not the name of its file",
+        ),
+        (
+            FULL_FORM.replace("List", "Lits"),
+            "line 8: profiles[0].pluginConfig[0].args.defaultingType: found ",
+            "did you mean List?",
+        ),
+        (f"{YAML_FORM}---{YAML_FORM}", "line 8: a second document: ", "keep the one"),
+        ("a: 1\nb: [", "line 3: not YAML: ", "look at the indentation and brackets"),
+        ("a: \udcff", "found 'a: \\udcff', expected UTF-8 text", ""),
+        ("a: {}\na: {}", "line 2: a: the key 'a' is there twice", "keep one of them"),
+    ],
+)
+def test_a_bad_configuration_of_a_scheduler_is_named_with_its_field(
+    text: str, message: str, hint: str
+) -> None:
+    for source, flags, environment in sources("scheduler_config", text):
+        with pytest.raises(InvalidInputError) as refused:
+            read_settings(flags, environment)
+        assert refused.value.exit_code == 2
+        assert refused.value.message.startswith(f"{source}: {message}")
+        assert refused.value.hint.startswith(hint)
+        assert bool(refused.value.hint) == bool(hint)
 
 
 def test_the_name_of_the_cluster_is_required() -> None:

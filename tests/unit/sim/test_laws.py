@@ -146,6 +146,28 @@ def test_a_launch_beyond_the_limits_of_a_pool() -> None:
     assert "takes cpu to 4, and the limit is 3" in found.message
 
 
+def test_what_has_come_up_for_a_command_that_was_given_up_makes_no_launch_too_many() -> None:
+    async def script(controller: ScriptedController) -> None:
+        await controller.launch("default-a")
+        await controller.launch("default-b")
+        annotations = {"wainwright.dev/replaces": "default-a"}
+        change = {"metadata": {"annotations": annotations}}
+        await controller.cluster.patch(NodeClaim, "default-b", change)
+        up = {"type": "Initialized", "status": "True", "reason": "Initialized"}
+        at = {"lastTransitionTime": "2026-01-01T00:00:00Z"}
+        status = {"status": {"conditions": [{**up, **at}]}}
+        await controller.cluster.patch_status(NodeClaim, "default-b", status)
+        await controller.wait_until(60)
+        await controller.launch("default-c")
+        await controller.wait_until(120)
+        await controller.launch("default-d")
+
+    found = only_broken(play(scenario(limited(cpu="5")), script), LIMITS_NOT_EXCEEDED)
+
+    assert found.at == 120.0
+    assert "takes cpu to 6, and the limit is 5" in found.message
+
+
 def test_nodes_that_go_make_room_for_their_replacements() -> None:
     async def script(controller: ScriptedController) -> None:
         await controller.launch("default-a")

@@ -15,8 +15,8 @@ from botocore import xform_name
 from botocore.config import Config
 from botocore.parsers import ResponseParserError
 
-from wainwright.aws.api.daemon_threads import DaemonThreadPool
 from wainwright.aws.api.services import AwsResponse, Params
+from wainwright.daemon_threads import DaemonThreadPool
 from wainwright.errors import AwsError
 
 MAX_WORKERS: Final = 32  # concurrent calls

@@ -228,8 +228,8 @@ def bootstrap_options(request: LaunchRequest) -> BootstrapOptions:
     return BootstrapOptions(
         cluster=cluster.name,
         endpoint=info.endpoint,
-        ca=cluster.ca_bundle or info.certificate,
-        service_cidr=cluster.service_cidr or info.service_cidr,
+        ca=info.certificate,
+        service_cidr=info.service_cidr,
         dns_ip=request.cluster_context.dns_ip,
         ip_family=IpFamily.IPV6 if info.ipv6 else IpFamily.IPV4,
         kubelet=spec.kubelet or KubeletConfiguration(),
@@ -310,7 +310,10 @@ class LaunchContextProvider:
     def declare(self, overrides: CatalogOverrides, classes: Iterable[str]) -> None:
         """Drops the cached catalogs of all other classes."""
         names = set(classes)
-        self._overrides = overrides
+        if overrides != self._overrides:
+            # Of equal ones the first is kept, which is known to be the same without a look at its
+            # NodePools: they are compared for the catalog of each NodePool.
+            self._overrides = overrides
         self._cached = {name: cached for name, cached in self._cached.items() if name in names}
         self._dry_runs = {name: made for name, made in self._dry_runs.items() if name in names}
         self._compilers = {name: each for name, each in self._compilers.items() if name in names}

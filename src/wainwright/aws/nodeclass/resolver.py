@@ -15,7 +15,7 @@ from wainwright.api.catalog_documents import InstanceType, NodeOverlay
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.aws.api.error_codes import is_access_denied, is_transient
 from wainwright.aws.api.services import AwsServices
-from wainwright.aws.cluster_config import ClusterConfig, ClusterInfoProvider
+from wainwright.aws.cluster_config import ClusterConfig, ClusterInfoProvider, VersionSource
 from wainwright.aws.launch.launch_request import (
     CatalogOverrides,
     LaunchContext,
@@ -70,6 +70,11 @@ ERROR_REQUEUE_SECONDS = 60.0  # seconds until a failed lookup is retried
 Value = TypeVar("Value")
 
 
+def needs_service_cidr(node_class: EC2NodeClass) -> bool:
+    """Only nodes with nodeadm do, and those of IPv6."""
+    return resolve_ami_family(node_class.spec) is AmiFamily.AL2023
+
+
 class NodeClassResolver:
     """Resolves classes; one for the whole provider, as it caches responses of AWS."""
 
@@ -80,10 +85,11 @@ class NodeClassResolver:
         clock: Clock,
         availability: ReservationAvailability,
         dry_run_templates: DryRunTemplateProvider,
+        server_version: VersionSource | None = None,
     ) -> None:
         ec2 = account.ec2
         self._clock = clock
-        self.cluster_info = ClusterInfoProvider(account.eks, cluster, clock)
+        self.cluster_info = ClusterInfoProvider(account.eks, cluster, clock, server_version)
         self._subnets = SubnetProvider(ec2, clock)
         self._groups = SecurityGroupProvider(ec2, clock)
         parameters = SsmParameterCache(account.ssm, clock)
@@ -175,8 +181,7 @@ class NodeClassResolver:
         return part
 
     async def _service_cidr(self, node_class: EC2NodeClass) -> str:
-        """The service CIDR, which only nodes with nodeadm need."""
-        if resolve_ami_family(node_class.spec) is not AmiFamily.AL2023:
+        if not needs_service_cidr(node_class):
             return ""
         try:
             return await self.cluster_info.service_cidr()

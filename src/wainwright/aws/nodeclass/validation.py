@@ -301,7 +301,7 @@ class LaunchDryRunTemplates:
     def __init__(
         self,
         templates: LaunchTemplateProvider,
-        cluster_context: Callable[[], Awaitable[ClusterContext]],
+        cluster_context: Callable[[EC2NodeClass], Awaitable[ClusterContext]],
         launch_context: Callable[[EC2NodeClass, ResolvedNodeClass], LaunchContext],
     ) -> None:
         self._templates = templates
@@ -320,7 +320,7 @@ class LaunchDryRunTemplates:
             claim=claim,
             selection=selection,
             launch_context=launch_context,
-            cluster_context=await self._cluster_context(),
+            cluster_context=await self._cluster_context(node_class),
         )
         subnets = {subnet.zone: subnet for subnet in reversed(resolved.subnets)}
         split = request.split_templates(subnets, lambda _: 0)

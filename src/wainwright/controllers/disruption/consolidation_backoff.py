@@ -2,13 +2,14 @@
 
 Consolidation removes a node because its pods fit elsewhere. Nothing keeps the kube-scheduler to
 that plan: pods that are created again in another order may take the room that was meant for one of
-them, or for a pod that still waits for its eviction from another node, and a node has to be
-launched for it. Such a removal was undone. The new node says so by an
-annotation, and is not consolidated for an hour; the next one in its place for two, and so on.
+them, for a pod that still waits for its eviction from another node, or for the virtual pods of a
+capacity buffer, and a node has to be launched for it. Such a removal was undone. The new node says
+so by an annotation, and is not consolidated for an hour; the next one in its place for two, and so
+on.
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -48,6 +49,10 @@ class _RecordedRemoval(msgspec.Struct, kw_only=True):
     waiting: Mapping[str, int]
     """The same of pods on other nodes that are drained: the plan has room for them too, which the
     kube-scheduler does not know of."""
+    virtual_pods: int
+    """Of capacity buffers, wherever they have room: any of them may have lost it."""
+    pods: int
+    """In the cluster, where there are virtual pods: more of them may need more room."""
     saving: float
     """USD per hour that launches have left of it."""
     undone: int
@@ -60,23 +65,31 @@ class ConsolidationBackoff:
         self._context = context
         self._pods = context.cache.index(Pod, _workload_of)
         self._removals: list[_RecordedRemoval] = []
+        self._undone_for_buffers = 0
+        """How often in all: virtual pods have room on any node, so that another one goes each time,
+        and a count by node would begin anew."""
         context.cache.subscribe(NodeClaim, self._changed_claim)
         context.cache.subscribe(Pod, self._changed_pod)
 
     # Removals
 
     def removing(self, command: Command, claims: Iterable[str]) -> None:
-        """The command deletes these NodeClaims now."""
-        if command.reason is not DisruptionReason.UNDERUTILIZED:
+        """The command deletes these NodeClaims now. An empty node may have had room for virtual
+        pods: a reserved one is not kept for them.
+        """
+        if command.reason not in (DisruptionReason.UNDERUTILIZED, DisruptionReason.EMPTY):
             return
         nodes = [each.node for each in command.candidates]
         names = {node.name for node in nodes}
         workloads = self._workloads_on(names)
-        if workloads:
+        virtual_pods = self._context.state.virtual_pod_count
+        if workloads or virtual_pods:
             removal = _RecordedRemoval(
                 claims={*claims},
                 workloads=workloads,
                 waiting=self._workloads_on({*self._context.state.disrupted_nodes} - names),
+                virtual_pods=virtual_pods,
+                pods=self._count_all() if virtual_pods else 0,
                 saving=command.saving,
                 undone=max(map(undone_consolidations, nodes)),
             )
@@ -94,6 +107,13 @@ class ConsolidationBackoff:
             not (each.metadata.deletionTimestamp or is_terminal(each))
             and (bool(each.spec.nodeName) or not is_bound)
             for each in self._pods.get(workload)
+        )
+
+    def _count_all(self) -> int:
+        """Pods that stay, but for those of DaemonSets and of nodes themselves."""
+        return sum(
+            not (each.metadata.deletionTimestamp or is_terminal(each) or _is_of_node(each))
+            for each in self._context.cache.all(Pod)
         )
 
     def _changed_claim(self, change: Change[NodeClaim]) -> None:
@@ -120,7 +140,9 @@ class ConsolidationBackoff:
         ]
 
     def _is_settled(self, removal: _RecordedRemoval) -> bool:
-        return not (removal.claims or removal.waiting) and all(
+        """Whether virtual pods have lost their room shows only when the buffers are looked at."""
+        is_open = removal.claims or removal.waiting or removal.virtual_pods
+        return not is_open and all(
             self._count(uid, is_bound=True) >= before for uid, before in removal.workloads.items()
         )
 
@@ -130,9 +152,26 @@ class ConsolidationBackoff:
         """How often removals in the place of the node that is launched were undone, this time
         included; 0 where it undoes none.
         """
-        self._forget_old()
         workloads = {_workload_of(pod) for pod in pods} if self._removals else set()
-        concerned = [each for each in self._removals if self._is_undone(each, workloads)]
+        return self._charge(price, lambda removal: self._is_undone(removal, workloads))
+
+    def launching_for_buffers(self, price: float, virtual_pods: int) -> int:
+        """The same for virtual pods, of which there are so many in all: the more of them, or of
+        real pods, there are since a removal, the less it is to blame.
+        """
+        pods = self._count_all() if self._removals else 0
+        undone = self._charge(
+            price,
+            lambda removal: virtual_pods <= removal.virtual_pods and pods <= removal.pods,
+        )
+        if undone:
+            undone = max(undone, self._undone_for_buffers + 1)
+            self._undone_for_buffers = undone
+        return undone
+
+    def _charge(self, price: float, is_undone: Callable[[_RecordedRemoval], bool]) -> int:
+        self._forget_old()
+        concerned = [*filter(is_undone, self._removals)]
         for removal in concerned:
             removal.saving -= price
         return max((1 + each.undone for each in concerned if each.saving <= 0), default=0)
@@ -147,11 +186,13 @@ class ConsolidationBackoff:
         return any(self._count(uid) <= before[uid] for uid in workloads & before.keys())
 
     async def launched(self, claim: NodeClaim, undone: int, pods: Iterable[Pod]) -> None:
+        """`pods` are those that it was launched for; virtual ones have no owner."""
         again = consolidated_again_at(translate_claim_state(claim))
-        owners = sorted({owner for pod in pods if (owner := _owner_of(pod))})
+        owners = ", ".join(sorted({owner for pod in pods if (owner := _owner_of(pod))}))
         text = (
-            f"Launched for pods of {', '.join(owners)} after consolidation had removed a node:"
-            f" it saved nothing, {format_count(undone, 'time')} in a row. Not consolidated before "
+            f"Launched for {f'pods of {owners}' if owners else 'capacity buffers'} after "
+            "consolidation had removed a node: it saved nothing, "
+            f"{format_count(undone, 'time')} in a row. Not consolidated before "
             f"{format_timestamp(again or 0.0)}"
         )
         LOG.warning("%s: %s", claim.metadata.name, text)
@@ -167,9 +208,13 @@ def undone_annotation(undone: int) -> dict[str, str]:
 def _workload_of(pod: Pod) -> str:
     """The uid of its controller; empty where it has none, or one that runs it on this node."""
     owner = controller_of(pod.metadata)
-    if owner is None or has_owner_kind(pod.metadata, "DaemonSet"):
-        return ""
-    return "" if owner.kind == "Node" else owner.uid
+    return "" if owner is None or _is_of_node(pod) else owner.uid
+
+
+def _is_of_node(pod: Pod) -> bool:
+    owner = controller_of(pod.metadata)
+    is_mirror = owner is not None and owner.kind == "Node"
+    return is_mirror or has_owner_kind(pod.metadata, "DaemonSet")
 
 
 def _owner_of(pod: Pod) -> str:

@@ -86,12 +86,16 @@ def _phase(pod: Pod) -> tuple[bool, bool, bool]:
 
 
 class DisruptionConditions:
-    """Sets Consolidatable once a node has been quiet for consolidateAfter."""
+    """Sets Consolidatable once a node has been quiet for consolidateAfter.
+
+    Not as long as pods may be on their way to it: it is not disrupted then, and when they come the
+    condition would have to be cleared again.
+    """
 
     name = "nodeclaim.disruption"
 
     def __init__(self, context: ControllerContext) -> None:
-        self._context, self._cache = context, context.cache
+        self._context, self._cache, self._state = context, context.cache, context.state
         self._by_pool = context.cache.index(NodeClaim, lambda claim: pool_of_claim(claim) or "")
 
     def watch(self, queue: WorkQueue) -> None:
@@ -138,11 +142,15 @@ class DisruptionConditions:
         if after is None or not conditions.is_true(condition.INITIALIZED):
             conditions.clear(condition.CONSOLIDATABLE)
             return None
-        since = _quiet_since(claim)
-        left = since + after - self._context.clock.now()
+        now = self._context.clock.now()
+        left = _quiet_since(claim) + after - now
         if left > 0:
             conditions.clear(condition.CONSOLIDATABLE)
             return left
+        if not conditions.is_true(condition.CONSOLIDATABLE):
+            nominated_until = self._state.nominated_until(*_names_of(claim))
+            if nominated_until > now:
+                return nominated_until - now
         conditions.set(condition.CONSOLIDATABLE, condition.TRUE)
         return None
 
@@ -150,6 +158,10 @@ class DisruptionConditions:
 def _stated_conditions(claim: NodeClaim, now: float) -> ConditionSet:
     written = (claim.status or NodeClaimStatus()).conditions
     return ConditionSet(written, now=now, generation=claim.metadata.generation)
+
+
+def _names_of(claim: NodeClaim) -> tuple[str, str]:
+    return claim.metadata.name, (claim.status or NodeClaimStatus()).nodeName
 
 
 def _quiet_since(claim: NodeClaim) -> float:

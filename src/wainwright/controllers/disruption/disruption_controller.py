@@ -7,7 +7,7 @@ and so is the repair of broken nodes.
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import inf
 from time import perf_counter
 from typing import Final
@@ -22,6 +22,7 @@ from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.disruption.disruption_breaker import VOLUNTARY, DisruptionBreaker
 from wainwright.controllers.disruption.disruption_queue import CommandInFlight, DisruptionQueue
 from wainwright.controllers.disruption.disruption_reports import DisruptionReports
+from wainwright.controllers.disruption.removal_records import RemovalRecords
 from wainwright.controllers.nodeclaim.claim_creation import SeenCreations
 from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
 from wainwright.controllers.nodepool.registration_health import find_condition
@@ -87,7 +88,8 @@ class Disruption:
             methods=tuple(Method) if is_repaired else VOLUNTARY_METHODS,
         )
         self._breaker = DisruptionBreaker(settings.breaker)
-        queue.removed = self._breaker.removed
+        self._records = RemovalRecords(context.cache, context.clock, settings.breaker.window)
+        queue.removing, queue.removed = self._record_removal, self._breaker.removed
         self._reports = DisruptionReports(context)
         self._previous: DisruptionPass | None = None
         self._found: tuple[Command, float] | None = None
@@ -110,19 +112,32 @@ class Disruption:
         queue.add(WHOLE_CLUSTER)
 
     def _remember_removals(self) -> None:
-        """Those that a process before this one began, as far as they have not ended."""
-        for claim in self._context.cache.all(NodeClaim):
-            reason = find_condition(claim, condition.DISRUPTION_REASON)
-            deleted = parse_timestamp(claim.metadata.deletionTimestamp)
-            if deleted is not None and reason is not None and reason.reason in VOLUNTARY:
-                self._breaker.removed([deleted])
+        """Those of processes before this one: what they have written down, and what has not ended
+        yet in any case.
+        """
+        if not self._breaker.is_off:
+            under_way = (self._removed_at(claim) for claim in self._context.cache.all(NodeClaim))
+            known = [each for each in under_way if each is not None]
+            self._breaker.remember(known, self._records.all())
+
+    def _removed_at(self, claim: NodeClaim) -> float | None:
+        reason = find_condition(claim, condition.DISRUPTION_REASON)
+        is_voluntary = reason is not None and reason.reason in VOLUNTARY
+        return parse_timestamp(claim.metadata.deletionTimestamp) if is_voluntary else None
+
+    async def _record_removal(self, claims: Sequence[NodeClaim]) -> None:
+        if not self._breaker.is_off:
+            await self._records.add(claims, self._breaker.nodes_before)
 
     @property
     def next_release(self) -> float | None:
-        """When the schedule of a budget lets a command through; costs a pass and more, so that only
-        a simulation that seems quiet asks."""
+        """When the schedule of a budget or the breaker lets a command through, or a broken node is
+        to be repaired; costs a pass and more, so that only a simulation that seems quiet asks."""
         looked = self._previous
-        return None if looked is None or self._found is not None else next_release(looked)
+        if looked is None or self._found is not None:
+            return None
+        moments = looked.repairs.next_due, self._next_room, next_release(looked)
+        return min((each for each in moments if each is not None), default=None)
 
     # What is known of every node
 
@@ -192,7 +207,10 @@ class Disruption:
             if not await self._prepare(looked):
                 return Again(PERIOD)
             found = await self._context.compute(looked.find_command)
-            await self._count_waiting(looked, found)
+            waiting = await self._waiting_for_room(looked, found)
+        self._context.metrics.set(DISRUPTION_MAX_NODES_WAITING, len(waiting))
+        if found is not None:
+            await self._reports.waiting_for_room(waiting, found.reason, looked.options.max_nodes)
         await self._reports.repair_blocked(looked.repairs.due)
         if await self._is_held(found) or found is None:
             return await self._rest(looked)
@@ -210,12 +228,19 @@ class Disruption:
         await self._reports.consolidation_found(found, looked)
         return Again(VALIDATION_DELAY)
 
-    async def _count_waiting(self, looked: DisruptionPass, found: Command | None) -> None:
+    async def _waiting_for_room(
+        self, looked: DisruptionPass, found: Command | None
+    ) -> list[Candidate]:
         """Nodes for which a command has no room; where the breaker leaves less, they are its."""
-        waiting: list[Candidate] = []
-        if found is not None and not self._is_narrowed(looked.options.max_nodes):
-            waiting = await self._context.compute(lambda: looked.waiting_for_room(found))
-        self._context.metrics.set(DISRUPTION_MAX_NODES_WAITING, len(waiting))
+        if found is None or self._is_narrowed(looked.options.max_nodes):
+            return []
+        return await self._context.compute(lambda: looked.waiting_for_room(found))
+
+    @property
+    def _next_room(self) -> float | None:
+        """When the breaker lets more nodes go at once than now, where that is fewer than else."""
+        is_limited = self._room < self._options.max_nodes
+        return self._breaker.next_change if is_limited else None
 
     def _is_narrowed(self, max_nodes: int) -> bool:
         """Whether it is what the breaker leaves of the setting."""
@@ -260,7 +285,7 @@ class Disruption:
             self._state.next_nomination_end,
             looked.next_change,
             self._context.cloud.next_catalog_change(),  # what had no capacity may be cheaper
-            None if self._room >= 1 else self._breaker.next_change,
+            self._next_room,
             self._reports.next_report,
         )
         return Poll(PERIOD, min((each for each in moments if each is not None), default=None))

@@ -5,9 +5,8 @@ tainted for a command that nobody knows are set free again, and replacements of 
 are not up yet are deleted.
 """
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -31,7 +30,7 @@ from wainwright.controllers.disruption.consolidation_backoff import (
     undone_annotation,
 )
 from wainwright.controllers.informer_cache import Change
-from wainwright.controllers.node.disrupted_taint import is_disrupted, taint_patch, untaint_patch
+from wainwright.controllers.node.disrupted_taint import taint_patch, untaint_patch
 from wainwright.controllers.nodeclaim.claim_creation import ClaimCreator, SeenCreations
 from wainwright.controllers.nodeclaim.claim_deletion import (
     TERMINATION_TIMESTAMP_ANNOTATION,
@@ -72,6 +71,8 @@ class CommandInFlight(msgspec.Struct, kw_only=True):
     nodes: tuple[str, ...]
     replacements: tuple[str, ...] = ()
     """Names of the NodeClaims created for it."""
+    is_recorded: bool = False
+    """Whether `removing` was told, which a deletion that is tried again does not repeat."""
 
 
 class DisruptionQueue:
@@ -85,13 +86,18 @@ class DisruptionQueue:
         self._commands: dict[Key, CommandInFlight] = {}
         self._by_replacement: dict[str, Key] = {}
         self._queue: WorkQueue | None = None
+        self.removing: Callable[[Sequence[NodeClaim]], Awaitable[None]] = _ignore
+        """Told before the nodes of a voluntary command are deleted."""
         self.removed: Callable[[Iterable[float]], None] = lambda _: None
         """Told when each node of a voluntary command was deleted."""
         self._last_number = 0
+        limits = context.settings.plan_options.cluster_limits
+        self._has_cluster_limits = bool(limits.amounts)
+        """Then replacements of static NodePools are of the types that were planned: the template as
+        it stands may become any."""
 
     def watch(self, queue: WorkQueue) -> None:
         self._queue = queue
-        self._state.is_abandoned = self._is_abandoned
 
         def changed_claim(change: Change[NodeClaim]) -> None:
             key = self._by_replacement.get(change.name)
@@ -102,15 +108,11 @@ class DisruptionQueue:
 
     def seen_creations(self) -> SeenCreations:
         """For `start`: taken when the cluster is looked at."""
-        return self._creator.seen_creations()
+        return self._creator.creations.seen()
 
     @property
     def in_flight(self) -> list[CommandInFlight]:
         return [*self._commands.values()]
-
-    def owns(self, node: str) -> bool:
-        """Whether a command that is under way takes the node."""
-        return any(node in each.nodes for each in self._commands.values())
 
     # Beginning
 
@@ -119,7 +121,9 @@ class DisruptionQueue:
     ) -> bool:
         """Begins to carry the command out; False if it was given up at once.
 
-        `seen` is what was known of other NodeClaims when it was found.
+        `seen` is what was known of other NodeClaims when it was found. That is asked twice: before
+        the taints, since a command that is outdated already should mark nothing, and after them,
+        since others may have created NodeClaims while they were written.
         """
         if not self._is_current(command, seen):
             return False
@@ -146,7 +150,7 @@ class DisruptionQueue:
     def _is_current(self, command: Command, seen: SeenCreations) -> bool:
         """Whether its replacements keep to the limits; else it is found again, or another is."""
         pools = _launching_pools(command)
-        if not pools or self._creator.is_current(seen, pools):
+        if not pools or self._creator.creations.is_current(seen, pools):
             return True
         LOG.info("NodeClaims were created meanwhile, so not now: %s", describe_command(command))
         return False
@@ -164,6 +168,7 @@ class DisruptionQueue:
             replacements=names,
         )
         self._by_replacement |= dict.fromkeys(names, key)
+        self._state.take_nodes(self._commands[key].nodes)
         self._nominate(command)
         self._queue.add(key)
 
@@ -212,8 +217,8 @@ class DisruptionQueue:
         lost their node.
         """
         creations = () if command.terminate_first else self._creations(command, catalogs)
-        with self._creator.creating(_launching_pools(command)):
-            results = await asyncio.gather(*creations, return_exceptions=True)
+        pools = _launching_pools(command)
+        results = await self._creator.creations.create_all(pools, creations)
         created = [each for each in results if isinstance(each, NodeClaim)]
         failed = [each for each in results if isinstance(each, BaseException)]
         if not failed:
@@ -234,7 +239,7 @@ class DisruptionQueue:
         if command.reason is DisruptionReason.UNDERUTILIZED:
             undone = max(undone_consolidations(each.node) for each in command.candidates)
             annotations |= undone_annotation(undone)  # otherwise it would begin anew
-        if any(each.is_static for each in command.candidates):
+        if any(each.is_static for each in command.candidates) and not self._has_cluster_limits:
             yield from self._static_creations(command, reason, annotations)
             return
         for claim in command.replacements:
@@ -287,13 +292,23 @@ class DisruptionQueue:
             has_modelled_prices=command.has_modelled_prices,
         )
         self._backoff.removing(command, flight.candidates)
+        if command.reason is not DisruptionReason.UNHEALTHY and not flight.is_recorded:
+            flight.is_recorded = True
+            await self.removing([*self._remaining(flight)])
+        for claim in self._remaining(flight):
+            await self._report_termination(claim, flight.command)
+            await self._delete(claim, flight.command)
+        self._forget(key, flight)
+        return DONE
+
+    def _remaining(self, flight: CommandInFlight) -> Iterator[NodeClaim]:
+        """The NodeClaims of its nodes that are not deleted yet, as they are when they are asked
+        for.
+        """
         for name in flight.candidates:
             claim = self._cache.get(NodeClaim, name)
             if claim is not None and not claim.metadata.deletionTimestamp:
-                await self._report_termination(claim, flight.command)
-                await self._delete(claim, flight.command)
-        self._forget(key, flight)
-        return DONE
+                yield claim
 
     async def _delete(self, claim: NodeClaim, command: Command) -> None:
         """With a deadline where the repair of its node bounds the drain: it may bring one that is
@@ -331,41 +346,33 @@ class DisruptionQueue:
 
     def _forget(self, key: Key, flight: CommandInFlight) -> None:
         del self._commands[key]
+        self._state.release_nodes(flight.nodes)
         for name in flight.replacements:
             self._by_replacement.pop(name, None)
 
     async def _set_free(self, names: Iterable[str]) -> None:
+        """The taint goes last: while the API server is slow, budgets count the node by it."""
         for name in names:
             node = self._cache.get(Node, name)
-            if node is not None and not node.metadata.deletionTimestamp:
-                await self._cache.update(node, untaint_patch)
-            for claim in [] if node is None else self._state.claims_of_node(node):
+            if node is None:
+                continue
+            for claim in self._state.claims_of_node(node):
                 conditions = self._conditions(claim)
                 conditions.clear(condition.DISRUPTION_REASON)
                 await self._write(claim, conditions)
+            if not node.metadata.deletionTimestamp:
+                await self._cache.update(node, untaint_patch)
 
     async def clean_up(self) -> None:
-        """Sets nodes free that are marked for a command that no longer exists, and deletes its
-        replacements that are not up: a process that was killed has left them.
+        """Deletes replacements that are not up of a command that no longer exists, and sets the
+        nodes free that are marked for it: a process that was killed has left them. In this order,
+        as both together may be more than limits allow.
         """
-        for node in [*self._cache.all(Node)]:
-            if self._is_abandoned(node):
-                await self._set_free([node.metadata.name])
         for claim in [*self._cache.all(NodeClaim)]:
             await self._delete_if_orphaned(claim)
-
-    def _is_abandoned(self, node: Node) -> bool:
-        """Until it is set free its pods stay: a node launched for them would not be needed."""
-        claims = self._state.claims_of_node(node)
-        is_leaving = node.metadata.deletionTimestamp or any(
-            each.metadata.deletionTimestamp for each in claims
-        )
-        return (
-            bool(claims)
-            and not is_leaving
-            and not self.owns(node.metadata.name)
-            and (is_disrupted(node) or any(map(_has_reason, claims)))
-        )
+        for node in [*self._cache.all(Node)]:
+            if self._state.is_abandoned(node):
+                await self._set_free([node.metadata.name])
 
     async def _delete_if_orphaned(self, claim: NodeClaim) -> None:
         replaced = (claim.metadata.annotations or {}).get(REPLACES_ANNOTATION)
@@ -434,6 +441,9 @@ def describe_command(command: Command) -> str:
     return f"replace: [{nodes}] -> [{launched}] {money}"
 
 
+async def _ignore(_: Sequence[NodeClaim]) -> None: ...
+
+
 def _launching_pools(command: Command) -> set[str]:
     """The NodePools of its replacements."""
     if command.terminate_first:
@@ -450,8 +460,3 @@ def _decision(command: Command) -> str:
 
 def claim_name(node: ModelNode) -> str:
     return "" if node.claim is None else node.claim.name
-
-
-def _has_reason(claim: NodeClaim) -> bool:
-    written = (claim.status or NodeClaimStatus()).conditions or ()
-    return any(each.type == condition.DISRUPTION_REASON for each in written)

@@ -11,6 +11,7 @@ from typing import Final
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.cluster import Node
+from wainwright.api.wire import WireStruct
 from wainwright.controllers import conditions as condition
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.disruption.disruption_queue import describe_command
@@ -21,11 +22,12 @@ from wainwright.core.disruption.balanced import (
     balanced_scores,
     pool_totals,
 )
+from wainwright.core.disruption.budgets import DisruptionReason
 from wainwright.core.disruption.candidates import BlockerCode, Candidate
 from wainwright.core.disruption.commands import Command, Outcome
 from wainwright.core.disruption.disruption_input import Method
 from wainwright.core.disruption.disruption_pass import DisruptionPass, FailedValidation
-from wainwright.core.disruption.preview import NodeOutcome
+from wainwright.core.disruption.preview import Fate, NodeOutcome
 from wainwright.core.disruption.repair import RepairBlock, UnhealthyNode
 from wainwright.disruption_verdicts import verdict_facts
 from wainwright.messages.disruption import describe_reason
@@ -121,6 +123,19 @@ class DisruptionReports:
             await self._context.events.inform(about, reason, text, repeat=REPEAT_SECONDS)
         return True
 
+    async def waiting_for_room(
+        self, waiting: Iterable[Candidate], reason: DisruptionReason, max_nodes: int
+    ) -> None:
+        """Nodes that could go and wait, because a command takes no more of them."""
+        entries: list[tuple[WireStruct, str]] = []
+        for candidate in waiting:
+            outcome = NodeOutcome(
+                candidate=candidate, fate=Fate.KEPT, code=reason.lower(), max_nodes=max_nodes
+            )
+            text = describe_reason(verdict_facts(outcome))
+            entries += [(about, text) for about in self._about_node(candidate.name)]
+        await self._context.events.inform_each(entries, "DisruptionBlocked", repeat=REPEAT_SECONDS)
+
     async def consolidation_found(self, command: Command, looked: DisruptionPass) -> None:
         """A command that is carried out if it still holds a little later, with the scores by which
         NodePools with the policy Balanced have approved it.
@@ -160,10 +175,13 @@ class DisruptionReports:
 
     async def _about_candidates(self, command: Command, reason: str, text: str) -> None:
         for candidate in command.candidates:
-            node = self._cache.get(Node, candidate.name)
-            claims = [] if node is None else self._context.state.claims_of_node(node)
-            for about in [*([] if node is None else [node]), *claims]:
+            for about in self._about_node(candidate.name):
                 await self._context.events.inform(about, reason, text)
+
+    def _about_node(self, name: str) -> list[Node | NodeClaim]:
+        """The node and its claims."""
+        node = self._cache.get(Node, name)
+        return [] if node is None else [node, *self._context.state.claims_of_node(node)]
 
     async def pools(self, looked: DisruptionPass) -> None:
         """What their budgets allow, and whether somebody has paused them."""

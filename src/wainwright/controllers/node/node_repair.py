@@ -17,7 +17,7 @@ from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.informer_cache import Change
 from wainwright.controllers.live_state import is_ours
 from wainwright.controllers.nodeclaim.claim_deletion import delete_claim_forcefully
-from wainwright.controllers.runtime import DONE, Again, Key, Result, WorkQueue
+from wainwright.controllers.runtime import DONE, Again, Key, Poll, Result, WorkQueue
 from wainwright.metrics import NODECLAIMS_UNHEALTHY
 from wainwright.model.labels import CAPACITY_TYPE, NODEPOOL
 from wainwright.translate.object_metadata import parse_timestamp
@@ -75,7 +75,7 @@ class NodeRepair:
             return Again(left)
         if self._is_blocked(node):
             await self._report_blocked(node, claims[0])
-            return Again(BLOCKED_RETRY)
+            return Poll(BLOCKED_RETRY)  # as nodes recover, it may go
         await self._replace(claims[0], unhealthy)
         return DONE
 

@@ -40,6 +40,7 @@ from wainwright.controllers.runtime import (
 from wainwright.errors import (
     CloudProviderError,
     ConflictError,
+    EvictionBlockedError,
     InstanceNotFoundError,
     KubernetesError,
     ObjectNotFoundError,
@@ -110,7 +111,9 @@ class PodEviction:
                 await self._delete(pod, deadline)
         except TooManyRequestsError as error:
             await self._report_blocked(pod, error)
-            return Poll(self._backoff.failed(key))
+            wait = self._backoff.failed(key)
+            # A budget that allows it again shows; a server that is busy no longer does not.
+            return Poll(wait) if isinstance(error, EvictionBlockedError) else Again(wait)
         except (ObjectNotFoundError, ConflictError):
             return self._leave(key)  # gone, or another pod by now
         except KubernetesError:

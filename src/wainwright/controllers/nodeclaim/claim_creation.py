@@ -1,9 +1,9 @@
 """NodeClaim objects of planned claims: name, owner, finalizer, hashes, and the types in order."""
 
+import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Iterable, Mapping
 from random import Random
 from typing import Final, TypeAlias
 
@@ -14,6 +14,7 @@ from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.wire import OwnerReference
 from wainwright.cloud import NodePoolCatalog
 from wainwright.controllers.context import ControllerContext
+from wainwright.controllers.informer_cache import InformerCache
 from wainwright.controllers.nodeclaim.node_registration import TERMINATION_FINALIZER
 from wainwright.core.disruption.drift import pool_hash_annotations
 from wainwright.core.launch.instance_type_truncation import claim_instance_types
@@ -41,23 +42,20 @@ SeenCreations: TypeAlias = Mapping[str, int]
 """By NodePool, how often NodeClaims had been created when the cluster was looked at."""
 
 
-class ClaimCreator:
-    """Creates the NodeClaims of plans and of disruption commands.
+class ClaimCreations:
+    """Counts the creations of NodeClaims, so that a plan which does not know of some is found out.
 
     Provisioning, disruption and capacity buffers plan at the same time. Of two plans that do not
     know each other's claims each may keep to a limit that both together exceed: with limits, the
     later one has to be made again.
     """
 
-    def __init__(self, context: ControllerContext, random: Random) -> None:
-        self._cache, self._state, self._clock = context.cache, context.state, context.clock
-        self._metrics, self._random = context.metrics, random
-        limits = context.settings.plan_options.cluster_limits
-        self._has_cluster_limits = bool(limits.amounts)
+    def __init__(self, cache: InformerCache, *, has_cluster_limits: bool = False) -> None:
+        self._cache, self._has_cluster_limits = cache, has_cluster_limits
         self._begun: Counter[str] = Counter()
         self._ended: Counter[str] = Counter()
 
-    def seen_creations(self) -> SeenCreations:
+    def seen(self) -> SeenCreations:
         """What a look at the cluster knows of: claims that are still being created it may not."""
         return self._ended.copy()
 
@@ -70,15 +68,30 @@ class ClaimCreator:
         pool = self._cache.get(NodePool, name)
         return pool is not None and bool(pool.spec.limits)
 
-    @contextmanager
-    def creating(self, pools: Iterable[str]) -> Iterator[None]:
-        """Plans made of a look at the cluster before or during this are outdated by it."""
+    async def create_all(
+        self, pools: Iterable[str], creations: Iterable[Awaitable[NodeClaim]]
+    ) -> list[NodeClaim | BaseException]:
+        """The claims of these NodePools, and an error for each that could not be created.
+
+        Plans made of a look at the cluster before or during this are outdated by it. All are waited
+        for, also where one fails: a claim that is created later would be in no plan.
+        """
         names = frozenset(pools)
         self._begun.update(names)
         try:
-            yield
+            return await asyncio.gather(*creations, return_exceptions=True)
         finally:
             self._ended.update(names)
+
+
+class ClaimCreator:
+    """Creates the NodeClaims of plans and of disruption commands."""
+
+    def __init__(self, context: ControllerContext, random: Random) -> None:
+        self._cache, self._state, self._clock = context.cache, context.state, context.clock
+        self._metrics, self._random = context.metrics, random
+        limits = context.settings.plan_options.cluster_limits
+        self.creations = ClaimCreations(context.cache, has_cluster_limits=bool(limits.amounts))
 
     async def create(
         self,

@@ -4,7 +4,8 @@ What is lacking is launched from the template as it stands. What is too much goe
 which it does least harm; budgets and PodDisruptionBudgets are not asked, as somebody has decided.
 """
 
-import asyncio
+import logging
+from collections.abc import Awaitable, Sequence
 from typing import Final
 
 import msgspec
@@ -15,17 +16,20 @@ from wainwright.controllers import conditions as condition
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.informer_cache import Change, InformerCache
 from wainwright.controllers.live_state import is_ours
-from wainwright.controllers.nodeclaim.claim_creation import ClaimCreator
+from wainwright.controllers.nodeclaim.claim_creation import STATIC_REASON, ClaimCreator
 from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
 from wainwright.controllers.nodepool.registration_health import find_condition
 from wainwright.controllers.runtime import DONE, Again, Key, Poll, Result, WorkQueue
 from wainwright.core.disruption.candidates import is_protected
 from wainwright.core.disruption.disruption_cost import evictions_cost, remaining_lifetime
-from wainwright.core.static_capacity import new_node_requests
+from wainwright.core.launch.claims_within_limits import claims_within_limits
+from wainwright.core.static_capacity import new_node_requests, plan_more_nodes
 from wainwright.model.resources import Resources
 from wainwright.model.snapshot import NODES_LIMIT
 from wainwright.translate.node_claim_pairing import pool_of_claim
 from wainwright.translate.resources import translate_capacity
+
+LOG: Final = logging.getLogger(__name__)
 
 SYNC_POLL: Final = 1.0  # seconds
 FULL_POLL: Final = 30.0
@@ -115,13 +119,48 @@ class StaticProvisioning:
             return DONE
         if not self._state.is_synced:
             return Again(SYNC_POLL)
+        if self._context.settings.plan_options.cluster_limits.amounts:
+            return await self._provision_within_limits(pool)
         requests = await self._requests(pool)
         granted = self._reserve(pool)
         try:
-            await self._create(pool, granted, requests)
+            made = [self._creator.create_static(pool, requests) for _ in range(granted)]
+            await self._create(key, made)
         finally:
             self._reservations.release(key, granted)
         return Poll(PERIOD if granted else FULL_POLL)
+
+    async def _provision_within_limits(self, pool: NodePool) -> Result:
+        """Nodes of those instance types that the limits of the cluster leave room for, as a plan
+        for pods would launch them: the template as it stands may become any type.
+        """
+        name, creations = pool.metadata.name, self._creator.creations
+        catalogs = await self._declared.catalogs()
+        seen, snapshot = creations.seen(), self._state.snapshot(catalogs.values())
+        if name not in catalogs:
+            return Again(SYNC_POLL)
+        indexes = {each: catalog.index for each, catalog in catalogs.items()}
+        options, wanted = self._context.settings.plan_options, self._reserve(pool)
+        try:
+            claims = await self._context.compute(
+                lambda: claims_within_limits(
+                    plan_more_nodes(snapshot, indexes, options, name, wanted),
+                    snapshot,
+                    indexes,
+                    options,
+                )
+            )
+            if not creations.is_current(seen, [name]):
+                return Again(SYNC_POLL)
+            if len(claims) < wanted:
+                LOG.info("%s: limits leave room for %d of %d nodes", name, len(claims), wanted)
+            catalog, create = catalogs[name], self._creator.create
+            await self._create(
+                name, [create(each, catalog, reason=STATIC_REASON) for each in claims]
+            )
+        finally:
+            self._reservations.release(name, wanted)
+        return Poll(PERIOD if len(claims) == wanted else FULL_POLL)
 
     def _reserve(self, pool: NodePool) -> int:
         name, claims = pool.metadata.name, self._claims.of(pool.metadata.name)
@@ -141,12 +180,10 @@ class StaticProvisioning:
         snapshot = self._state.snapshot(catalogs.values())
         return new_node_requests(snapshot, indexes, self._context.settings.plan_options, name)
 
-    async def _create(self, pool: NodePool, count: int, requests: Resources) -> None:
+    async def _create(self, name: str, creations: Sequence[Awaitable[NodeClaim]]) -> None:
         """All that can be created; an error if not all could."""
-        made = (self._creator.create_static(pool, requests) for _ in range(count))
-        with self._creator.creating([pool.metadata.name] if count else ()):
-            results = await asyncio.gather(*made, return_exceptions=True)
-        for result in results:
+        pools = [name] if creations else []
+        for result in await self._creator.creations.create_all(pools, creations):
             if isinstance(result, BaseException):
                 raise result
 

@@ -5,7 +5,6 @@ virtual pods are planned after all real ones; what they still need is launched. 
 created, so that a real pod finds their room free, and the buffer is filled again after it.
 """
 
-import asyncio
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import blake2b
@@ -13,7 +12,8 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from wainwright.api.kubernetes.cluster import Namespace, PriorityClass, RuntimeClass
+from wainwright.api.karpenter.nodeclaim import NodeClaim
+from wainwright.api.kubernetes.cluster import Namespace, PriorityClass, RuntimeClass, Service
 from wainwright.api.kubernetes.operations import (
     CapacityBuffer,
     CapacityBufferSpec,
@@ -35,6 +35,10 @@ from wainwright.cloud import NodePoolCatalog
 from wainwright.controllers import conditions as condition
 from wainwright.controllers.conditions import ConditionSet
 from wainwright.controllers.context import ControllerContext
+from wainwright.controllers.disruption.consolidation_backoff import (
+    ConsolidationBackoff,
+    undone_annotation,
+)
 from wainwright.controllers.informer_cache import Change, InformerCache
 from wainwright.controllers.nodeclaim.claim_creation import ClaimCreator
 from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
@@ -50,15 +54,18 @@ from wainwright.controllers.runtime import (
     Result,
     WorkQueue,
 )
+from wainwright.core.launch.claims_within_limits import claims_within_limits
 from wainwright.core.virtual_pods import VirtualPodPlan, plan_virtual_pods, pods_that_keep
 from wainwright.errors import ConflictError, ObjectNotFoundError, WainError
 from wainwright.gc_pause import gc_paused
 from wainwright.model.disruption import Pause
+from wainwright.model.plan import PlannedNodeClaim
 from wainwright.model.pod import Pod as ModelPod
 from wainwright.model.resources import Resources
 from wainwright.model.snapshot import Snapshot
 from wainwright.translate.cluster_state import ClusterState
 from wainwright.translate.resources import translate_capacity
+from wainwright.translate.topology import DefaultConstraints
 
 BUFFER_KINDS: Final = (CapacityBuffer, PodTemplate, Deployment, ReplicaSet)
 """Watched only where the gate is on, besides those of every snapshot."""
@@ -116,13 +123,15 @@ def buffer_replicas(spec: CapacityBufferSpec, scale: int | None, requests: Resou
 class VirtualPods:
     """The virtual pods of all buffers, and how these stand."""
 
-    def __init__(self, cache: InformerCache) -> None:
-        self._state = ClusterState()
+    def __init__(self, cache: InformerCache, default_constraints: DefaultConstraints = ()) -> None:
+        self._state = ClusterState(default_constraints)
         self._pods: dict[Key, dict[str, Pod]] = {}
         """By buffer and by uid."""
         self.lacking: dict[Key, bool] = {}
         """By buffer whether some of its pods need a new node; absent before the first look."""
-        for kind in (RuntimeClass, PriorityClass, Namespace):
+        # Only Services: a virtual pod has no controller.
+        selecting = (Service,) if default_constraints else ()
+        for kind in (RuntimeClass, PriorityClass, Namespace, *selecting):
             cache.subscribe(kind, self._apply)
 
     def _apply(self, change: Change[Any]) -> None:
@@ -137,7 +146,8 @@ class VirtualPods:
         self._state.remove(sample)
         return next(each.requests for each in translated if each.uid == sample.metadata.uid)
 
-    def set(self, buffer: Key, pods: Iterable[Pod]) -> None:
+    def set(self, buffer: Key, pods: Iterable[Pod]) -> bool:
+        """Whether they are others than before."""
         before, after = self._pods.pop(buffer, {}), {pod.metadata.uid: pod for pod in pods}
         for uid in before.keys() - after.keys():
             self._state.remove(before[uid])
@@ -148,6 +158,7 @@ class VirtualPods:
             self._pods[buffer] = after
         else:
             self.lacking.pop(buffer, None)
+        return before != after
 
     def all(self) -> tuple[ModelPod, ...]:
         return self._state.snapshot().snapshot.pods
@@ -202,7 +213,7 @@ class CapacityBuffers:
         namespace, _, name = key.partition("/")
         buffer = self._cache.get(CapacityBuffer, name, namespace)
         if buffer is None or buffer.metadata.deletionTimestamp or not _is_active(buffer):
-            self._virtual.set(key, ())
+            self._set(key, ())
             return DONE
         try:
             await self._write(buffer, self._update(key, buffer))
@@ -220,10 +231,14 @@ class CapacityBuffers:
             sample = _virtual_pod(buffer, unit.template, SAMPLE)
             count = buffer_replicas(buffer.spec, unit.scale, self._virtual.requests_of(sample))
         except BufferNotReadyError as problem:
-            self._virtual.set(key, ())
+            self._set(key, ())
             return problem
-        self._virtual.set(key, (_virtual_pod(buffer, unit.template, n) for n in range(count)))
+        self._set(key, (_virtual_pod(buffer, unit.template, n) for n in range(count)))
         return unit, count
+
+    def _set(self, key: Key, pods: Iterable[Pod]) -> None:
+        if self._virtual.set(key, pods):
+            self._context.learnt()
 
     def _unit(self, buffer: CapacityBuffer) -> BufferUnit:
         reference, namespace = buffer.spec.podTemplateRef, buffer.metadata.namespace
@@ -303,8 +318,10 @@ class CapacityBufferProvisioning:
         creator: ClaimCreator,
         virtual: VirtualPods,
         look_at_buffers: Callable[[Iterable[Key]], None],
+        consolidation_backoff: ConsolidationBackoff,
     ) -> None:
         self._context, self._declared, self._creator = context, declared, creator
+        self._consolidation_backoff = consolidation_backoff
         self._state, self._virtual = context.state, virtual
         self._look_at_buffers = look_at_buffers
         self._backoff = LaunchBackoff(context.cache)
@@ -320,16 +337,19 @@ class CapacityBufferProvisioning:
             return Again(SYNC_POLL)
         pods = self._virtual.all()
         if not pods:
-            self._state.virtual_pods, self._planned = {}, None
+            self._keep({}, 0)
+            self._planned = None
             return Poll(PERIOD)
         catalogs = await self._declared.catalogs()
-        seen = self._creator.seen_creations()
+        seen = self._creator.creations.seen()
         snapshot = self._snapshot(catalogs)
         everything = msgspec.structs.replace(snapshot, pods=(*snapshot.pods, *pods))
         given = ProvisioningInput(snapshot=everything, catalogs=catalogs)
         if self._planned is None or not given.is_same(self._planned):
             planned = self._plan(snapshot, pods, catalogs)
-            if not self._creator.is_current(seen, (claim.pool for claim in planned.claims)):
+            if not self._creator.creations.is_current(
+                seen, (claim.pool for claim in planned.claims)
+            ):
                 return Again(SYNC_POLL)
             self._record(snapshot, pods, planned)
             self._planned = None if planned.claims else given
@@ -353,10 +373,16 @@ class CapacityBufferProvisioning:
     ) -> VirtualPodPlan:
         indexes = {name: catalog.index for name, catalog in catalogs.items()}
         allowed = self._backoff.restrict(pods, self._context.clock.now())
+        options = self._context.settings.plan_options
         with gc_paused():
-            return plan_virtual_pods(
-                snapshot, allowed, indexes, self._context.settings.plan_options
-            )
+            planned = plan_virtual_pods(snapshot, allowed, indexes, options)
+            claims = claims_within_limits(planned.claims, snapshot, indexes, options)
+        return msgspec.structs.replace(planned, claims=claims)
+
+    def _keep(self, keeping: Mapping[str, tuple[ModelPod, ...]], count: int) -> None:
+        """A node that is kept no longer may go: no object of the cluster says so."""
+        if self._state.set_virtual_pods(keeping, count):
+            self._context.learnt()
 
     def _record(
         self, snapshot: Snapshot, pods: tuple[ModelPod, ...], planned: VirtualPodPlan
@@ -367,7 +393,8 @@ class CapacityBufferProvisioning:
             for name, placed in planned.placements.items()
             if name in nodes
         }
-        self._state.virtual_pods = {name: placed for name, placed in kept.items() if placed}
+        keeping = {name: placed for name, placed in kept.items() if placed}
+        self._keep(keeping, len(pods))
         lacking = {pod.uid: True for pod in pods}
         for name, placed in planned.placements.items():
             if name in nodes and nodes[name].initialized:
@@ -381,16 +408,30 @@ class CapacityBufferProvisioning:
     ) -> None:
         wire = self._virtual.wire_pods()
         seconds = self._context.settings.nomination_seconds
-        with self._creator.creating(claim.pool for claim in planned.claims):
-            created = await asyncio.gather(
-                *(
-                    self._creator.create(claim, catalogs[claim.pool], reason="capacity_buffer")
-                    for claim in planned.claims
-                )
-            )
-        for claim, made in zip(planned.claims, created, strict=True):
-            self._state.nominate(made.metadata.name, seconds)
-            self._backoff.launched(made, (wire[key] for key in claim.pods if key in wire))
+        results = await self._creator.creations.create_all(
+            (claim.pool for claim in planned.claims),
+            (self._create_claim(claim, catalogs[claim.pool], wire) for claim in planned.claims),
+        )
+        for claim, made in zip(planned.claims, results, strict=True):
+            if isinstance(made, NodeClaim):
+                self._state.nominate(made.metadata.name, seconds)
+                self._backoff.launched(made, (wire[key] for key in claim.pods if key in wire))
+        for error in results:
+            if isinstance(error, BaseException):
+                raise error  # what is still missing is planned again
+
+    async def _create_claim(
+        self, claim: PlannedNodeClaim, catalog: NodePoolCatalog, virtual: Mapping[str, Pod]
+    ) -> NodeClaim:
+        backoff = self._consolidation_backoff
+        undone = backoff.launching_for_buffers(claim.launch.price, len(virtual))
+        annotations = undone_annotation(undone)
+        created = await self._creator.create(
+            claim, catalog, reason="capacity_buffer", annotations=annotations
+        )
+        if undone:
+            await backoff.launched(created, undone, ())
+        return created
 
 
 def _key(buffer: CapacityBuffer) -> Key:

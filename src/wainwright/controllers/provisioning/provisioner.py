@@ -8,7 +8,7 @@ a node for is planned onto that node again, and needs no second one.
 import asyncio
 import logging
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -46,6 +46,7 @@ from wainwright.controllers.runtime import (
     WorkQueue,
 )
 from wainwright.core.explain.unschedulable import explain_unschedulable, pools_without_types
+from wainwright.core.launch.claims_within_limits import claims_within_limits
 from wainwright.core.plan import SolvedPlan, solve_plan
 from wainwright.errors import KubernetesError
 from wainwright.messages.formatting import format_count, format_hourly
@@ -245,19 +246,22 @@ class Provisioner:
             return self._wait_for_change(given.snapshot)
         options = self._state.with_attach_limits(self._context.settings.plan_options)
         with self._pod_metrics.planning(given.snapshot.pods):
-            solved = await self._context.compute(lambda: self._solve(given, options))
-        pools = [claim.pool for claim in solved.plan.claims]
-        if not self._creator.is_current(given.seen, pools):
+            solved, claims = await self._context.compute(lambda: self._solve(given, options))
+        pools = [claim.pool for claim in claims]
+        if not self._creator.creations.is_current(given.seen, pools):
             LOG.debug("other NodeClaims were created meanwhile: the plan is made again")
             self._window.reopen(since)
             return Again(SYNC_POLL)
         self._pod_metrics.planned(given.snapshot.pods, solved.plan.unplaced)
-        created = await self._create_claims(solved, given.catalogs)
+        created = await self._create_claims(claims, given.catalogs)
         await self._nominate(solved, created)
         await self._report_pools(solved)
         await self._pause.report()
         await self._report_unplaced(solved)
         self._context.recorder.plan_made(solved, tuple(self._cache.all(NodePool)))
+        if len(claims) < len(solved.plan.claims):
+            self._planned = None
+            return Again(SYNC_POLL)
         if not solved.plan.unplaced and not solved.plan.placements:
             self._planned = None
             return self._wait_for_binding(given.snapshot)
@@ -276,7 +280,7 @@ class Provisioner:
     async def _input(self) -> "ProvisioningInput":
         catalogs = await self._declared.catalogs()
         await self._state.prepare_snapshot()
-        seen = self._creator.seen_creations()
+        seen = self._creator.creations.seen()
         snapshot = self._state.snapshot(catalogs.values())
         pools = self._pause.mark(pool for pool in snapshot.pools if pool.name in catalogs)
         snapshot = self._nominations.apply(snapshot)
@@ -301,27 +305,30 @@ class Provisioner:
         )
         return Poll(UNPLACED_POLL, min((each for each in moments if each), default=None))
 
-    def _solve(self, given: "ProvisioningInput", options: PlanOptions) -> SolvedPlan:
+    def _solve(
+        self, given: "ProvisioningInput", options: PlanOptions
+    ) -> tuple[SolvedPlan, Sequence[PlannedNodeClaim]]:
+        """With those of its claims that are to be created now: others wait until these have been
+        launched, and their pods are planned again then.
+        """
         indexes = {name: catalog.index for name, catalog in given.catalogs.items()}
         clock, metrics = self._context.clock, self._context.metrics
         began = clock.now()
         solved = solve_plan(given.snapshot, indexes, options)
         metrics.observe(SCHEDULING_SECONDS, clock.now() - began)
         metrics.set(SCHEDULER_UNSCHEDULABLE, len(solved.plan.unplaced))
-        return solved
+        return solved, claims_within_limits(solved.plan.claims, given.snapshot, indexes, options)
 
     # Claims
 
     async def _create_claims(
-        self, solved: SolvedPlan, catalogs: Mapping[str, NodePoolCatalog]
+        self, planned: Sequence[PlannedNodeClaim], catalogs: Mapping[str, NodePoolCatalog]
     ) -> dict[str, NodeClaim]:
         """By name in the plan; claims that the API server refuses are planned again later."""
-        planned = solved.plan.claims
-        with self._creator.creating(claim.pool for claim in planned):
-            results = await asyncio.gather(
-                *(self._create_claim(claim, catalogs[claim.pool]) for claim in planned),
-                return_exceptions=True,
-            )
+        results = await self._creator.creations.create_all(
+            (claim.pool for claim in planned),
+            (self._create_claim(claim, catalogs[claim.pool]) for claim in planned),
+        )
         created = {}
         for claim, result in zip(planned, results, strict=True):
             if isinstance(result, NodeClaim):
@@ -369,8 +376,9 @@ class Provisioner:
     def _count_on_claims(self, solved: SolvedPlan, created: Mapping[str, NodeClaim]) -> None:
         """From now on the pods are counted on the claims that they were planned onto."""
         for planned in solved.plan.claims:
-            name = created[planned.name].metadata.name
-            self._nominations.add(name, self._pods_of(planned))
+            if planned.name in created:
+                name = created[planned.name].metadata.name
+                self._nominations.add(name, self._pods_of(planned))
         coming = {
             node.name: node.claim.name
             for node in solved.snapshot.nodes
@@ -521,5 +529,6 @@ def _nominations(solved: SolvedPlan, created: Mapping[str, NodeClaim]) -> Iterat
             yield pod, f"{NOMINATED}: node/{placement.node}"
     claims: Iterable[PlannedNodeClaim] = solved.plan.claims
     for claim in claims:
-        for pod in claim.pods:
-            yield pod, f"{NOMINATED}: nodeclaim/{created[claim.name].metadata.name}"
+        if claim.name in created:
+            for pod in claim.pods:
+                yield pod, f"{NOMINATED}: nodeclaim/{created[claim.name].metadata.name}"

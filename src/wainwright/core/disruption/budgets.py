@@ -172,8 +172,16 @@ class BudgetCounter:
         self, candidates: Iterable[Candidate], reason: DisruptionReason
     ) -> Iterator[Candidate]:
         """The same one by one: a search for a few looks at no more than these."""
+        return self.iter_together((candidate, reason) for candidate in candidates)
+
+    def iter_together(
+        self, candidates: Iterable[tuple[Candidate, DisruptionReason]]
+    ) -> Iterator[Candidate]:
+        """The same of candidates with different reasons: a node that is disrupted counts against
+        the budgets of every reason, whatever it was for.
+        """
         taken: Counter[str] = Counter()
-        for candidate in candidates:
+        for candidate, reason in candidates:
             name = candidate.node.pool or ""
             if taken[name] < self._allowed(candidate, reason):
                 taken[name] += 1

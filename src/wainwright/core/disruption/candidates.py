@@ -312,12 +312,12 @@ class _CandidateFinder:
                     until=until,
                 )
             if not pod.eviction.static:
-                for budget in self._budgets.blocking(pod):
+                for budget, shortfall in self._budgets.blocking(pod):
                     yield Blocker(
                         code=BlockerCode.PDB,
                         kind=BlockerKind.PDB,
                         name=f"{budget.namespace}/{budget.name}",
-                        budget=self._budgets.shortfall(budget, pod),
+                        budget=shortfall,
                     )
 
 

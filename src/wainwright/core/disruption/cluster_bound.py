@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from wainwright.core.disruption.cluster_changes import types_by_name
 from wainwright.core.packing.lower_bound import lower_bound
 from wainwright.core.plan import prepare_snapshot, solve_with_fallbacks
 from wainwright.model.instance_type import UNLIMITED, InstanceType, Offering
@@ -69,9 +70,7 @@ class _OfferingsInUse:
     def __init__(self, snapshot: Snapshot, catalogs: Catalogs) -> None:
         self._catalogs = catalogs
         self._static = {pool.name for pool in snapshot.pools if pool.replicas is not None}
-        self._types = {
-            name: {each.name: each for each in index.types} for name, index in catalogs.items()
-        }
+        self._types = types_by_name(catalogs)
 
     def offering(self, node: Node) -> Offering | None:
         """None for a node that does not count in the price of the cluster."""
@@ -90,10 +89,16 @@ class _OfferingsInUse:
                 used[node.pool or ""].add(id(offering))
             elif offering is not None and node.launched:
                 returned[offering.reservation_id or ""] += 1
-        return {
-            name: _changed_index(index, used.get(name, set()), returned)
-            for name, index in self._catalogs.items()
-        }
+        # Most NodePools share a catalogue and launch the same: one index for all of them, or
+        # hundreds of NodePools would need as many of a thousand types.
+        changed: dict[tuple[int, frozenset[int]], InstanceTypeIndex] = {}
+        found = {}
+        for name, index in self._catalogs.items():
+            key = (id(index), frozenset(used[name]))
+            if key not in changed:
+                changed[key] = _changed_index(index, used[name], returned)
+            found[name] = changed[key]
+        return found
 
 
 def _changed_index(

@@ -4,7 +4,7 @@ A preview goes on from there without a cloud: planned nodes become nodes of the 
 are where they were planned.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -28,7 +28,7 @@ from wainwright.model.labels import (
 from wainwright.model.plan import NodeAssignment, Plan, PlannedNodeClaim
 from wainwright.model.pod import Pod
 from wainwright.model.requirements import Requirements
-from wainwright.model.resources import add_resources
+from wainwright.model.resources import Resources
 from wainwright.model.snapshot import NODES_LIMIT, Node, Pool, Snapshot
 
 Catalogs = Mapping[str, InstanceTypeIndex]
@@ -44,9 +44,7 @@ class ClusterChanges:
 
     def __init__(self, pools: Iterable[Pool], catalogs: Catalogs) -> None:
         self._pools = {pool.name: pool for pool in pools}
-        self._types = {
-            name: {each.name: each for each in index.types} for name, index in catalogs.items()
-        }
+        self._types = types_by_name(catalogs)
 
     def after_plan(self, snapshot: Snapshot, plan: Plan) -> Snapshot:
         """Pending pods are on their nodes, and new nodes are in flight; unplaced pods are gone."""
@@ -74,13 +72,15 @@ class ClusterChanges:
         return self._changed(snapshot, [*nodes, *new_nodes])
 
     def _changed(self, snapshot: Snapshot, nodes: Sequence[Node]) -> Snapshot:
-        in_use: dict[str, dict[str, int]] = defaultdict(dict)
-        for node in nodes:
-            if node.pool is not None:
-                usage = {**node.capacity, NODES_LIMIT: 1}
-                in_use[node.pool] = add_resources(in_use[node.pool], usage)
+        """What limits count is changed by these nodes, and not added up anew: it may be more than
+        the nodes say, as where the launch of a claim has failed and may come to its largest type.
+        """
+        added = _usage(_missing_from(snapshot.nodes, nodes))
+        gone = _usage(_missing_from(nodes, snapshot.nodes))
         pools = tuple(
-            msgspec.structs.replace(pool, in_use=in_use.get(pool.name, {}))
+            msgspec.structs.replace(
+                pool, in_use=_in_use_after(pool, added[pool.name], gone[pool.name])
+            )
             for pool in snapshot.pools
         )
         return msgspec.structs.replace(snapshot, pods=(), nodes=tuple(nodes), pools=pools)
@@ -106,6 +106,37 @@ class ClusterChanges:
                 expire_after=pool.disruption.expire_after,
             ),
         )
+
+
+def _missing_from(known: Iterable[Node], nodes: Iterable[Node]) -> list[Node]:
+    """The same object is the same node: most of a large cluster is in both."""
+    ids = {*map(id, known)}
+    return [node for node in nodes if id(node) not in ids]
+
+
+def _usage(nodes: Iterable[Node]) -> defaultdict[str, Counter[str]]:
+    """What the nodes count for against limits, by NodePool."""
+    found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for node in nodes:
+        if node.pool is not None:
+            found[node.pool].update(node.capacity)
+            found[node.pool][NODES_LIMIT] += 1
+    return found
+
+
+def _in_use_after(pool: Pool, added: Counter[str], gone: Counter[str]) -> Resources:
+    names = sorted({*pool.in_use, *added})
+    amounts = {name: pool.in_use.get(name, 0) + added[name] - gone[name] for name in names}
+    return {name: amount for name, amount in amounts.items() if amount > 0}
+
+
+def types_by_name(catalogs: Catalogs) -> dict[str, dict[str, InstanceType]]:
+    """By NodePool; those that share a catalogue share what is found: made after every command, a
+    thousand types for each of hundreds of NodePools took longer than the command.
+    """
+    indexes = {id(index): index for index in catalogs.values()}
+    types = {key: {each.name: each for each in index.types} for key, index in indexes.items()}
+    return {name: types[id(index)] for name, index in catalogs.items()}
 
 
 def unknown_node(replaced: Node, pool: Pool, name: str) -> Node:

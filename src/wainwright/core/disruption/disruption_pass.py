@@ -5,7 +5,7 @@ drifted nodes, several nodes at once, single nodes. The first that finds somethi
 pods have been planned before: they are nobody's reason to keep a node, and none to remove one.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from enum import StrEnum
 from math import inf
 from operator import is_
@@ -88,7 +88,7 @@ class DisruptionPass:
             changes = ClusterChanges(evicted.pools, given.catalogs)
             self.snapshot = changes.after_plan(evicted, pending)
         self.given, self.options, self._strategy = given, options, strategy
-        self._pools = {pool.name: pool for pool in self.snapshot.pools}
+        self._settling = _Settling(self.snapshot, strategy.avoided)
         context = CandidateContext(
             catalogs=given.catalogs,
             offered=given.offered,
@@ -162,7 +162,9 @@ class DisruptionPass:
             return self._new_removals()  # nothing is known that could be kept
         is_same_size = len(previous.snapshot.nodes) == len(self.snapshot.nodes)
         if is_same_size and not changed:
-            removals.take_over(self._closed_nodes, pool_totals(self.candidates), self.candidates)
+            removals.take_over(
+                self._settling.closed_nodes, pool_totals(self.candidates), self.candidates
+            )
             return removals
         is_small = len(changed) <= MAX_CHANGED_SHARE * len(self.snapshot.nodes)
         if (
@@ -171,7 +173,9 @@ class DisruptionPass:
             and self.snapshot.pools == previous.snapshot.pools
             and removals.update(self.snapshot, changed, self.candidates)
         ):
-            removals.take_over(self._closed_nodes, pool_totals(self.candidates), self.candidates)
+            removals.take_over(
+                self._settling.closed_nodes, pool_totals(self.candidates), self.candidates
+            )
             return removals
         return self._adopt(previous, changed)
 
@@ -187,13 +191,16 @@ class DisruptionPass:
     def _new_removals(self) -> RemovalEvaluator:
         is_by_name = self._strategy.search is Search.IN_ORDER
         order = None if is_by_name else _destination_order(self.candidates)
+        # Nothing of it knows the pass: with a cycle no pass would be freed while the garbage
+        # collector is paused, and looking ahead makes dozens over the whole cluster.
+        snapshot, options = self.snapshot, self.options.plan
         return RemovalEvaluator(
             lambda catalogs, withheld: ClusterSimulator(
-                self.snapshot, catalogs, self.options.plan, order, withheld
+                snapshot, catalogs, options, order, withheld
             ),
             self.given.catalogs,
             self.options,
-            self._closed_nodes,
+            self._settling.closed_nodes,
             pool_totals(self.candidates),
         )
 
@@ -291,15 +298,18 @@ class DisruptionPass:
         }
 
     def disruptable(self) -> list[Candidate]:
-        """Nodes that nothing keeps from being disrupted, within the budgets of their NodePools."""
-        drifted = self._budgets.within(self._drifted(is_static=False), DisruptionReason.DRIFTED)
+        """Nodes that nothing keeps from being disrupted, within the budgets of their NodePools:
+        drifted ones first, then those that save most.
+        """
+        drifted = [(each, DisruptionReason.DRIFTED) for each in self._drifted(is_static=False)]
         others = [
             each
             for each in self.candidates
             if not each.blockers and not each.is_static and each.drift is None
         ]
         others.sort(key=lambda each: (-each.saving_ratio, each.name))
-        return drifted + self._budgets.within(others, DisruptionReason.UNDERUTILIZED)
+        reasons = [(each, _consolidation_reason(each)) for each in others]
+        return [*self._budgets.iter_together([*drifted, *reasons])]
 
     def allowed(self, pool: Pool) -> dict[DisruptionReason, int]:
         """How many more nodes of the NodePool its budgets allow, by reason."""
@@ -354,8 +364,7 @@ class DisruptionPass:
             return self._drift_blockers(candidate, candidate.pool.name)
         if candidate.blockers:
             return []
-        reason = DisruptionReason.EMPTY if candidate.is_empty else DisruptionReason.UNDERUTILIZED
-        return self._budget_blockers(candidate, reason)
+        return self._budget_blockers(candidate, _consolidation_reason(candidate))
 
     def _drift_blockers(self, candidate: Candidate, pool: str) -> list[Blocker]:
         budgets = self._budget_blockers(candidate, DisruptionReason.DRIFTED)
@@ -371,28 +380,14 @@ class DisruptionPass:
         name = candidate.pool.name
         return [Blocker(code=BlockerCode.BUDGET, kind=BlockerKind.BUDGET, name=name, until=until)]
 
-    def _closed_nodes(self, simulator: ClusterSimulator) -> ClosedNodes:
-        avoided = self._strategy.avoided
-        starting = simulator.nodes_where(lambda node: node.name in avoided or _is_starting(node))
-        return ClosedNodes(starting, starting | simulator.nodes_where(self._is_unsettled))
-
     def unsettled_until(self) -> dict[str, float]:
         """Nodes to which consolidation moves no pod as yet, and until when."""
         return {
             node.name: settled
             for node in self.snapshot.nodes
-            if self._is_unsettled(node) and (settled := self._settled_at(node)) is not None
+            if self._settling.is_unsettled(node)
+            and (settled := self._settling.settled_at(node)) is not None
         }
-
-    def _is_unsettled(self, node: Node) -> bool:
-        """Whether pods came or went too recently for others to be moved there."""
-        settled, now = self._settled_at(node), self.snapshot.now
-        return settled is not None and now is not None and settled > now
-
-    def _settled_at(self, node: Node) -> float | None:
-        pool = self._pools.get(node.pool or "")
-        after = pool.disruption.consolidate_after if pool is not None else None
-        return None if after is None else settled_at(node, after)
 
     def waiting_for_room(self, found: Command) -> list[Candidate]:
         """Nodes that could go for the same reason, within budgets, and wait because the command has
@@ -543,6 +538,29 @@ class DisruptionPass:
         return self._budgets.any_of(ordered, DisruptionReason.UNDERUTILIZED)
 
 
+class _Settling:
+    """To which nodes pods may be moved: not while they start, and not until they have settled."""
+
+    def __init__(self, snapshot: Snapshot, avoided: Collection[str]) -> None:
+        self._pools = {pool.name: pool for pool in snapshot.pools}
+        self._now, self._avoided = snapshot.now, avoided
+
+    def closed_nodes(self, simulator: ClusterSimulator) -> ClosedNodes:
+        avoided = self._avoided
+        starting = simulator.nodes_where(lambda node: node.name in avoided or _is_starting(node))
+        return ClosedNodes(starting, starting | simulator.nodes_where(self.is_unsettled))
+
+    def is_unsettled(self, node: Node) -> bool:
+        """Whether pods came or went too recently for others to be moved there."""
+        settled = self.settled_at(node)
+        return settled is not None and self._now is not None and settled > self._now
+
+    def settled_at(self, node: Node) -> float | None:
+        pool = self._pools.get(node.pool or "")
+        after = pool.disruption.consolidate_after if pool is not None else None
+        return None if after is None else settled_at(node, after)
+
+
 def _covers(found: Command, earlier: Command) -> bool:
     """Whether what was decided on can still be launched: the same number of replacements, each of
     any type that was meant then.
@@ -557,6 +575,10 @@ def _covers(found: Command, earlier: Command) -> bool:
 
 def _without_usage(pool: Pool) -> Pool:
     return msgspec.structs.replace(pool, in_use={})
+
+
+def _consolidation_reason(candidate: Candidate) -> DisruptionReason:
+    return DisruptionReason.EMPTY if candidate.is_empty else DisruptionReason.UNDERUTILIZED
 
 
 def _without_pace(options: DisruptionOptions) -> DisruptionOptions:

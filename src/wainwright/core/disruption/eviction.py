@@ -1,8 +1,9 @@
 """Whether a pod may be evicted, and where that leaves the pods of nodes that are being deleted."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
-from typing import Final
+from operator import itemgetter
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -11,19 +12,33 @@ from wainwright.model.pod import Pod
 from wainwright.model.snapshot import Node, Snapshot
 from wainwright.model.taints import DISRUPTED_TAINT, find_untolerated_taint
 
+_Anchor: TypeAlias = tuple[str, tuple[str, str] | None]
+"""A namespace, and a label with its value; None for selectors that require no such pair."""
+_NumberedBudget: TypeAlias = tuple[int, PodDisruptionBudget]
+_BY_NUMBER: Final = itemgetter(0)
+
 
 class PodDisruptionBudgets:
-    """The budgets of a cluster, by namespace: a pod is compared with those of its own only."""
+    """The budgets of a cluster, by namespace and a label that their pods have: a pod is compared
+    with those of its own labels only, where thousands of workloads have a budget each.
+    """
 
     def __init__(self, budgets: Iterable[PodDisruptionBudget]) -> None:
-        self._by_namespace: dict[str, list[PodDisruptionBudget]] = defaultdict(list)
-        for budget in budgets:
-            self._by_namespace[budget.namespace].append(budget)
+        self._by_label: dict[_Anchor, list[_NumberedBudget]] = defaultdict(list)
+        for number, budget in enumerate(budgets):
+            anchor = budget.namespace, budget.selector.required_label
+            self._by_label[anchor].append((number, budget))
 
     def of(self, pod: Pod) -> list[PodDisruptionBudget]:
-        """The budgets that select the pod."""
-        budgets = self._by_namespace.get(pod.namespace, ())
-        return [budget for budget in budgets if budget.selects(pod)]
+        """The budgets that select the pod, in their order."""
+        anchors = [(pod.namespace, label) for label in (None, *pod.labels.items())]
+        found = [
+            (number, budget)
+            for anchor in anchors
+            for number, budget in self._by_label.get(anchor, ())
+            if budget.selects(pod)
+        ]
+        return [budget for _, budget in sorted(found, key=_BY_NUMBER)]
 
     def forbid_eviction(self, pod: Pod) -> bool:
         """Whether the pod can never be evicted, because of its budgets.
@@ -55,6 +70,9 @@ def _tolerates_disruption(pod: Pod) -> bool:
     return find_untolerated_taint([DISRUPTED_TAINT], pod.tolerations) is None
 
 
+SHARED: Final = BlockingBudget(is_shared=True)
+
+
 class EvictionAllowance:
     """Which PodDisruptionBudgets allow no eviction now.
 
@@ -71,21 +89,19 @@ class EvictionAllowance:
         if unknown:
             self._count(unknown, snapshot)
 
-    def blocking(self, pod: Pod) -> list[PodDisruptionBudget]:
-        """The budgets because of which the pod cannot be evicted now.
+    def blocking(self, pod: Pod) -> list[tuple[PodDisruptionBudget, BlockingBudget]]:
+        """The budgets because of which the pod cannot be evicted now, each with why.
 
         Several on one pod always block: Kubernetes cannot update them atomically.
         """
         selecting = self._budgets.of(pod)
         if len(selecting) > 1:
-            return selecting
-        return [budget for budget in selecting if not self._allows(budget, pod)]
-
-    def shortfall(self, budget: PodDisruptionBudget, pod: Pod) -> BlockingBudget:
-        """Why the budget, which selects the pod, blocks its eviction."""
-        if len(self._budgets.of(pod)) > 1:
-            return BlockingBudget(is_shared=True)
-        return budget_shortfall(self.stated(budget))
+            return [(budget, SHARED) for budget in selecting]
+        return [
+            (budget, budget_shortfall(self.stated(budget)))
+            for budget in selecting
+            if not self._allows(budget, pod)
+        ]
 
     def _allows(self, budget: PodDisruptionBudget, pod: Pod) -> bool:
         if budget.always_allows_unready and not pod.eviction.ready:
@@ -101,23 +117,22 @@ class EvictionAllowance:
         return self._counted.get((budget.namespace, budget.name), budget)
 
     def _count(self, budgets: Iterable[PodDisruptionBudget], snapshot: Snapshot) -> None:
-        by_namespace: dict[str, list[Pod]] = defaultdict(list)
-        for node in snapshot.nodes:
-            for pod in node.pods:
-                by_namespace[pod.namespace].append(pod)
-        pending: dict[str, list[Pod]] = defaultdict(list)
-        for pod in snapshot.pods:
-            pending[pod.namespace].append(pod)
+        running = [pod for node in snapshot.nodes for pod in node.pods]
+        ready = (pod for pod in running if pod.eviction.ready and not pod.terminating)
+        healthy = self._selected_by_each(ready)
+        expected = self._selected_by_each([*running, *snapshot.pods])
         for budget in budgets:
-            running = [pod for pod in by_namespace[budget.namespace] if budget.selects(pod)]
-            expected = len(running) + sum(map(budget.selects, pending[budget.namespace]))
-            healthy = sum(pod.eviction.ready and not pod.terminating for pod in running)
+            allowed = healthy[id(budget)] - desired_healthy(budget, expected[id(budget)])
             self._counted[budget.namespace, budget.name] = msgspec.structs.replace(
                 budget,
-                disruptions_allowed=max(0, healthy - desired_healthy(budget, expected)),
-                healthy=healthy,
-                expected=expected,
+                disruptions_allowed=max(0, allowed),
+                healthy=healthy[id(budget)],
+                expected=expected[id(budget)],
             )
+
+    def _selected_by_each(self, pods: Iterable[Pod]) -> Counter[int]:
+        """How many of the pods each budget selects, by its identity."""
+        return Counter(id(budget) for pod in pods for budget in self._budgets.of(pod))
 
 
 def with_stated_allowances(snapshot: Snapshot) -> Snapshot:

@@ -63,7 +63,7 @@ class MultiNodeSearch:
         others are full, where one cheap new node could have taken the pods of all of them.
         """
         movable = [each for each in candidates if not self._is_stuck(each)]
-        deletable = list(islice(self._deletable(movable), 2 * self._max_nodes))
+        deletable = list(islice(self._deletable(movable), min(2 * self._max_nodes, len(movable))))
         removed = self._grow(self._alone(deletable), deletable, max_replacements=0)
         found = [removed, self._grow(None, movable), self._grow(removed, movable)]
         found += [self._grow(None, group) for group in self._groups(movable)]

@@ -5,7 +5,6 @@ A static NodePool keeps its number of nodes, so that replacements come first and
 limits.nodes beside the nodes that they replace. What pods need does not matter for them.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TypeVar
@@ -19,8 +18,8 @@ from wainwright.core.disruption.commands import Command, UnavailableReplacement
 from wainwright.core.disruption.disruption_input import DisruptionOptions, Method
 from wainwright.core.plan import unused_names
 from wainwright.core.removal_simulation import ClusterSimulator, RemovalSimulation
-from wainwright.core.static_capacity import plan_static_capacity, template_options
-from wainwright.model.plan import ClusterLimits, Plan, PlannedNodeClaim, PlanOptions
+from wainwright.core.static_capacity import plan_more_nodes, template_options
+from wainwright.model.plan import Plan, PlannedNodeClaim
 from wainwright.model.snapshot import NODES_LIMIT, Pool, Snapshot
 
 Replacement = TypeVar("Replacement", PlannedNodeClaim, UnavailableReplacement)
@@ -47,12 +46,11 @@ class StaticNodeReplacer:
         return None
 
     def _replace_of_pool(self, pool: Pool, own: Sequence[Candidate]) -> Command | None:
-        claims = self._plan(pool, len(own), self._options.plan)
-        # What is not on offer is asked for all the same. What the cluster's limits do not leave
-        # room for is not: the command would exceed them.
-        unlimited = msgspec.structs.replace(self._options.plan, cluster_limits=ClusterLimits())
-        offered = claims if len(claims) == len(own) else self._plan(pool, len(own), unlimited)
-        lacking = own[len(offered) :] if len(claims) == len(offered) else []
+        options = self._options.plan
+        claims = plan_more_nodes(self._snapshot, self._catalogs, options, pool.name, len(own))
+        # What is not on offer is asked for all the same. Not under limits of the cluster: nobody
+        # knows what it would add to them.
+        lacking = [] if options.cluster_limits.amounts else own[len(claims) :]
         if not claims and not lacking:
             return None
         names = {claim.name for claim in claims} | self._snapshot.taken_names
@@ -88,13 +86,6 @@ class StaticNodeReplacer:
         members, running = self._members(pool)
         limit = pool.limits.get(NODES_LIMIT)
         return running == pool.replicas and limit is not None and members >= limit
-
-    def _plan(self, pool: Pool, count: int, options: PlanOptions) -> tuple[PlannedNodeClaim, ...]:
-        """Nodes of the template, as if so many replicas were missing."""
-        running = Counter(node.pool for node in self._snapshot.nodes if not node.deleting)
-        wanted = msgspec.structs.replace(pool, replicas=running[pool.name] + count)
-        snapshot = msgspec.structs.replace(self._snapshot, pools=(wanted,), pods=())
-        return plan_static_capacity(snapshot, self._catalogs, options).claims
 
     def _command(
         self,

@@ -225,17 +225,23 @@ class NewNodeCandidate:
 class _PriceRanking:
     """The NodePools of one weight that would open an unreserved node for such pods, by price.
 
-    Kept while reservations stay as they are: only the NodePools whose limits were charged since are
+    Kept while reservations stay as they are: only the NodePools whose limits have changed since are
     evaluated again, so that a thousand NodePools are not compared for every node.
     """
 
-    __slots__ = ("entries", "options_version", "seen_charges")
+    __slots__ = ("entries", "options_version", "seen_changes")
 
-    def __init__(self, options_version: int, seen_charges: int) -> None:
+    def __init__(self, options_version: int, seen_changes: int) -> None:
         self.entries: list[tuple[float, int, int]] = []
         """A heap of price, template number, and the version of the limits that it is valid for."""
         self.options_version = options_version
-        self.seen_charges = seen_charges
+        self.seen_changes = seen_changes
+
+    def copy(self) -> "_PriceRanking":
+        """For a fork, in which no limit has been seen to change."""
+        clone = _PriceRanking(self.options_version, 0)
+        clone.entries = self.entries.copy()
+        return clone
 
 
 class NodePoolSelector:
@@ -245,8 +251,8 @@ class NodePoolSelector:
         self._templates = templates
         by_weight = groupby(templates, key=lambda template: template.pool.weight)
         self._tiers: list[WeightTier] = [(weight, tuple(tier)) for weight, tier in by_weight]
+        self._tier_numbers = {weight: number for number, (weight, _) in enumerate(self._tiers)}
         self.highest_weight = templates[0].pool.weight if templates else 0
-        self._by_number = {template.number: template for template in templates}
         self._with_reservations = [
             template for template in templates if template.pool_reservations.offering_groups
         ]
@@ -254,28 +260,41 @@ class NodePoolSelector:
         self.reservation_manager: ReservationManager = evaluator.reservation_manager
         self._rankings: dict[tuple[PodRequirements, int], _PriceRanking] = {}
         """By requirements and weight; only where many NodePools have the weight."""
-        self._charges: list[int] = []
-        """The numbers of the templates whose limits were charged, in this order."""
+        self._changes: list[int] = []
+        """The numbers of the templates whose limits have changed, in this order."""
+        self._original: NodePoolSelector | None = None
+        """Of a fork: whose rankings it begins with."""
 
     def fork(
         self, templates: Sequence[NodeClaimTemplate], reservation_manager: ReservationManager
     ) -> "NodePoolSelector":
-        """The same for a forked state, which has templates of its own where there are limits."""
-        evaluator = self._evaluator.fork(reservation_manager)
-        if templates is not self._templates:
-            return NodePoolSelector(templates, evaluator)
+        """The same for a forked state, which replaces templates of its list when it changes them:
+        see `templates_replaced`.
+        """
         clone = shallow_copy(self)
-        clone._evaluator, clone.reservation_manager = evaluator, reservation_manager
-        clone._rankings, clone._charges = {}, []
+        clone._evaluator = self._evaluator.fork(reservation_manager)
+        clone._templates, clone.reservation_manager = templates, reservation_manager
+        clone._rankings, clone._changes, clone._original = {}, [], self
         return clone
 
-    def limits_charged(self, template: NodeClaimTemplate) -> None:
-        """A draft was counted against the limits of this NodePool."""
-        self._charges.append(template.number)
+    def templates_replaced(self, numbers: Iterable[int]) -> None:
+        """The list of templates has others with these numbers now, with limits of their own."""
+        self._tiers = self._tiers.copy()  # the original has them too
+        for weight in {self._templates[number].pool.weight for number in numbers}:
+            position = self._tier_numbers[weight]
+            tier = self._tiers[position][1]
+            replaced = self._templates[tier[0].number : tier[-1].number + 1]
+            self._tiers[position] = weight, tuple(replaced)
+        self._with_reservations = [self._templates[each.number] for each in self._with_reservations]
+
+    def limits_changed(self, template: NodeClaimTemplate) -> None:
+        """A draft was counted against the limits of this NodePool, or a node no longer is."""
+        self._changes.append(template.number)
 
     def all_limits_charged(self) -> None:
         """A draft was counted against limits that all NodePools share."""
         self._rankings.clear()
+        self._original = None
 
     def reserved_weight(self, level: RelaxationLevel) -> int:
         """The highest weight of a pool with reserved capacity for these pods now or later; else -1.
@@ -415,7 +434,7 @@ class NodePoolSelector:
         entries = self._ranking(pod_reqs, tier).entries
         while entries:
             _, number, limits_version = entries[0]
-            template = self._by_number[number]
+            template = self._templates[number]
             if template.limits.version == limits_version:
                 return NewNodeCandidate(self._evaluate(template, pod_reqs), template, pod_reqs)
             heappop(entries)
@@ -428,15 +447,28 @@ class NodePoolSelector:
         key, version = (pod_reqs, tier[0].pool.weight), self.reservation_manager.options_version
         ranking = self._rankings.get(key)
         if ranking is None or ranking.options_version != version:
-            ranking = self._rankings[key] = _PriceRanking(version, len(self._charges))
-            ranking.entries = self._prices(pod_reqs, self._compatible(pod_reqs, tier))
-            heapify(ranking.entries)
-        elif ranking.seen_charges < len(self._charges):
-            charged = {self._by_number[each] for each in self._charges[ranking.seen_charges :]}
-            ranking.seen_charges = len(self._charges)
-            of_weight = [each for each in charged if each.pool.weight == key[1]]
+            ranking = self._rankings[key] = self._new_ranking(pod_reqs, tier)
+        if ranking.seen_changes < len(self._changes):
+            changed = {*self._changes[ranking.seen_changes :]}
+            ranking.seen_changes = len(self._changes)
+            templates = [self._templates[each] for each in changed]
+            of_weight = [each for each in templates if each.pool.weight == key[1]]
             for entry in self._prices(pod_reqs, of_weight):
                 heappush(ranking.entries, entry)
+        return ranking
+
+    def _new_ranking(
+        self, pod_reqs: PodRequirements, tier: Sequence[NodeClaimTemplate]
+    ) -> _PriceRanking:
+        """Of a fork in which reservations are as before, what is known of the original: without it
+        every simulation of a removal would look at every NodePool.
+        """
+        version, original = self.reservation_manager.options_version, self._original
+        if original is not None and original.reservation_manager.options_version == version:
+            return original._ranking(pod_reqs, tier).copy()
+        ranking = _PriceRanking(version, len(self._changes))
+        ranking.entries = self._prices(pod_reqs, self._compatible(pod_reqs, tier))
+        heapify(ranking.entries)
         return ranking
 
     def _prices(
@@ -456,8 +488,7 @@ class NodePoolSelector:
     ) -> Sequence[NodeClaimTemplate]:
         """Of one weight: without this every pod would look at every NodePool that it cannot use."""
         numbers, weight = pod_reqs.scheduling.compatible_pools, tier[0].pool.weight
-        by_number = self._by_number
-        found = [by_number[number] for number in numbers]
+        found = [self._templates[number] for number in numbers]
         return [template for template in found if template.pool.weight == weight]
 
     def _cheaper(

@@ -163,6 +163,12 @@ class ReservationManager:
         self.round = next(self._versions)
         self._options_changed()
 
+    def limits_returned(self) -> None:
+        """NodePools may launch more. Options of those with other limits than before are known to be
+        void by these; options of all others stay valid.
+        """
+        self.round = next(self._versions)
+
     def draft_opened(self) -> None:
         """A new draft may take pods that could not be placed, but changes no reservation."""
         self.version = next(self._versions)

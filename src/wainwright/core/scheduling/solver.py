@@ -259,7 +259,7 @@ class CompiledCluster:
     def __init__(
         self,
         pods: Sequence[Pod],
-        templates: Sequence[NodeClaimTemplate],
+        templates: list[NodeClaimTemplate],
         nodes: ExistingNodes,
         free_counts: Mapping[str, int],
         options: PlanOptions,

@@ -4,9 +4,10 @@ It has the only operations that change them, each of which keeps all of them con
 tried, and in which order, is decided in `placement`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import TypeAlias
+from weakref import WeakMethod
 
 from wainwright.core.launch.launch_choice import LaunchChoice, choose_offering, hourly_cost
 from wainwright.core.scheduling.compiled_requirements import CompiledRequirements
@@ -25,6 +26,7 @@ from wainwright.core.scheduling.topology.topology import Topology
 from wainwright.model.bitset import MAX_CACHED_RESULTS, BitSet
 from wainwright.model.pod import Pod
 from wainwright.model.requirements import Requirements, parse_requirement
+from wainwright.model.resources import Resources
 
 DraftCallback: TypeAlias = Callable[[Draft], None]
 
@@ -44,7 +46,7 @@ class SchedulingState:
 
     def __init__(
         self,
-        templates: Sequence[NodeClaimTemplate],
+        templates: list[NodeClaimTemplate],
         nodes: ExistingNodes,
         table: DraftTable,
         pool_selector: NodePoolSelector,
@@ -65,25 +67,25 @@ class SchedulingState:
         self.strict_weights = False
         """Whether pods must not join drafts while a pool of higher weight could open a node."""
         self._cluster_limits = templates[0].limits.cluster if templates else None
+        self._copied_templates: set[int] | None = None
+        """Of a fork: the numbers of the templates that it has copied to change their limits."""
         self.round = 0
         self._choices: dict[tuple[CompiledRequirements, BitSet, MinValues], LaunchChoice] = {}
         self.topology = topology
         if topology is not None:
-            topology.decide = self.decide_domain
+            # Weakly: simulations make thousands of forks while the garbage collector is paused.
+            # With a cycle none is freed, and each has copies of all groups that count its pods.
+            topology.decision = WeakMethod(self.decide_domain)
 
     def fork(self, removed: BitSet) -> "SchedulingState":
         """A state without the removed nodes, for simulations: what happens there changes nothing
         here.
 
         Only for a state without drafts and without a capacity index of drafts. Everything is shared
-        until the fork changes it; limits are few numbers, and are copied.
+        until the fork changes it, templates included: of hundreds of NodePools with limits a
+        simulation changes those of few.
         """
-        templates = self.templates
-        cluster_limits = self._cluster_limits.copy() if self._cluster_limits is not None else None
-        if any(template.limits.is_limited for template in templates):
-            templates = [
-                each.copy(cluster_limits) if each.limits.is_limited else each for each in templates
-            ]
+        templates = list(self.templates)
         reservation_manager = self.reservation_manager.fork()
         nodes = self.nodes.fork(removed)
         table = self.table.new_table(templates)
@@ -94,7 +96,42 @@ class SchedulingState:
         clone = SchedulingState(templates, nodes, table, pool_selector, topology)
         clone.deferred_kinds = self.deferred_kinds
         clone.strict_weights = self.strict_weights
+        clone._copied_templates = set()
+        if self._cluster_limits is not None:
+            clone._cluster_limits = self._cluster_limits.copy()
         return clone
+
+    def return_limits(self, number: int, capacity: Resources) -> None:
+        """Of a fork: a node of that template does not count against its limits any longer."""
+        template = self._changeable(self.templates[number])
+        template.limits.release(capacity)
+        # Before anything is placed this version is known in no other fork.
+        template.limits.version = self.reservation_manager.version
+        self.pool_selector.limits_changed(template)
+        self.reservation_manager.limits_returned()
+
+    def _changeable(self, template: NodeClaimTemplate) -> NodeClaimTemplate:
+        """The template, whose limits may be changed: of a fork its own copy."""
+        if self._copied_templates is None or not template.limits.is_limited:
+            return template
+        self._copy_templates([template.number])
+        return self.templates[template.number]
+
+    def _changed_by_launch(self, template: NodeClaimTemplate) -> NodeClaimTemplate:
+        """The same where a node is to be launched: limits of the cluster change for all."""
+        if self._copied_templates is not None and self._cluster_limits is not None:
+            self._copy_templates(range(len(self.templates)))
+        return self._changeable(template)
+
+    def _copy_templates(self, numbers: Iterable[int]) -> None:
+        copied = self._copied_templates
+        assert copied is not None, "only forks copy templates"
+        new = [number for number in numbers if number not in copied]
+        for number in new:
+            self.templates[number] = self.templates[number].copy(self._cluster_limits)
+        if new:
+            copied.update(new)
+            self.pool_selector.templates_replaced(new)
 
     def place_on_node(
         self, pod: Pod, pod_class: PodClass, pod_reqs: PodRequirements, among: BitSet
@@ -122,7 +159,7 @@ class SchedulingState:
         # evaluated once a round.
         if draft.template.limits.charge(draft.types, reserved=bool(draft.held)):
             draft.template.limits.version = self.reservation_manager.version
-            self.pool_selector.limits_charged(draft.template)
+            self.pool_selector.limits_changed(draft.template)
             if self._cluster_limits is not None:
                 self._update_all_limits()
 
@@ -146,17 +183,18 @@ class SchedulingState:
         """Drafts of the round were counted as what they launch."""
         if self._cluster_limits is not None:
             self._cluster_limits.begin_round()
-        for template in self.templates:
+        copied = self._copied_templates
+        changed = self.templates if copied is None else map(self.templates.__getitem__, copied)
+        for template in changed:
             template.limits.begin_round()
 
     def create_draft(self, candidate: NewNodeCandidate) -> Draft:
         """A draft without pods that no limit has counted yet."""
-        draft = Draft(len(self.table.drafts), self.round, candidate.template, candidate.option)
+        template = self._changed_by_launch(candidate.template)
+        draft = Draft(len(self.table.drafts), self.round, template, candidate.option)
         self.table.add(draft)
         if draft.held:
-            self.reservation_manager.hold(
-                candidate.template.pool_reservations.reservations_in(draft.held)
-            )
+            self.reservation_manager.hold(template.pool_reservations.reservations_in(draft.held))
         if self.topology is not None:
             self.topology.draft_opened(draft)
         if self.on_draft_changed is not None:

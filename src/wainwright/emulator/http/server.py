@@ -9,6 +9,7 @@ import asyncio
 import logging
 import re
 import socket
+import stat
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext, suppress
 from functools import lru_cache
@@ -231,6 +232,9 @@ def resume_account(
     no file.
     """
     try:
+        # A device has no end, and a pipe keeps whoever reads it waiting.
+        if not stat.S_ISREG(file.stat().st_mode):
+            raise InvalidInputError(f"{file} cannot be read: it is not an ordinary file")
         data = file.read_bytes()
     except FileNotFoundError:
         return None

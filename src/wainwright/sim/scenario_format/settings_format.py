@@ -6,6 +6,7 @@ import msgspec
 
 from wainwright.api.field_error import FieldPath, invalid_value
 from wainwright.errors import UsageError
+from wainwright.manifests.scheduler_config import default_constraints
 from wainwright.model.disruption import NO_MINIMUM_SAVING, MinimumSaving
 from wainwright.model.plan import (
     ClusterLimits,
@@ -24,6 +25,7 @@ from wainwright.sim.settings import (
 )
 from wainwright.translate.cluster_limits import EXPECTED_AMOUNTS, translate_cluster_limits
 from wainwright.translate.disruption import parse_minimum_saving
+from wainwright.translate.topology import DefaultConstraints
 
 T = TypeVar("T")
 SETTING_NAMES: Final = {
@@ -32,6 +34,7 @@ SETTING_NAMES: Final = {
     "featureGates": "feature_gates",
     "minValuesPolicy": "min_values_policy",
     "preferencePolicy": "preference_policy",
+    "schedulerConfig": "default_constraints",
     "minimumSaving": "minimum_saving",
     "priceRefresh": "price_refresh",
     "spotToSpotTypes": "spot_to_spot_types",
@@ -61,6 +64,7 @@ class SettingsReader:
             "featureGates": self._gates,
             "minValuesPolicy": self._chosen(MinValuesPolicy, MinValuesPolicy),
             "preferencePolicy": self._chosen(PreferencePolicy, PreferencePolicy),
+            "schedulerConfig": self._default_constraints,
             "minimumSaving": self._minimum_saving,
             "priceRefresh": self._positive_duration,
             "spotToSpotTypes": reader.positive,
@@ -96,6 +100,12 @@ class SettingsReader:
             if name in stated:
                 stated |= dict.fromkeys(RESERVATION_GATES, stated[name])
         return {**FEATURE_GATES, **stated}
+
+    def _default_constraints(self, value: Any, path: FieldPath) -> DefaultConstraints:
+        constraints, errors = default_constraints(value)
+        for each in errors:  # a warning too: what would have no effect is refused
+            self.reader.add(msgspec.structs.replace(each, path=(*path, *each.path), warning=False))
+        return constraints
 
     def _minimum_saving(self, value: Any, path: FieldPath) -> MinimumSaving:
         is_text = isinstance(value, str) or is_number(value)

@@ -49,19 +49,33 @@ def test_a_small_cluster_may_lose_some_in_any_case() -> None:
     assert breaker(100, least=2).room(0, 0.0) == 30
 
 
+def test_more_nodes_may_go_once_the_window_begins_with_more_of_them() -> None:
+    """A simulation waits for that: nothing else may change until then."""
+    made = breaker(3, least=0)
+    made.count_nodes(2, 100.0)  # fewer let none go
+    made.count_nodes(4, 200.0)
+    made.count_nodes(7, 300.0)
+    assert made.room(0, 300.0) == 0, "30% of three"
+    assert made.next_change == 800.0
+    assert made.room(0, 799.0) == 0
+    assert made.room(0, 800.0) == 1, "30% of four"
+    assert made.next_change == 900.0
+
+
 def test_a_share_of_all_is_off() -> None:
     made = breaker(3, share=1.0)
     made.removed([1.0] * 100)
     assert made.room(50, 2.0) == float("inf")
 
 
-async def _empty_nodes(cluster: ControlledCluster, count: int) -> None:
-    """So many nodes that are empty, each under the pod that it was for a moment ago."""
+async def _empty_nodes(cluster: ControlledCluster, count: int, needed: int = 0) -> None:
+    """So many nodes that are empty, each under the pod that it was for a moment ago, besides those
+    that are needed."""
     pool = node_pool(template={"spec": {}}, **POOL)
     await cluster.set_up(pool)
     cluster.start()
     await cluster.wait(5)
-    for number in range(count):
+    for number in range(count + needed):
         await cluster.add_node(f"web-{number}", cpu="1500m")
     await cluster.wait(700)  # they are all there at the beginning of the window
     for number in range(count):
@@ -99,6 +113,22 @@ def test_the_breaker_lets_no_command_go_beyond_and_closes_by_itself() -> None:
     run_cluster(story, instanceTypes=TYPES, settings=ControllerSettings(breaker=HALF))
 
 
+def test_a_simulation_waits_until_the_breaker_lets_as_many_nodes_go_at_once_as_before() -> None:
+    """Two nodes that can only go together are not looked at until then."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        await _empty_nodes(cluster, 1, needed=3)
+        await cluster.wait(60)
+        assert await _alive(cluster) == 3
+        release = _disruption(cluster).next_release
+        assert release is not None
+        assert 500 < release - cluster.clock.now() <= 600
+        await cluster.wait(620)
+        assert _disruption(cluster).next_release is None
+
+    run_cluster(story, instanceTypes=TYPES, settings=ControllerSettings(breaker=HALF))
+
+
 def test_the_breaker_knows_after_a_restart_what_is_still_going() -> None:
     async def story(cluster: ControlledCluster) -> None:
         await _empty_nodes(cluster, 4)
@@ -108,6 +138,28 @@ def test_the_breaker_knows_after_a_restart_what_is_still_going() -> None:
         cluster.start()
         await cluster.wait(60)
         assert await _alive(cluster) == 2
+
+    run_cluster(story, instanceTypes=TYPES, settings=ControllerSettings(breaker=HALF))
+
+
+async def _restart(cluster: ControlledCluster) -> None:
+    await cluster.kill()
+    cluster.start()
+    await cluster.wait(60)
+
+
+def test_the_breaker_holds_over_restarts_after_the_nodes_have_gone() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await _empty_nodes(cluster, 6)
+        emptied = cluster.clock.now()
+        await cluster.wait(150)
+        assert len(await cluster.claims()) == 3, "half of six; they are gone for good"
+        for _ in range(3):
+            await _restart(cluster)
+            assert await _alive(cluster) == 3
+        assert cluster.metrics.value(DISRUPTION_BREAKER_OPEN) == 1
+        await cluster.wait(emptied + 700 - cluster.clock.now())
+        assert await _alive(cluster) == 2, "half of the three of the beginning of the next window"
 
     run_cluster(story, instanceTypes=TYPES, settings=ControllerSettings(breaker=HALF))
 
@@ -177,6 +229,37 @@ def test_nodes_that_a_command_has_no_room_for_are_counted_and_say_so() -> None:
         assert cluster.metrics.value(DISRUPTION_MAX_NODES_WAITING) == 0
 
     limited = DisruptionOptions(max_nodes=2)
+    run_cluster(story, instanceTypes=TYPES, settings=ControllerSettings(disruption_options=limited))
+
+
+def test_nodes_that_a_command_has_no_room_for_have_an_event_each_once() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await _empty_nodes(cluster, 3)
+        await cluster.wait(120)
+        about = await cluster.events("DisruptionBlocked")
+        assert {each.involvedObject.kind: each.involvedObject.name for each in about} == {
+            "Node": f"node-{about[-1].involvedObject.name.removeprefix('node-')}",
+            "NodeClaim": about[-1].involvedObject.name.removeprefix("node-"),
+        }
+        assert len(about) == 2, "each once, in two looks before the node goes"
+        text = "it is empty: nothing but DaemonSet pods runs on it; it waits: a command takes at "
+        assert {each.message for each in about} == {f"{text}most 2 nodes (--max-nodes)"}
+
+    limited = DisruptionOptions(max_nodes=2)
+    run_cluster(story, instanceTypes=TYPES, settings=ControllerSettings(disruption_options=limited))
+
+
+def test_no_more_than_ten_events_at_once_say_that_a_command_has_no_room() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await _empty_nodes(cluster, 9)
+        while not cluster.metrics.value(DISRUPTION_MAX_NODES_WAITING):
+            await cluster.wait(1)
+        written = await cluster.events("DisruptionBlocked")
+        assert cluster.metrics.value(DISRUPTION_MAX_NODES_WAITING) == 8
+        assert len(written) == 10
+        await cluster.wait(300)
+
+    limited = DisruptionOptions(max_nodes=1)
     run_cluster(story, instanceTypes=TYPES, settings=ControllerSettings(disruption_options=limited))
 
 

@@ -1,6 +1,6 @@
 """Rows Q1 to Q6, P2, and what happens beside a command: several in flight, kills, provisioning."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -9,6 +9,7 @@ from tests.support.aws_account import discovered_node_class
 from tests.support.claim_stories import ObservedCluster
 from tests.support.controlled_cluster import (
     ControlledCluster,
+    SlowClaimCreations,
     conditions,
     node_pool,
     pending_pod,
@@ -37,7 +38,7 @@ from wainwright.metrics import (
     NODECLAIMS_UNHEALTHY,
 )
 from wainwright.model.disruption import RepairPolicy
-from wainwright.model.labels import CAPACITY_TYPE, RESERVATION_ID, RESERVED
+from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVATION_ID, RESERVED
 from wainwright.model.plan import ClusterLimits, PlanOptions
 from wainwright.translate.object_metadata import parse_timestamp
 
@@ -61,7 +62,7 @@ async def drift(cluster: ControlledCluster, tier: str = "front") -> None:
 
 async def started(cluster: ControlledCluster, *names: str, **disruption: Any) -> list[Node]:
     """A node each, with a pod that leaves no room for another."""
-    await cluster.set_up(pool(consolidateAfter="Never", **disruption))
+    await cluster.set_up(pool(**{"consolidateAfter": "Never", **disruption}))
     cluster.start()
     await cluster.wait(5)
     return [await cluster.add_node(name, cpu="1500m") for name in names]
@@ -149,6 +150,70 @@ def test_bud_5_commands_in_flight_use_the_budget() -> None:
         await cluster.wait(120)
         assert len(await tainted(cluster)) == 2
         assert len(await replacements(cluster)) == 2
+
+    run_cluster(story, instanceTypes=["m5.large"])
+
+
+def test_q5_replacements_of_a_dead_process_are_deleted_before_its_nodes_are_set_free() -> None:
+    """Both together may be more than limits allow, and one of them may still be launched."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        await started(cluster, "web-0")
+        await drift(cluster)
+        while not await replacements(cluster):
+            await cluster.wait(0.5)
+        await cluster.kill()
+        steps: list[str] = []
+
+        def before(verb: str, kind: str, details: Mapping[str, Any]) -> None:
+            patch = (details.get("patch") or {}).get("spec") or {}
+            if (verb, kind) == ("delete", "NodeClaim"):
+                steps.append("delete")
+            if (verb, kind) == ("patch", "Node") and "taints" in patch:
+                steps.append("set free")
+
+        cluster.port = ObservedCluster(cluster.api, before)
+        cluster.start()
+        await cluster.wait(5)
+        assert steps[:2] == ["delete", "set free"]
+
+    run_cluster(story, instanceTypes=["m5.large"])
+
+
+class SlowStatus:
+    """An API server that takes a while to write the status of NodeClaims that have no reason to be
+    disrupted."""
+
+    def __init__(self, cluster: ControlledCluster, seconds: float) -> None:
+        self._api, self._clock, self._seconds = cluster.api, cluster.clock, seconds
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._api, name)
+
+    async def patch_status(self, kind: Any, name: str, patch: Any, *parts: Any) -> Any:
+        written = patch["status"].get("conditions") or ()
+        if kind is NodeClaim and all(each["type"] != "DisruptionReason" for each in written):
+            await self._clock.sleep(self._seconds)
+        return await self._api.patch_status(kind, name, patch, *parts)
+
+
+def test_bud_5_a_node_that_is_being_set_free_uses_the_budget_until_it_is() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        cluster.port = cast(Cluster, SlowStatus(cluster, 15.0))
+        await started(cluster, "web-0", "web-1", budgets=[{"nodes": "1"}])
+        await drift(cluster)
+        await cluster.wait(60)
+        (claim,) = await replacements(cluster)
+        (first,) = await tainted(cluster)
+        kept = {"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}}
+        await cluster.api.patch(Node, first, kept)  # the other one is next
+        await cluster.api.delete(NodeClaim, claim.metadata.name)
+        for _ in range(60):
+            await cluster.wait(1)
+            marked = [conditions(each) for each in await cluster.claims()]
+            assert sum("DisruptionReason" in each for each in marked) <= 1
+        assert first not in await tainted(cluster)
+        assert len(await tainted(cluster)) == 1
 
     run_cluster(story, instanceTypes=["m5.large"])
 
@@ -299,6 +364,62 @@ def test_con_24_nodes_say_why_they_are_kept_once_and_metrics_count_decisions() -
         assert cluster.metrics.value(DISRUPTION_DECISIONS_BY_POOL, nodepool="web", **labels) == 1
 
     run_cluster(story, instanceTypes=["m5.large"])
+
+
+@pytest.mark.parametrize(
+    ("disruption", "policy"),
+    [
+        ({"consolidateAfter": "Never"}, "consolidateAfter: Never"),
+        ({"consolidationPolicy": "WhenEmpty"}, "policy WhenEmpty"),
+    ],
+)
+def test_con_24_a_node_says_that_its_pool_does_not_consolidate_it(
+    disruption: dict[str, Any], policy: str
+) -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(pool(**disruption))
+        cluster.start()
+        await cluster.wait(5)
+        node = await cluster.add_node("web-0", cpu="1500m")
+        await cluster.wait(NEW_SECONDS + 60)
+        assert await _unconsolidatable(cluster, node) == [
+            f"NodePool web does not consolidate it ({policy})"
+        ]
+
+    run_cluster(story, instanceTypes=["m5.large"])
+
+
+@pytest.mark.parametrize("kind", ["m5.unheard-of", None])
+def test_con_24_a_node_says_that_its_instance_type_is_unknown_or_not_stated(
+    kind: str | None,
+) -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(pool())
+        cluster.start()
+        await cluster.wait(5)
+        node = await cluster.add_node("web-0", cpu="1500m")
+        labelled = {"metadata": {"labels": {INSTANCE_TYPE: kind}}}
+        await cluster.api.patch(Node, node.metadata.name, labelled)
+        await cluster.api.patch(NodeClaim, (await cluster.claim()).metadata.name, labelled)
+        await cluster.wait(NEW_SECONDS + 60)
+        (message,) = await _unconsolidatable(cluster, node)
+        assert message.startswith("the catalogue has no price for ")
+        assert kind is None or kind in message
+
+    run_cluster(story, instanceTypes=["m5.large"])
+
+
+async def _unconsolidatable(cluster: ControlledCluster, node: Node) -> list[str]:
+    """What the events of the node and of its claim say, which is the same."""
+    events = await cluster.events("Unconsolidatable")
+    said = {(each.involvedObject.kind, each.message) for each in events}
+    assert {each.involvedObject.name for each in events} == {
+        node.metadata.name,
+        node.metadata.name.removeprefix("node-"),
+    }
+    messages = sorted({message for _, message in said})
+    assert said == {(kind, text) for kind in ("Node", "NodeClaim") for text in messages}
+    return messages
 
 
 def test_a_node_says_why_it_is_kept_when_it_is_no_longer_new_though_nothing_changes() -> None:
@@ -496,21 +617,6 @@ def test_q5_a_process_that_is_killed_at_any_moment_leaves_no_taint(after: float)
     run_cluster(story, instanceTypes=["m5.large"])
 
 
-class SlowCreations:
-    """An API server that takes a while to create NodeClaims."""
-
-    def __init__(self, cluster: ControlledCluster, seconds: float) -> None:
-        self._api, self._clock, self._seconds = cluster.api, cluster.clock, seconds
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._api, name)
-
-    async def create(self, obj: Any, **more: Any) -> Any:
-        if isinstance(obj, NodeClaim):
-            await self._clock.sleep(self._seconds)
-        return await self._api.create(obj, **more)
-
-
 @pytest.mark.parametrize("after", [0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0])
 def test_a_replacement_and_a_node_for_new_pods_together_keep_to_the_limits(after: float) -> None:
     """Each is planned before the other is created, and keeps to the limit by itself."""
@@ -518,7 +624,7 @@ def test_a_replacement_and_a_node_for_new_pods_together_keep_to_the_limits(after
     async def story(cluster: ControlledCluster) -> None:
         options = PlanOptions(cluster_limits=ClusterLimits(nodes=2))
         cluster.settings = msgspec.structs.replace(cluster.settings, plan_options=options)
-        cluster.port = cast(Cluster, SlowCreations(cluster, 3.0))
+        cluster.port = cast(Cluster, SlowClaimCreations(cluster, 3.0))
         await started(cluster, "web-0")
         await drift(cluster)
         await cluster.wait(after)
@@ -663,6 +769,35 @@ def test_a_look_for_savings_never_delays_provisioning() -> None:
         return waited[0]
 
     assert seconds_to_claim(disturb=True) == pytest.approx(seconds_to_claim(disturb=False), abs=0.2)
+
+
+@pytest.mark.parametrize("long", ["_prepare", "find_command"])
+def test_a_pod_is_planned_while_a_look_for_savings_still_computes(long: str) -> None:
+    """What disruption computes takes two minutes here, and planning nothing."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        computing: list[str] = []
+
+        async def compute(work: Callable[[], Any]) -> Any:
+            if long in work.__qualname__:
+                computing.append(work.__qualname__)
+                await cluster.wait(120)
+                computing.pop()
+            return work()
+
+        cluster.compute = compute
+        await started(cluster, "web-0", consolidateAfter="0s")
+        while not computing:
+            await cluster.wait(1)
+        known = len(await cluster.claims())
+        began = cluster.clock.now()
+        await cluster.create_pod("late", cpu="1500m")
+        while len(await cluster.claims()) == known:
+            await cluster.wait(0.1)
+        assert cluster.clock.now() - began < 2, "of which one is the batch window"
+        assert computing, "the look goes on"
+
+    run_cluster(story, instanceTypes=["m5.large"])
 
 
 def _step(verb: str, kind: str, details: Mapping[str, Any]) -> str:

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 from tests.support.claim_stories import (
     FOREIGN_REF,
+    ControllersAlone,
     ObservedCluster,
     begin,
     failing,
@@ -40,7 +41,15 @@ from wainwright.api.kubernetes.storage import PersistentVolumeClaim
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.api.wire import ObjectMeta
 from wainwright.clock import format_timestamp
-from wainwright.errors import KubernetesError, ServerUnavailableError
+from wainwright.cluster import Cluster
+from wainwright.controllers.node.node_termination import PodEviction
+from wainwright.controllers.runtime import Again, Poll
+from wainwright.errors import (
+    EvictionBlockedError,
+    KubernetesError,
+    ServerUnavailableError,
+    TooManyRequestsError,
+)
 from wainwright.metrics import (
     EVICTION_REQUESTS,
     INSTANCE_TERMINATION_SECONDS,
@@ -920,5 +929,41 @@ def test_trm_9_nodes_of_foreign_classes_are_left_alone() -> None:
         taints = [each.key for node in nodes for each in node.spec.taints or ()]
         assert "karpenter.sh/disrupted" not in taints
         assert (await cluster.claim()).metadata.deletionTimestamp is None
+
+    run_cluster(story)
+
+
+class RefusedEvictions:
+    """An API server that refuses to evict pods."""
+
+    def __init__(self, cluster: ControlledCluster, error: KubernetesError) -> None:
+        self._api, self._error = cluster.api, error
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._api, name)
+
+    async def evict(self, *_: Any, **__: Any) -> None:
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [(EvictionBlockedError("its budget"), Poll), (TooManyRequestsError("busy"), Again)],
+)
+def test_only_a_budget_is_waited_for_until_something_changes(
+    error: KubernetesError, expected: type
+) -> None:
+    """That a server is busy no longer shows in no object."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        cluster.port = cast(Cluster, RefusedEvictions(cluster, error))
+        await cluster.create_pod("web-0")
+        alone = ControllersAlone(cluster)
+        await alone.start([])
+        (pod,) = await cluster.pods()
+        eviction = PodEviction(alone.context)
+        result = await eviction.reconcile(f"default/web-0/{pod.metadata.uid}")
+        assert isinstance(result, expected)
+        await alone.stop()
 
     run_cluster(story)

@@ -341,6 +341,37 @@ def test_lif_7_without_a_pod_event_it_counts_from_initialization() -> None:
     run_cluster(story)
 
 
+def test_lif_7_a_node_that_pods_are_on_their_way_to_is_not_consolidatable_yet() -> None:
+    """It would be taken back as soon as they come: two requests for each new node."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        await _started(cluster, consolidateAfter="1s")
+        await cluster.create_pod()
+        await cluster.wait(3)
+        await cluster.join(await cluster.claim())
+        await cluster.wait(15)
+        assert not await _is_consolidatable(cluster)
+        await cluster.api.delete(Pod, "web-0", "default")
+        await cluster.wait(20)
+        assert await _is_consolidatable(cluster)
+
+    run_cluster(story)
+
+
+def test_lif_7_a_node_that_is_consolidatable_stays_so_when_pods_are_planned_onto_it() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await _started(cluster, consolidateAfter="1s")
+        await cluster.add_node()
+        await cluster.wait(60)
+        assert await _is_consolidatable(cluster)
+        await cluster.create_pod("web-1", cpu="100m", memory="100Mi")
+        await cluster.wait(10)
+        assert len(await cluster.claims()) == 1
+        assert await _is_consolidatable(cluster)
+
+    run_cluster(story)
+
+
 def test_lif_7_never_means_never_and_a_change_of_the_pool_counts_at_once() -> None:
     async def story(cluster: ControlledCluster) -> None:
         await _started(cluster, consolidateAfter="Never")

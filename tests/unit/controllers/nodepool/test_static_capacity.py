@@ -21,7 +21,7 @@ from wainwright.api.kubernetes.workloads import DaemonSet
 from wainwright.controllers.nodepool.static_capacity import NodeCountReservations
 from wainwright.controllers.settings import ControllerSettings
 from wainwright.errors import KubernetesError
-from wainwright.model.plan import PlanOptions
+from wainwright.model.plan import ClusterLimits, PlanOptions
 
 STATIC = ControllerSettings(plan_options=PlanOptions(static_capacity=True))
 ON_DEMAND = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
@@ -457,3 +457,83 @@ async def _join_all(cluster: ControlledCluster) -> None:
             if claim.status is not None and claim.status.providerID not in {"", *joined}:
                 joined.add(claim.status.providerID)
                 await cluster.join(claim)
+
+
+@pytest.mark.parametrize(
+    ("limits", "nodes"),
+    [
+        (ClusterLimits(nodes=3), 3),
+        (ClusterLimits(cpu=5000), 2),
+        (ClusterLimits(price_per_hour=0.2), 2),
+        (ClusterLimits(nodes=9), 5),
+    ],
+)
+def test_static_nodes_keep_to_the_limits_of_the_cluster(limits: ClusterLimits, nodes: int) -> None:
+    """Which are hard, whatever the NodePool asks for; an m5.large has two cores for $0.096/h."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(static_pool(5))
+        cluster.start()
+        await cluster.wait(SETTLED)
+        assert len(await alive(cluster)) == len(cluster.instances()) == nodes
+
+    options = PlanOptions(static_capacity=True, cluster_limits=limits)
+    run_static(story, settings=ControllerSettings(plan_options=options))
+
+
+def test_static_nodes_are_of_types_that_the_limits_of_the_cluster_leave_room_for() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(static_pool(2, template={"spec": {"requirements": [ON_DEMAND]}}))
+        cluster.start()
+        await cluster.wait(SETTLED)
+        first, second = await alive(cluster)
+        for claim in (first, second):
+            capacity = (claim.status and claim.status.capacity) or {}
+            assert int(capacity["cpu"]) <= 2
+
+    limits = ClusterLimits(cpu=4000)
+    options = PlanOptions(static_capacity=True, cluster_limits=limits)
+    run_static(story, settings=ControllerSettings(plan_options=options))
+
+
+def test_static_nodes_and_those_for_pods_keep_to_a_limit_of_the_cluster_together() -> None:
+    """Both are planned at the same time, and neither knows the claims of the other."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(
+            static_pool(2), node_pool("pods", template={"spec": {"requirements": [ON_DEMAND]}})
+        )
+        taken = {"nodeSelector": {"karpenter.sh/nodepool": "pods"}}
+        for number in range(4):
+            await cluster.create_pod(f"web-{number}", cpu="1500m", spec=taken)
+        cluster.start()
+        await cluster.wait(SETTLED)
+        assert len(cluster.instances()) == 3
+
+    limits = ClusterLimits(nodes=3)
+    options = PlanOptions(static_capacity=True, cluster_limits=limits)
+    run_static(story, settings=ControllerSettings(plan_options=options))
+
+
+def test_drifted_static_nodes_are_replaced_within_the_limits_of_the_cluster() -> None:
+    """By one of the same size, where the template as it stands could become any."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        budgets = [{"nodes": "1"}]
+        disruption = {"consolidateAfter": "Never", "budgets": budgets}
+        template = {"spec": {"requirements": [ON_DEMAND]}}
+        await cluster.set_up(static_pool(1, template=template, disruption=disruption))
+        cluster.start()
+        joining = asyncio.create_task(_join_all(cluster))
+        await cluster.wait(60)
+        before = await names(cluster)
+        changed = {"metadata": {"labels": {"generation": "2"}}}
+        await cluster.api.patch(NodePool, "web", {"spec": {"template": changed}})
+        await cluster.wait(60)
+        joining.cancel()
+        (new,) = [each for each in await cluster.claims() if each.metadata.name not in before]
+        assert int(((new.status and new.status.capacity) or {})["cpu"]) <= 2
+
+    limits = ClusterLimits(cpu=4000)
+    options = PlanOptions(static_capacity=True, cluster_limits=limits)
+    run_static(story, settings=ControllerSettings(plan_options=options))

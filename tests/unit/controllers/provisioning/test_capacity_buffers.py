@@ -1,6 +1,6 @@
 """Capacity buffers: how many virtual pods, where they go, what they keep (BUF-1 to BUF-3)."""
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -8,6 +8,7 @@ from tests.support.aws_account import discovered_node_class
 from tests.support.claim_stories import ControllersAlone
 from tests.support.controlled_cluster import (
     ControlledCluster,
+    SlowClaimCreations,
     node_pool,
     pending_pod,
     run_cluster,
@@ -16,17 +17,27 @@ from tests.support.controlled_cluster import (
 from wainwright.api.catalog_documents import CloudReservation
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
+from wainwright.api.kubernetes.cluster import Service, ServiceSpec
 from wainwright.api.kubernetes.operations import CapacityBuffer, PodTemplate
-from wainwright.api.kubernetes.workloads import Deployment, Pod, ReplicaSet, StatefulSet
+from wainwright.api.kubernetes.workloads import (
+    Deployment,
+    Pod,
+    ReplicaSet,
+    StatefulSet,
+    TopologySpreadConstraint,
+)
+from wainwright.api.wire import ObjectMeta
+from wainwright.cluster import Cluster
 from wainwright.controllers.provisioning.capacity_buffers import (
     BUFFER_KINDS,
     CapacityBuffers,
     VirtualPods,
 )
 from wainwright.controllers.settings import ControllerSettings
+from wainwright.core.disruption.candidates import UNDONE_CONSOLIDATIONS
 from wainwright.metrics import NODECLAIMS_CREATED
-from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, RESERVED
-from wainwright.model.plan import PlanOptions
+from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, RESERVED, ZONE
+from wainwright.model.plan import ClusterLimits, PlanOptions
 
 TYPES = ["m5.large", "m5.xlarge"]
 BUFFERS = ControllerSettings(capacity_buffer=True)
@@ -92,6 +103,22 @@ async def join_all(cluster: ControlledCluster) -> None:
         if f"node-{claim.metadata.name}" not in joined:
             await cluster.join(claim)
     await cluster.wait(15)
+
+
+def test_buf_2_virtual_pods_are_spread_by_the_defaults_of_the_scheduler() -> None:
+    constraint = TopologySpreadConstraint(
+        maxSkew=1, topologyKey=ZONE, whenUnsatisfiable="DoNotSchedule"
+    )
+    settings = msgspec.structs.replace(BUFFERS, default_constraints=(constraint,))
+    metadata = ObjectMeta(name="web", namespace="default")
+    service = Service(metadata=metadata, spec=ServiceSpec(selector={"app": "web"}))
+
+    async def story(cluster: ControlledCluster) -> None:
+        await start(cluster, service, pod_template(cpu="100m"), buffer(replicas=3))
+        zones = {(each.metadata.labels or {})[ZONE] for each in await cluster.claims()}
+        assert len(zones) == len(await cluster.claims()) == 3
+
+    run(story, settings=settings)
 
 
 @pytest.mark.parametrize(
@@ -332,13 +359,16 @@ def reservation(total: int = 5) -> CloudReservation:
 
 
 async def start_with_reservation(
-    cluster: ControlledCluster, *objects: Any, values: tuple[str, ...] = (RESERVED, ON_DEMAND)
+    cluster: ControlledCluster,
+    *objects: Any,
+    values: tuple[str, ...] = (RESERVED, ON_DEMAND),
+    **spec: Any,
 ) -> None:
     terms = [{"tags": {"team": "web"}}]
     requirements = [{"key": CAPACITY_TYPE, "operator": "In", "values": [*values]}]
     await cluster.create(
         discovered_node_class(capacityReservationSelectorTerms=terms),
-        node_pool(template={"spec": {"requirements": requirements}}),
+        node_pool(template={"spec": {"requirements": requirements}}, **spec),
         *objects,
     )
     cluster.start()
@@ -466,6 +496,38 @@ def test_buf_3_a_node_with_less_room_than_planned_is_not_followed_by_another_at_
 CREATED = {"reason": "capacity_buffer", "nodepool": "web", "min_values_relaxed": "false"}
 
 
+@pytest.mark.parametrize("after", [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0])
+def test_a_node_of_a_buffer_and_one_for_pods_together_keep_to_the_limits(after: float) -> None:
+    """Each is planned before the other is created, and keeps to the limit by itself."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        cluster.port = cast(Cluster, SlowClaimCreations(cluster, 3.0))
+        spec = {"requirements": [{"key": CAPACITY_TYPE, "operator": "In", "values": [ON_DEMAND]}]}
+        await cluster.set_up(node_pool(template={"spec": spec}))
+        cluster.start()
+        await cluster.wait(30)
+        await cluster.create(pod_template(), buffer(replicas=2))
+        await cluster.wait(after)
+        await cluster.create_pod("web-0", cpu="3000m")
+        await cluster.wait(60)
+        assert len(cluster.instances()) == len(await cluster.claims()) == 1
+
+    limits = ClusterLimits(nodes=1)
+    options = PlanOptions(cluster_limits=limits)
+    run(story, settings=msgspec.structs.replace(BUFFERS, plan_options=options))
+
+
+def test_a_node_of_a_buffer_that_is_still_being_created_counts_where_another_is_refused() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        cluster.port = cast(Cluster, SlowClaimCreations(cluster, 20.0, refused={1}))
+        await start(cluster, pod_template(cpu="3500m"), buffer(replicas=2))
+        await cluster.wait(90)
+        assert len(cluster.instances()) == len(await cluster.claims()) == 2
+
+    options = PlanOptions(cluster_limits=ClusterLimits(nodes=2))
+    run(story, settings=msgspec.structs.replace(BUFFERS, plan_options=options))
+
+
 def test_without_the_gate_buffers_are_ignored() -> None:
     async def story(cluster: ControlledCluster) -> None:
         await start(cluster, pod_template(), buffer(replicas=1))
@@ -483,3 +545,107 @@ def test_buffers_of_other_strategies_are_left_to_others() -> None:
         assert (await cluster.api.get(CapacityBuffer, "spare", "default")).status is None
 
     run(story)
+
+
+# Consolidation
+
+
+async def _room_of_a_buffer_is_taken(cluster: ControlledCluster) -> None:
+    """Of two nodes that go together one is drained; the pod is bound where the buffer has its room,
+    not where the plan had it."""
+    disruption = {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]}
+    spec = {"requirements": [{"key": CAPACITY_TYPE, "operator": "In", "values": [ON_DEMAND]}]}
+    await start(cluster, pool=node_pool(disruption=disruption, template={"spec": spec}))
+    made = await cluster.api.create(workload(ReplicaSet, 2))
+    uid = made.metadata.uid
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": uid}
+    owned = {"metadata": {"ownerReferences": [{**owner, "controller": True}]}}
+    kept = {"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}}
+    roomy = await cluster.add_node("other", cpu="900m", **kept)
+    await cluster.create_pod("filler", cpu="1")
+    await cluster.bind("filler", roomy.metadata.name)
+    for name in ("web-0", "web-1"):
+        await cluster.create_pod(name, cpu="950m", **owned)
+        await cluster.wait(20)
+        (claim,) = [
+            each for each in await cluster.claims() if not (each.status and each.status.nodeName)
+        ]
+        node = await cluster.join(claim)
+        await cluster.bind(name, node.metadata.name)
+        await cluster.create_pod(f"filler-{name}", cpu="900m", **kept)
+        await cluster.bind(f"filler-{name}", node.metadata.name)
+    await cluster.create(pod_template(cpu="1", memory="100Mi"), buffer(replicas=1))
+    for name in ("filler", "filler-web-0", "filler-web-1"):
+        await cluster.api.delete(Pod, name, "default", grace_period=0)
+    leaving: list[Pod] = []
+    while not leaving:
+        await cluster.wait(1)
+        assert cluster.clock.now() < cluster.began + 600
+        leaving = [each for each in await cluster.pods() if each.metadata.deletionTimestamp]
+    (evicted,) = leaving
+    await cluster.stop_pods()
+    await cluster.create_pod(evicted.metadata.name, cpu="950m", **owned)
+    await cluster.bind(evicted.metadata.name, roomy.metadata.name)
+    await cluster.wait(60)
+
+
+def test_a_removal_for_which_a_buffer_needs_a_new_node_is_undone() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await _room_of_a_buffer_is_taken(cluster)
+        (new,) = [
+            each for each in await cluster.claims() if not (each.status and each.status.nodeName)
+        ]
+        assert (new.metadata.annotations or {})[UNDONE_CONSOLIDATIONS] == "1"
+        (event,) = await cluster.events("ConsolidationUndone")
+        assert event.message.startswith("Launched for capacity buffers after consolidation had")
+
+    run(story)
+
+
+def test_a_reserved_node_that_goes_empty_and_whose_room_a_buffer_needs_is_undone_too() -> None:
+    """A reserved node is not kept for a buffer; what takes its place must not become a reserved one
+    again, and so on."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        disruption = {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]}
+        await start_with_reservation(
+            cluster, pod_template(cpu="1", memory="100Mi"), disruption=disruption
+        )
+        await cluster.add_node("web-0", cpu="500m")
+        (reserved,) = await cluster.claims()
+        assert (reserved.metadata.labels or {})[CAPACITY_TYPE] == RESERVED
+        await cluster.create(buffer(replicas=1))
+        await cluster.wait(30)
+        assert len(await cluster.claims()) == 1
+        await cluster.api.delete(Pod, "web-0", "default", grace_period=0)
+        await cluster.wait(120)
+        (new,) = await cluster.claims()
+        assert (new.metadata.labels or {})[CAPACITY_TYPE] != RESERVED
+        assert (new.metadata.annotations or {})[UNDONE_CONSOLIDATIONS] == "1"
+
+    run(story, reservation(total=1))
+
+
+def test_each_removal_that_takes_room_of_buffers_is_backed_off_from_for_longer() -> None:
+    """Whichever node it takes: virtual pods move, so that each would be the first of its own."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        disruption = {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]}
+        await start_with_reservation(
+            cluster, pod_template(cpu="1", memory="100Mi"), disruption=disruption
+        )
+        for name in ("web-0", "web-1"):
+            await cluster.add_node(name, cpu="500m", memory="4Gi")
+        assert labels_of(await cluster.claims(), CAPACITY_TYPE) == [RESERVED, RESERVED]
+        await cluster.create(buffer(replicas=2))
+        await cluster.wait(30)
+        counts = []
+        for name in ("web-0", "web-1"):
+            await cluster.api.delete(Pod, name, "default", grace_period=0)
+            await cluster.wait(120)
+            await join_all(cluster)
+            annotations = [each.metadata.annotations or {} for each in await cluster.claims()]
+            counts.append(sorted(each.get(UNDONE_CONSOLIDATIONS, "0") for each in annotations))
+        assert counts == [["0", "1"], ["1", "2"]]
+
+    run(story, reservation(total=2))

@@ -30,6 +30,7 @@ from wainwright.controllers.settings import ControllerSettings
 from wainwright.core.explain.pod_verdicts import EMPTY_FUNNEL
 from wainwright.metrics import SCHEDULING_SECONDS
 from wainwright.model.disruption import Pause
+from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, ZONE
 from wainwright.model.plan import ClusterLimits, PlanOptions, UnschedulableGroup
 from wainwright.model.reasons import (
     LimitExceeded,
@@ -455,9 +456,19 @@ def test_objects_of_foreign_classes_are_left_alone() -> None:
     run_cluster(story)
 
 
-def test_a_launch_that_is_tried_again_keeps_its_share_of_the_limits() -> None:
+@pytest.mark.parametrize(
+    ("pool_limits", "cluster_limits"),
+    [
+        ({"cpu": "3"}, ClusterLimits()),
+        ({}, ClusterLimits(cpu=3000)),
+        ({}, ClusterLimits(price_per_hour=0.1)),
+    ],
+)
+def test_a_launch_that_is_tried_again_keeps_its_share_of_the_limits(
+    pool_limits: dict[str, Any], cluster_limits: ClusterLimits
+) -> None:
     async def story(cluster: ControlledCluster) -> None:
-        pool = node_pool(**_only("m5.large"), **QUIET, limits={"cpu": "3"})
+        pool = node_pool(**_only("m5.large"), **QUIET, limits=pool_limits)
         await cluster.set_up(pool)
         cluster.start()
         await cluster.wait(5)
@@ -472,7 +483,47 @@ def test_a_launch_that_is_tried_again_keeps_its_share_of_the_limits() -> None:
         await cluster.wait(120)
         assert len(cluster.instances()) == 1
 
-    run_cluster(story)
+    settings = ControllerSettings(plan_options=PlanOptions(cluster_limits=cluster_limits))
+    run_cluster(story, settings=settings)
+
+
+@pytest.mark.parametrize(
+    ("missing", "expected"),
+    [([], ["m5.large"] * 3), (["m5.large"], ["m5.large", "m5.xlarge"])],
+    ids=["as planned", "the first becomes larger"],
+)
+def test_launches_that_become_larger_than_planned_keep_to_the_limits(
+    missing: list[str], expected: list[str]
+) -> None:
+    """Three nodes of two CPUs each are planned; in one zone EC2 may have none so small."""
+    apart = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }
+    here = {"nodeSelector": {ZONE: "us-east-1a"}}
+
+    async def story(cluster: ControlledCluster) -> None:
+        kinds = {"key": CAPACITY_TYPE, "operator": "In", "values": [ON_DEMAND]}
+        template = {"spec": {"requirements": [kinds]}}
+        await cluster.set_up(node_pool(template=template, **QUIET, limits={"cpu": "6"}))
+        cluster.start()
+        await cluster.wait(5)
+        entries = [{"instanceType": each, "zone": "us-east-1a"} for each in missing]
+        cluster.account.change({"unavailable": entries})
+        for number, place in enumerate((here, {}, {})):
+            more: dict[str, Any] = {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"topologySpreadConstraints": [apart], **place},
+            }
+            await cluster.create(pending_pod(f"web-{number}", cpu="1500m", **more))
+        await cluster.wait(60)
+        labels = [claim.metadata.labels or {} for claim in await cluster.claims()]
+        assert sorted(each[INSTANCE_TYPE] for each in labels) == expected
+        assert len(cluster.instances()) == len(expected)
+
+    run_cluster(story, instanceTypes=["m5.large", "m5.xlarge"])
 
 
 async def _join_too_small(cluster: ControlledCluster) -> None:

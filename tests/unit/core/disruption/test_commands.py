@@ -190,6 +190,11 @@ def test_several_nodes_become_one_at_once() -> None:
     assert command.replacements == ()
 
 
+def test_a_limit_of_nodes_above_all_that_can_be_counted_is_no_limit() -> None:
+    command = found(*(node(name, "large", 1200) for name in "abc"), max_nodes=2**63)
+    assert (command.method, names(command)) == (Method.MULTI_NODE, ["a", "b"])
+
+
 def test_a_node_that_costs_nothing_is_not_emptied_for_it() -> None:
     free = instance_type(
         name="free",

@@ -1,6 +1,7 @@
 """Passes that go on from the one before: only what changed is looked at again."""
 
 from typing import Any
+from weakref import ref
 
 import msgspec
 import pytest
@@ -16,6 +17,7 @@ from tests.unit.core.disruption.test_commands import (
 from wainwright.core.disruption.commands import Command
 from wainwright.core.disruption.disruption_input import DisruptionInput, DisruptionOptions
 from wainwright.core.disruption.disruption_pass import DisruptionPass, FailedValidation
+from wainwright.gc_pause import gc_paused
 from wainwright.model.disruption import (
     Condition,
     DisruptionBudget,
@@ -71,6 +73,16 @@ def test_room_elsewhere_frees_a_node_that_was_kept() -> None:
     command = look(at(1.0, small, roomier, *other[1:]), first).find_command()
     assert command is not None
     assert ([each.name for each in command.candidates], command.replacements) == (["a"], ())
+
+
+def test_a_pass_that_nobody_goes_on_from_is_freed_without_the_garbage_collector() -> None:
+    """It is paused: each has a compiled cluster, and looking ahead makes dozens of passes."""
+    with gc_paused():
+        looked = look(at(0.0, node("a", "large", 100), node("b", "large", 100)))
+        assert looked.find_command() is not None
+        kept = ref(looked)
+        del looked
+        assert kept() is None
 
 
 @pytest.mark.parametrize(("hour", "is_found"), [(1, False), (2, True)])

@@ -145,6 +145,11 @@ def test_a_state_file_with_values_that_cannot_be_restored_is_an_error(
     assert "remove this one" in caught.value.hint
 
 
+def test_a_device_as_state_file_is_refused_instead_of_read_to_its_end() -> None:
+    with pytest.raises(InvalidInputError, match="/dev/full cannot be read: it is not an ordinary"):
+        resume_account(Path("/dev/full"), clock=ManualClock(), queue_base=BASE)
+
+
 def test_a_folder_as_state_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="cannot be read"):
         resume_account(tmp_path, clock=ManualClock(), queue_base=BASE)

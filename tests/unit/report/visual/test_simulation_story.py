@@ -111,6 +111,15 @@ def demo() -> tuple[SimulationResult, Story]:
     return described("../../../examples/sale-day/scenario")
 
 
+def test_what_the_demo_expects_holds_also_of_the_night() -> None:
+    """The lines of its scenario that say what consolidation saved, and what it disturbed."""
+    result, _ = demo()
+    assert [each.message for each in result.expectations if not each.held] == []
+    assert [law.law for law in result.laws if not law.held] == []
+    stated = {key for each in result.expectations for key in each.found}
+    assert {"nodes", "pricePerHour", "savingsPerHour", "moves"} <= stated
+
+
 def test_it_opens_at_a_removal_with_pending_pods_and_idle_reserved_instances() -> None:
     result, story = demo()
     assert story.opensAt is not None

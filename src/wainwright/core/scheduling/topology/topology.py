@@ -62,7 +62,8 @@ class Topology:
         self._table = table
         self._reservation_manager = reservation_manager
         self.domains = Domains(registry.keys, nodes.nodes)
-        self.decide: DecideDomain = _stays_undecided
+        self.decision: Callable[[], DecideDomain | None] = _without_state
+        """How drafts decide: a weak reference to what the state of this topology does."""
         self._waiting_groups: dict[int, set[LabelGroup]] = {}
         """By draft: groups whose counts depend on a decision that the draft cannot make yet."""
         self._pinned_cache: dict[str, tuple[BitSet, dict[str, BitSet]]] = {}
@@ -459,12 +460,14 @@ class Topology:
 
     def _decide_drafts(self, group: LabelGroup) -> None:
         """Makes every draft with pods of the group decide on a value, so that pods are counted."""
+        decide = self.decision()
+        assert decide is not None, "a topology is used by its state alone"
         deferred = group.deferred_drafts & self.domains.undecided_drafts[group.key]
         for number in iter_bits(group.undecided_drafts ^ deferred):
             draft = self._table.drafts[number]
             value = self.domains.value(draft, group.key)
             if value is NoValue.UNDECIDED:
-                decided = self.decide(draft, group)
+                decided = decide(draft, group)
                 if decided is NoValue.UNDECIDED:
                     group.deferred_drafts |= draft.bit
                     self._waiting_groups.setdefault(number, set()).add(group)
@@ -548,8 +551,16 @@ class Topology:
 
 
 def _narrowed_state(draft: Draft) -> tuple[object, ...]:
-    """What whether a draft counts depends on."""
-    return draft.compiled, draft.pinned_type or draft.types, draft.pinned_group or draft.held
+    """What whether a draft counts depends on: one that holds a reservation may become a node
+    outside it, until it is pinned to the reservation.
+    """
+    if draft.pinned_type:
+        return draft.compiled, draft.pinned_type, draft.pinned_group
+    return draft.compiled, draft.types, draft.held, draft.reserved_types
+
+
+def _without_state() -> DecideDomain:
+    return _stays_undecided
 
 
 def _stays_undecided(_draft: Draft, _group: LabelGroup) -> NoValue:

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from wainwright.aws.api.daemon_threads import DaemonThreadPool
+from wainwright.daemon_threads import DaemonThreadPool
 
 
 def test_calls_run_beside_each_other_up_to_the_number_of_threads() -> None:
@@ -31,7 +31,29 @@ def test_the_caller_gets_the_error() -> None:
 
 def test_a_call_that_does_not_return_keeps_no_process() -> None:
     code = (
-        "import threading; from wainwright.aws.api.daemon_threads import DaemonThreadPool;"
+        "import threading; from wainwright.daemon_threads import DaemonThreadPool;"
         "DaemonThreadPool(1, 'x').submit(threading.Event().wait)"
     )
+    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
+
+
+def test_a_plan_under_way_keeps_no_process_that_has_to_stop() -> None:
+    code = """
+import asyncio, threading
+from wainwright.controllers.context import compute_in_thread
+
+async def main():
+    has_begun = threading.Event()
+
+    def plan():
+        has_begun.set()
+        threading.Event().wait()
+
+    task = asyncio.create_task(compute_in_thread(plan))
+    while not has_begun.is_set():
+        await asyncio.sleep(0)
+    task.cancel()
+
+asyncio.run(main())
+"""
     assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0

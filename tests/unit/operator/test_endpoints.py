@@ -1,0 +1,106 @@
+"""Where metrics and health of `wain run` are served."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from http import HTTPStatus
+
+import aiohttp
+import pytest
+
+from wainwright.errors import InvalidInputError
+from wainwright.metrics import MetricsRegistry
+from wainwright.operator.endpoints import (
+    EVERYWHERE,
+    LOOPBACK,
+    EndpointOptions,
+    Ports,
+    serve_endpoints,
+)
+
+
+def _has_address(family: socket.AddressFamily, host: str) -> bool:
+    try:
+        with socket.create_server((host, 0), family=family):
+            return True
+    except OSError:
+        return False
+
+
+needs_ipv6 = pytest.mark.skipif(
+    not _has_address(socket.AF_INET6, "::1"), reason="the machine has no IPv6"
+)
+
+
+def serving(host: str, check: Callable[[Ports], Awaitable[None]], metrics: int = 0) -> None:
+    async def no_verdicts() -> bytes | None:
+        return None
+
+    async def main() -> None:
+        options = EndpointOptions(metrics_port=metrics, health_port=0, host=host)
+        async with serve_endpoints(options, MetricsRegistry(), lambda: True, no_verdicts) as ports:
+            await check(ports)
+
+    asyncio.run(main())
+
+
+async def health(host: str, port: int) -> int:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"http://{host}:{port}/healthz") as answer,
+    ):
+        return answer.status
+
+
+@pytest.mark.parametrize("host", [LOOPBACK, pytest.param("[::1]", marks=needs_ipv6)])
+def test_a_pod_is_probed_by_either_family(host: str) -> None:
+    async def check(ports: Ports) -> None:
+        assert await health(host, ports.health) == HTTPStatus.OK
+
+    serving(EVERYWHERE, check)
+
+
+@needs_ipv6
+def test_outside_a_pod_nothing_but_the_loopback_interface_is_served() -> None:
+    async def check(ports: Ports) -> None:
+        assert await health(LOOPBACK, ports.health) == HTTPStatus.OK
+        with pytest.raises(aiohttp.ClientConnectionError):
+            await health("[::1]", ports.health)
+
+    serving(LOOPBACK, check)
+
+
+@pytest.mark.parametrize("refused_at", ["socket", "bind"])
+def test_without_ipv6_endpoints_are_served_on_ipv4(
+    refused_at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if refused_at == "socket":
+        monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: False)
+    else:
+        monkeypatch.setattr(socket, "create_server", _without_ipv6(socket.create_server))
+
+    async def check(ports: Ports) -> None:
+        assert await health(LOOPBACK, ports.health) == HTTPStatus.OK
+
+    serving(EVERYWHERE, check)
+
+
+def _without_ipv6(real: Callable[..., socket.socket]) -> Callable[..., socket.socket]:
+    def create(address: tuple[str, int], **more: object) -> socket.socket:
+        if more.get("family") == socket.AF_INET6:
+            raise OSError(99, "Cannot assign requested address")
+        return real(address, **more)
+
+    return create
+
+
+@pytest.mark.parametrize("host", [LOOPBACK, EVERYWHERE])
+def test_a_port_that_is_taken_is_named_with_its_setting(host: str) -> None:
+    async def check(_: Ports) -> None:
+        raise AssertionError("it is served")
+
+    with closing(socket.create_server((LOOPBACK, 0))) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(InvalidInputError, match=f"METRICS_PORT: port {port} cannot be used"):
+            serving(host, check, metrics=port)
