@@ -19,10 +19,10 @@ import pytest
 from tests.integration.run_manifests import NODE_CLASS, deployment
 from tests.support.kubectl import kubectl_command
 from tests.support.processes import MissingTool, skip_or_fail
-from tests.support.running_operator import RunningOperator, TestedCluster
+from tests.support.running_operator import RunningOperator, TestedCluster, is_ready
 
 from wainwright.aws.instances import BATCH_TAG
-from wainwright.clock import format_microseconds
+from wainwright.clock import format_microseconds, format_timestamp
 from wainwright.translate.nodeclaims import LAUNCH_RECORD_ANNOTATION, parse_launch_record
 from wainwright.translate.object_metadata import parse_timestamp
 
@@ -71,6 +71,9 @@ def join(operated: TestedCluster) -> None:
     """
     nodes = operated.all("Node")
     renew_leases(operated, {each["metadata"]["name"] for each in nodes})
+    for each in nodes:
+        if not is_ready(each):
+            _report_ready(operated, each["metadata"]["name"])
     known = {each["spec"].get("providerID") for each in nodes}
     for claim in operated.all("NodeClaim"):
         status = claim.get("status", {})
@@ -96,11 +99,20 @@ def _create_node(operated: TestedCluster, claim: dict[str, Any], status: dict[st
     }
     operated.apply("Node", node)
     capacity = {"capacity": status["capacity"], "allocatable": status["allocatable"]}
-    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
+    _report_ready(operated, name, **capacity)
+
+
+def _report_ready(operated: TestedCluster, name: str, **status: Any) -> None:
+    """With a heartbeat, as kubelets do: the node lifecycle controller remembers nodes by name, and
+    takes one without a newer heartbeat for the node of that name that an earlier test had.
+    """
+    now = format_timestamp(time.time())
+    times = {"lastHeartbeatTime": now, "lastTransitionTime": now}
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "", **times}
     reply = operated.plane.request(
         "PATCH",
         f"/api/v1/nodes/{name}/status",
-        body=json.dumps({"status": {**capacity, "conditions": [ready]}}).encode(),
+        body=json.dumps({"status": {**status, "conditions": [ready]}}).encode(),
         content_type="application/merge-patch+json",
     )
     is_gone = reply.status == HTTPStatus.NOT_FOUND  # deleted since, with its claim

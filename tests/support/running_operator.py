@@ -111,7 +111,7 @@ class TestedCluster:
         return [
             pod
             for pod in self.all("Pod")
-            if pod["metadata"].get("labels", {}).get("app") == app and _is_ready(pod)
+            if pod["metadata"].get("labels", {}).get("app") == app and is_ready(pod)
         ]
 
     def wait_for(
@@ -147,7 +147,7 @@ def _condition_text(condition: Mapping[str, Any]) -> str:
     return f"{condition['type']}={condition['status']} {reason} {since}"
 
 
-def _is_ready(obj: Mapping[str, Any]) -> bool:
+def is_ready(obj: Mapping[str, Any]) -> bool:
     conditions = obj.get("status", {}).get("conditions", ())
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
