@@ -15,10 +15,10 @@ from wainwright.sim.fault_injection import InjectedFault
 from wainwright.sim.observed_state import ObservedState
 from wainwright.sim.simulation import Simulation, SimulationOptions
 
-SETTLES_WITHIN: Final = 2 * 3600.0
-WITH_BUFFERS: Final = 4 * 3600.0
-"""Consolidation may take the room of a buffer several times until it is backed off from."""
-"""Seconds after the last event and fault by which nothing may change any more."""
+SETTLES_WITHIN: Final = 4 * 3600.0
+"""Seconds after the last event and fault by which nothing may change any more: a removal that was
+undone is tried again after an hour, and then after two.
+"""
 FREE_LAUNCHES: Final = 20
 LAUNCHES_PER_POD: Final = 3
 CONVERGES: Final = "converges"
@@ -116,7 +116,7 @@ def run_case(
     simulation = Simulation(
         case.scenario(),
         options=SimulationOptions(
-            until=case.faults.until + _settles_within(case), keep_timeline=keep_timeline
+            until=case.faults.until + SETTLES_WITHIN, keep_timeline=keep_timeline
         ),
         observers=[observer],
         faults=case.faults,
@@ -137,18 +137,11 @@ def run_case(
     if streak.broken is not None:
         found.append(streak.broken)
     if not simulation.was_quiet:
-        message = (
-            f"still busy {_settles_within(case) / 3600:g} hours after the last event and fault"
-        )
+        message = f"still busy {SETTLES_WITHIN / 3600:g} hours after the last event and fault"
         found.append(LawResult(law=CONVERGES, held=False, at=None, message=message))
     return TrialResult(
         broken=tuple(found), faults=tuple(simulation.injector.happened), result=result
     )
-
-
-def _settles_within(case: ChaosCase) -> float:
-    gates = case.spec.get("settings", {}).get("featureGates", {})
-    return WITH_BUFFERS if gates.get("CapacityBuffer") else SETTLES_WITHIN
 
 
 def _answer_unusually(simulation: Simulation, case: ChaosCase) -> None:

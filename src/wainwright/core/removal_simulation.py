@@ -145,6 +145,7 @@ class ClusterSimulator:
         """
         snapshot = evict_from_deleting_nodes(snapshot).snapshot
         self._snapshot, self._catalogs, self._options = snapshot, catalogs, options
+        self._order = order
         self._replaced_pods: list[tuple[Pod, ...]] = []
         """Pods of earlier snapshots: classes are found by the identity of pods, which must not be
         used for others."""
@@ -192,6 +193,7 @@ class ClusterSimulator:
                     classes[id(pod)] = pod_class
         self._pod_classes |= classes
         self._snapshot = snapshot
+        self.__dict__.pop("_of_real_pods", None)
         return self._replace_nodes([number for number in numbers if number is not None], changed)
 
     def _replace_nodes(self, numbers: Sequence[int], changed: Sequence[Node]) -> "SimulatorUpdate":
@@ -293,6 +295,24 @@ class ClusterSimulator:
         if left_out:
             pods = [pod for pod in pods if pod.key not in left_out]
         return self._solve(removal, pods)
+
+    def fits_in_room_of_buffers(self, names: Collection[str], closed: BitSet = 0) -> bool:
+        """Whether the pods of the nodes have room on others once they take that of virtual pods,
+        as the kube-scheduler may let them: it knows of no virtual pods.
+        """
+        real = self._of_real_pods
+        if real is None:
+            return False
+        solution = real.solve_without(names, real.numbers_of(self.names_of(closed)))
+        return not solution.failed and not solution.drafts
+
+    @cached_property
+    def _of_real_pods(self) -> "ClusterSimulator | None":
+        """The same cluster without virtual pods; None where it has none."""
+        real = self._snapshot.without_virtual_pods()
+        if real is self._snapshot:
+            return None
+        return ClusterSimulator(real, self._catalogs, self._options, self._order, self._withheld)
 
     def is_limited(self, solution: Solution) -> bool:
         """Whether a pod is unplaced that a NodePool could launch a node for but for a limit."""

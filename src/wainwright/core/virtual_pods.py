@@ -82,6 +82,7 @@ def pods_that_keep(node: Node, pods: tuple[Pod, ...]) -> tuple[Pod, ...]:
         msgspec.structs.replace(
             keep_off_reservations(pod),
             eviction=EvictionFacts(),
+            virtual=True,
             tolerations=(*pod.tolerations, TOLERATES_DISRUPTION),
         )
         for pod in pods

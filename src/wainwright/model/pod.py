@@ -266,6 +266,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     unsupported: tuple[UnsupportedFeature, ...] = ()
     """A pod that uses any of these is unschedulable, rather than scheduled wrongly."""
     eviction: EvictionFacts = NO_EVICTION_FACTS
+    virtual: bool = False
+    """Whether it only stands for room that a capacity buffer keeps: any pod may take that."""
 
     @property
     def key(self) -> str:

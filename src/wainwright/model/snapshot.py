@@ -167,6 +167,16 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         """The names that a new claim may not have."""
         return self.claims.union(node.name for node in self.nodes)
 
+    def without_virtual_pods(self) -> "Snapshot":
+        """As the kube-scheduler sees the cluster; the same object where there are none."""
+        if not any(pod.virtual for node in self.nodes for pod in node.pods):
+            return self
+        nodes = (
+            msgspec.structs.replace(node, pods=tuple(pod for pod in node.pods if not pod.virtual))
+            for node in self.nodes
+        )
+        return msgspec.structs.replace(self, nodes=tuple(nodes))
+
 
 def find_offering(node: Node, offerings: Iterable[Offering]) -> Offering | None:
     """The offering of the node's zone, capacity type and reservation, available or not.

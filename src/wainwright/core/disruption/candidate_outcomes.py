@@ -411,7 +411,17 @@ class RemovalEvaluator:
                 return Outcome.MIN_SAVING
         if not is_balanced(command.candidates, saving, self._totals, self._options.balanced_k):
             return Outcome.BALANCED_SCORE
-        return None
+        return Outcome.NO_SAVING if self._may_stay_empty(command) else None
+
+    def _may_stay_empty(self, command: Command) -> bool:
+        """Whether its pods may be bound where capacity buffers have room, and not to a reserved
+        replacement: that is not kept for a buffer, so that it goes, a node is launched for the
+        buffer, and the next look finds the same command for another node.
+        """
+        if all(claim.launch.reservation_id is None for claim in command.replacements):
+            return False
+        names = [each.name for each in command.candidates]
+        return self._simulator.fits_in_room_of_buffers(names, self._closed.starting)
 
 
 def _drift_command(

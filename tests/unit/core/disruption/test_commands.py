@@ -597,3 +597,26 @@ def test_of_two_sets_that_are_equal_the_one_with_the_first_candidates_goes() -> 
     keeper = node("keeper", "huge", 10, annotations={DO_NOT_DISRUPT: "true"})
     command = found(keeper, b, *nodes, methods=(Method.MULTI_NODE,))
     assert (names(command), command.replacements) == (["a", "b"], ())
+
+
+@pytest.mark.parametrize(
+    ("is_virtual", "kept_room", "is_replaced"),
+    [(True, 1500, False), (True, 1400, True), (False, 1500, True)],
+    ids=["the buffer has room for it", "too little room", "room of a real pod"],
+)
+def test_no_reserved_node_is_launched_for_a_pod_that_may_take_the_room_of_a_buffer(
+    is_virtual: bool, kept_room: int, is_replaced: bool
+) -> None:
+    """It would stay empty, and the buffer need a node as dear as the one that is gone."""
+    keeper = node("keeper", "large", 4000 - kept_room, annotations={DO_NOT_DISRUPT: "true"})
+    other = Pod(namespace="shop", name="other", requests={"cpu": kept_room}, virtual=is_virtual)
+    keeper = msgspec.structs.replace(keeper, pods=(*keeper.pods, other))
+    reserved = offering(price=0.0, capacity_type="reserved", reservation_id="cr-1", available=1)
+    medium = msgspec.structs.replace(types()[1], offerings=(offering(price=0.2), reserved))
+    snapshot = Snapshot(nodes=(keeper, node("a", "medium", 1500)), pools=(WEB,), now=1000.0)
+    given = DisruptionInput(snapshot=snapshot, catalogs={"web": InstanceTypeIndex([medium])})
+    command = DisruptionPass(given, DisruptionOptions()).find_command()
+    replaced = (
+        [] if command is None else [each.launch.reservation_id for each in command.replacements]
+    )
+    assert replaced == (["cr-1"] if is_replaced else [])
