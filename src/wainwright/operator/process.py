@@ -336,17 +336,24 @@ class OperatorProcess:
         from wainwright.operator.dry_run import DryRun
 
         with closing(await self._connect_cloud(self._cluster)) as cloud:
+            recorder = self._make_recorder(cloud)
             dry_run = self._dry_run = DryRun(
                 self._cluster,
                 lambda launch_log: self._make_cloud(cloud, launch_log),
                 self._clock,
                 self._controller_settings,
+                metrics=self.metrics,
+                recorder=recorder or NO_RECORDER,
             )
             async with background_tasks() as start:
+                if recorder is not None:
+                    start(recorder.run, "flight recorder")
                 is_pause_known = asyncio.Event()
                 start(lambda: self._follow_pause(is_pause_known), "settings")
                 await is_pause_known.wait()
                 await dry_run.run(once=self._options.once)
+                while recorder is not None and not recorder.is_idle:
+                    await self._clock.sleep(IDLE_POLL)
 
     async def _lead(self, cluster: Cluster) -> None:
         """With a memory of its own: another process may have led meanwhile."""

@@ -1,4 +1,6 @@
-"""A dry run reads the account and changes nothing in it, whatever its role would allow."""
+"""A dry run reads the account and changes nothing in it, whatever its role would allow; its metrics
+say what it has seen.
+"""
 
 import json
 import logging
@@ -11,15 +13,20 @@ import pytest
 from tests.support.aws_account import discovered_node_class
 from tests.support.controlled_cluster import node_pool, pending_pod
 from tests.support.operator_world import CLOUD, SETTINGS, RecordedCloud, World, play
+from tests.support.scraped_metrics import ScrapedMetrics
 
 from wainwright.api.catalog_documents import Cloud, CloudReservation
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
+from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimSpec
 from wainwright.api.karpenter.nodepool import NodePool
+from wainwright.api.karpenter.shared_fields import NodeClassRef
+from wainwright.api.wire import ObjectMeta
 from wainwright.aws.api.services import AwsResponse, Params, Seam
 from wainwright.cluster import Cluster
 from wainwright.emulator.emulated_account import EmulatedAwsAccount
 from wainwright.errors import AwsError, RequestRejectedError
 from wainwright.metrics import AWS_REQUEST_ERRORS
+from wainwright.model.labels import NODEPOOL
 from wainwright.operator.process import EMULATOR, ConnectedCloud, RunOptions, cloud_connector
 
 ROOT = Path(__file__).parents[3]
@@ -198,3 +205,36 @@ def test_the_policy_of_a_dry_run_allows_exactly_what_it_calls() -> None:
 
 def pool_of(node_class: str) -> NodePool:
     return node_pool(node_class, template={"spec": {"nodeClassRef": {"name": node_class}}})
+
+
+def test_its_metrics_say_what_it_has_seen_and_that_it_is_in_sync() -> None:
+    async def story(dry: DryRunWorld) -> None:
+        await dry.world.api.create(pending_pod("huge", cpu="500"))
+        await dry.world.clock.sleep(30)
+        scraped = ScrapedMetrics(dry.process.operator.metrics)
+        assert scraped.value("karpenter_cluster_state_synced") == 1
+        assert scraped.value("karpenter_cluster_state_node_count") == 0
+        assert scraped.value("karpenter_scheduler_queue_depth") == 2
+        assert scraped.value("karpenter_scheduler_unschedulable_pods_count") == 1
+        assert scraped.value("karpenter_scheduler_scheduling_duration_seconds_count") >= 1
+        assert not scraped.labels("leader_election_master_status"), "it takes no lease"
+        await dry.process.stop()
+        ended = ScrapedMetrics(dry.process.operator.metrics)
+        assert ended.value("karpenter_cluster_state_synced") == 0
+
+    watch(story)
+
+
+def test_it_is_not_in_sync_while_a_claim_of_karpenter_has_no_instance() -> None:
+    async def story(dry: DryRunWorld) -> None:
+        metadata = ObjectMeta(name="web-abc", labels={NODEPOOL: "web"})
+        reference = NodeClassRef(group="karpenter.k8s.aws", kind="EC2NodeClass", name="default")
+        spec = NodeClaimSpec(nodeClassRef=reference, requirements=[])
+        await dry.world.api.create(NodeClaim(metadata=metadata, spec=spec))
+        await dry.world.clock.sleep(30)
+        scraped = ScrapedMetrics(dry.process.operator.metrics)
+        assert scraped.value("karpenter_cluster_state_synced") == 0
+        assert scraped.value("karpenter_cluster_state_node_count") == 1
+        assert dry.process.operator.is_ready
+
+    watch(story)
