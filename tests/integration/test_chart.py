@@ -27,6 +27,7 @@ from wainwright.operator.settings import OperatorSettings, read_settings
 from wainwright.sim.settings import FEATURE_GATES
 
 ROOT = CHART.parents[1]
+NO_LEADER = "WainwrightNoLeader"
 MONITORED = ("serviceMonitor.enabled=true", "prometheusRule.enabled=true", "dashboard.enabled=true")
 
 
@@ -244,6 +245,16 @@ def test_a_dry_run_may_only_read() -> None:
     assert rights_of(render(*gated)) == rights, "it does not look at buffers"
 
 
+def test_one_replica_decides_and_logs_in_a_dry_run() -> None:
+    """It takes no lease, so that a second one would say everything twice."""
+    for values, replicas in (
+        (("dryRun=true",), 1),
+        (("dryRun=true", "replicas=3"), 3),
+        (("replicas=0",), 0),
+    ):
+        assert rendered("Deployment", *values)[0]["spec"]["replicas"] == replicas
+
+
 def test_rights_for_a_gate_are_given_with_the_gate() -> None:
     gated = ("settings.featureGates.podDeletionCostManagement=true",)
     more = set(rights_of(render(*gated))) - set(rights_of(render()))
@@ -297,6 +308,20 @@ def test_alerts_link_to_the_runbooks_where_they_are_published() -> None:
     where = "https://docs.example.org/runbooks"
     for each in alerts(f"prometheusRule.runbookURL={where}/"):
         assert each["annotations"]["runbook_url"] == f"{where}/{each['alert']}.md"
+
+
+def test_the_alert_about_the_leader_is_about_the_lease_of_the_values() -> None:
+    [found] = [each for each in alerts() if each["alert"] == NO_LEADER]
+    assert 'name="wainwright-leader-election"' in found["expr"]
+    [found] = [
+        each for each in alerts("settings.leaderElectionName=mine") if each["alert"] == NO_LEADER
+    ]
+    assert found["expr"] == 'absent(leader_election_master_status{name="mine"} == 1)'
+
+
+def test_nobody_is_woken_because_a_dry_run_does_not_lead() -> None:
+    names = {each["alert"] for each in alerts()}
+    assert {each["alert"] for each in alerts("dryRun=true")} == names - {NO_LEADER}
 
 
 def test_a_relative_link_to_runbooks_is_refused() -> None:

@@ -64,10 +64,13 @@ class CheckedApi:
     def __init__(self, seam: Seam) -> None:
         self._seam = seam
         self.calls: list[tuple[str, Params]] = []
+        self.actions: set[str] = set()
+        """What was called, as policies name it: ec2:DescribeSubnets."""
 
     async def call(self, service: str, operation: str, params: Params) -> AwsResponse:
         check_params(service, operation, params)
         self.calls.append((operation, params))
+        self.actions.add(f"{service}:{operation}")
         return await self._seam.call(service, operation, params)
 
     def calls_to(self, operation: str) -> list[Params]:

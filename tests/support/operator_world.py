@@ -4,17 +4,20 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from tests.support.aws_account import discovered_node_class
+from tests.support.aws_account import CheckedApi, discovered_node_class
 from tests.support.controlled_cluster import node_pool
 
 from wainwright.api.catalog_documents import Cloud, CloudSpec
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.workloads import Pod
+from wainwright.aws.api.services import Seam
 from wainwright.clock import VirtualClock
 from wainwright.operator.process import (
     EMULATOR,
     ClusterClients,
     ConnectCloud,
+    ConnectedCloud,
+    KnownCluster,
     OperatorCluster,
     OperatorProcess,
     RunOptions,
@@ -67,6 +70,27 @@ class Process:
         self.task.cancel()
         with suppress(asyncio.CancelledError):
             await self.task
+
+
+class RecordedCloud:
+    """An emulated cloud whose calls are kept, for a process in a pod."""
+
+    def __init__(self, cloud: ConnectedCloud, seam: Seam | None = None) -> None:
+        """`seam`: what answers, if it is not the account itself."""
+        self._cloud = cloud
+        self.region, self.queue = cloud.region, cloud.queue
+        self.modelled_prices = cloud.modelled_prices
+        self.seam = CheckedApi(seam or cloud.seam)
+        self.known = KnownCluster(version=self._version, ipv6=False)
+
+    async def run(self) -> None:
+        await self._cloud.run()
+
+    def close(self) -> None:
+        self._cloud.close()
+
+    async def _version(self) -> str:
+        return "1.33"
 
 
 class AlwaysAnswering:

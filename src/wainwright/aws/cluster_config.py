@@ -37,6 +37,9 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
     """IAM and the price list cannot be reached: users must manage instance profiles."""
     dry_runs: bool = True
     """Whether permissions are checked by dry runs before a class counts as ready."""
+    read_only: bool = False
+    """Whether nothing in the account may change: instance profiles are named and not made, and no
+    launch is tried out, whatever `dry_runs` says."""
     capacity_reservations: bool = True
     """The feature gate of that name."""
 

@@ -30,6 +30,7 @@ from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.operations import ConfigMap, Lease
 from wainwright.api.wire import WireStruct
 from wainwright.aws.api.middleware import with_middleware
+from wainwright.aws.api.read_only import ReadOnlySeam
 from wainwright.aws.api.services import Seam
 from wainwright.aws.cluster_config import ClusterConfig, VersionSource
 from wainwright.aws.instancetypes.account_offerings import OfferingKey
@@ -335,17 +336,24 @@ class OperatorProcess:
         from wainwright.operator.dry_run import DryRun
 
         with closing(await self._connect_cloud(self._cluster)) as cloud:
+            recorder = self._make_recorder(cloud)
             dry_run = self._dry_run = DryRun(
                 self._cluster,
                 lambda launch_log: self._make_cloud(cloud, launch_log),
                 self._clock,
                 self._controller_settings,
+                metrics=self.metrics,
+                recorder=recorder or NO_RECORDER,
             )
             async with background_tasks() as start:
+                if recorder is not None:
+                    start(recorder.run, "flight recorder")
                 is_pause_known = asyncio.Event()
                 start(lambda: self._follow_pause(is_pause_known), "settings")
                 await is_pause_known.wait()
                 await dry_run.run(once=self._options.once)
+                while recorder is not None and not recorder.is_idle:
+                    await self._clock.sleep(IDLE_POLL)
 
     async def _lead(self, cluster: Cluster) -> None:
         """With a memory of its own: another process may have led meanwhile."""
@@ -466,9 +474,11 @@ class OperatorProcess:
     def _make_cloud(self, cloud: ConnectedCloud, launch_log: LaunchLog) -> CloudProvider:
         settings, gates = self._settings, self._settings.feature_gates
         random = Random(f"{self._identity} calls")
+        is_dry_run = self._options.dry_run
+        seam = ReadOnlySeam(cloud.seam) if is_dry_run else cloud.seam
         environment = ProviderEnvironment(
             process_id=self._identity,
-            seam=with_middleware(cloud.seam, self._clock, random, self.metrics),
+            seam=with_middleware(seam, self._clock, random, self.metrics),
             launch_log=launch_log,
             clock=self._clock,
             metrics=self.metrics,
@@ -476,7 +486,7 @@ class OperatorProcess:
             modelled_prices=cloud.modelled_prices,
         )
         options = ProviderOptions(
-            cluster=_cluster_config(settings, cloud),
+            cluster=_cluster_config(settings, cloud, read_only=is_dry_run),
             queue=cloud.queue,
             node_overlay=gates["NodeOverlay"],
             catalog_options=CatalogOptions(
@@ -487,7 +497,9 @@ class OperatorProcess:
         return AwsCloudProvider(environment, options)
 
 
-def _cluster_config(settings: OperatorSettings, cloud: ConnectedCloud) -> ClusterConfig:
+def _cluster_config(
+    settings: OperatorSettings, cloud: ConnectedCloud, *, read_only: bool
+) -> ClusterConfig:
     gates = settings.feature_gates
     return ClusterConfig(
         name=settings.cluster_name,
@@ -497,6 +509,7 @@ def _cluster_config(settings: OperatorSettings, cloud: ConnectedCloud) -> Cluste
         ipv6=cloud.known.ipv6,
         isolated_vpc=settings.isolated_vpc,
         dry_runs=not settings.disable_dry_run,
+        read_only=read_only,
         capacity_reservations=gates["CapacityReservations"] and gates["ReservedCapacity"],
     )
 

@@ -146,6 +146,8 @@ def test_a_misspelt_value_is_refused_wherever_it_is(path: tuple[str, ...]) -> No
         {"controller": {"sidecarContainer": {"name": "proxy"}}},
         {"initContainers": {"name": "first"}},
         {"terminationGracePeriodSeconds": -1},
+        {"replicas": -1},
+        {"replicas": "two"},
     ],
 )
 def test_a_value_of_the_wrong_kind_is_refused(values: Any) -> None:

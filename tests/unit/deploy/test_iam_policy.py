@@ -1,4 +1,7 @@
-"""The IAM policy: exactly the operations that are called, each with its reason, each scoped."""
+"""The IAM policy: exactly the operations that are called, each with its reason, each scoped.
+
+That of a dry run is a part of it; `tests/unit/operator/test_dry_run.py` compares it with the calls.
+"""
 
 import ast
 import json
@@ -14,6 +17,9 @@ from wainwright.aws.instances import CLAIM_TAG, NAME_TAG
 ROOT = Path(__file__).parents[3]
 POLICY = (ROOT / "deploy" / "iam-policy.json").read_text("utf-8")
 STATEMENTS: list[dict[str, Any]] = json.loads(POLICY)["Statement"]
+FOR_DRY_RUNS: list[dict[str, Any]] = json.loads(
+    (ROOT / "deploy" / "iam-policy-dry-run.json").read_text("utf-8")
+)["Statement"]
 SERVICES = ("ec2", "iam", "ssm", "eks", "sqs", "resource-groups", "pricing")
 CLUSTER = ClusterConfig(name="${CLUSTER_NAME}", region="${AWS_REGION}")
 MANAGED_POLICY_LIMIT = 6144
@@ -81,6 +87,16 @@ def test_instances_may_get_every_tag_that_is_added_later() -> None:
     later = {NAME_TAG, CLAIM_TAG, *CLUSTER.owner_tags()}
     # Who may tag an instance knows it by this one, so that it need not be added.
     assert allowed == later - {"kubernetes.io/cluster/${CLUSTER_NAME}"}
+
+
+def test_what_a_dry_run_may_do_is_a_part_of_it_and_only_reads() -> None:
+    statements = {each["Sid"]: each for each in STATEMENTS}
+    for each in FOR_DRY_RUNS:
+        whole = statements[each["Sid"]]
+        assert set(each["Action"]) <= set(whole["Action"])
+        assert {**each, "Action": whole["Action"]} == whole, "on the same resources"
+        names = [action.partition(":")[2] for action in each["Action"]]
+        assert all(name.startswith(("Describe", "Get", "List")) for name in names)
 
 
 def test_it_fits_into_a_managed_policy() -> None:

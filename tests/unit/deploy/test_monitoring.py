@@ -15,7 +15,8 @@ import yaml
 
 from wainwright import metrics
 from wainwright.controllers.condition_metrics import METRICS
-from wainwright.metrics import Metric, MetricKind
+from wainwright.metrics import LEADER_STATUS, Metric, MetricKind
+from wainwright.operator.settings import OperatorSettings
 
 ROOT = Path(__file__).parents[3]
 CHART = ROOT / "deploy" / "chart"
@@ -84,6 +85,19 @@ def test_an_expression_is_about_metrics_that_are_exported(expression: str) -> No
         assert matched <= {*known[each.name], *ADDED_BY_PROMETHEUS}, each.name
     labels = {label for each in used for label in known[str(each.name)]}
     assert grouping_labels(expression) <= labels | ADDED_BY_PROMETHEUS
+
+
+def test_what_tells_of_the_leader_is_not_exported_by_karpenter_as_well() -> None:
+    """By the name of the lease, in whose place the chart puts the one of its values."""
+    lease = OperatorSettings(cluster_name="shop").leader_election_name
+    absent = [each["expr"] for each in ALERTS if each["expr"].startswith("absent(")]
+    leader = [each for each in EXPRESSIONS if LEADER_STATUS.name in each]
+    assert len(leader) == 2
+    assert set(absent) < set(leader)
+    for each in leader:
+        assert f'{LEADER_STATUS.name}{{name="{lease}"}}' in each
+    for name in ("prometheusrule.yaml", "dashboard.yaml"):
+        assert f'replace "{lease}"' in (CHART / "templates" / name).read_text("utf-8")
 
 
 def test_every_declared_metric_is_written_somewhere() -> None:

@@ -1,23 +1,27 @@
 """The flight recorder: decisions of controllers in virtual time, repeated by the commands."""
 
+import logging
 from pathlib import Path
 
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
-from tests.support.controlled_cluster import pending_pod
+from tests.support.controlled_cluster import node_pool, pending_pod
 from tests.support.operator_world import CLOUD, SETTINGS, World, play
 
+from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.cluster import Service, ServiceSpec
 from wainwright.api.kubernetes.workloads import Pod, TopologySpreadConstraint
 from wainwright.api.wire import ObjectMeta
 from wainwright.cli.main import wain
 from wainwright.errors import UsageError
 from wainwright.model.labels import ZONE
+from wainwright.model.plan import PreferencePolicy
 from wainwright.operator.flight_recorder import FlightRecorder
 from wainwright.operator.process import EMULATOR, RunOptions
 from wainwright.operator.recorder_options import RecorderOptions
 from wainwright.operator.settings import OperatorSettings
+from wainwright.report.plan_input import load_plan_input
 
 COMMANDS = {"provision": "plan", "disrupt": "consolidate"}
 
@@ -51,6 +55,36 @@ def recorded(options: RecorderOptions, settings: OperatorSettings = SETTINGS) ->
 def repeat(decision: Path, *more: str) -> Result:
     command = COMMANDS[decision.name.split("-")[1]]
     return CliRunner().invoke(wain, [command, str(decision), *more], standalone_mode=False)
+
+
+def recorded_dry(
+    options: RecorderOptions, settings: OperatorSettings = SETTINGS, *, once: bool = False
+) -> list[Path]:
+    """Beside the node of a pod that has gone, another pod waits for a larger one. A second NodePool
+    can launch nothing, as it has no class."""
+
+    async def story(world: World) -> None:
+        process = world.run()
+        await world.api.create(pending_pod("web-0", cpu="1500m"))
+        await world.clock.sleep(60)
+        await process.stop()
+        spec = {"disruption": {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]}}
+        await world.api.patch(NodePool, "web", {"spec": spec})
+        reference = {"nodeClassRef": {"name": "missing"}}
+        await world.api.create(node_pool("other", template={"spec": reference}))
+        await world.api.delete(Pod, "web-0", "default", grace_period=0)
+        await world.api.create(pending_pod("web-1", cpu="3500m"))
+        await world.clock.sleep(5)
+        run = RunOptions(provider=EMULATOR, cloud=CLOUD, dry_run=True, once=once, record=options)
+        dry = world.run(run, settings)
+        if once:
+            await dry.task
+        else:
+            await world.clock.sleep(600)
+            await dry.stop()
+
+    play(story)
+    return sorted(options.folder.iterdir(), key=number_of)
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +127,39 @@ def test_a_decision_has_the_defaults_of_the_scheduler_that_it_was_made_with(
         result = repeat(decision, "-o", "json")
         assert result.exception is None, (decision.name, result.output)
         assert result.stdout_bytes == (decision / "output.json").read_bytes(), decision.name
+
+
+@pytest.mark.parametrize("redact", [False, True])
+@pytest.mark.parametrize("once", [False, True])
+def test_a_dry_run_records_each_decision_that_it_logs_and_it_can_be_repeated(
+    once: bool, redact: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, logger="wainwright.operator.dry_run"):
+        found = recorded_dry(RecorderOptions(folder=tmp_path, redact=redact), once=once)
+    logged = [each.message for each in caplog.records if each.message.startswith("would")]
+    assert [each.split(" ")[1] for each in logged] == ["launch", "disrupt"]
+    assert [each.name.split("-")[1] for each in found] == ["provision", "disrupt"], "each once"
+    for decision in found:
+        result = repeat(decision, "-o", "json")
+        assert result.exception is None, (decision.name, result.output)
+        assert result.stdout_bytes == (decision / "output.json").read_bytes(), decision.name
+    planned, consolidated = (
+        msgspec.json.decode((each / "output.json").read_bytes()) for each in found
+    )
+    assert [len(claim["pods"]) for claim in planned["nodeClaims"]] == [1]
+    assert [each["method"] for each in consolidated["commands"]] == ["emptiness"]
+
+
+def test_both_decisions_of_a_dry_run_are_made_with_the_settings_of_the_process(
+    tmp_path: Path,
+) -> None:
+    ignore = msgspec.structs.replace(SETTINGS, preference_policy=PreferencePolicy.IGNORE)
+    planned, disrupted = map(
+        load_plan_input, map(str, recorded_dry(RecorderOptions(folder=tmp_path), ignore))
+    )
+    assert disrupted.consolidation is not None
+    for options in (planned.options, disrupted.consolidation.options.plan):
+        assert options.preference_policy is PreferencePolicy.IGNORE
 
 
 def test_a_decision_has_its_own_settings(decisions: list[Path]) -> None:

@@ -12,9 +12,16 @@ from typing import Any
 import msgspec
 import pytest
 from aiohttp import web
-from tests.support.aws_account import CheckedApi
 from tests.support.controlled_cluster import pending_pod
-from tests.support.operator_world import CLOUD, NAMESPACE, SETTINGS, Process, World, play
+from tests.support.operator_world import (
+    CLOUD,
+    NAMESPACE,
+    SETTINGS,
+    Process,
+    RecordedCloud,
+    World,
+    play,
+)
 from tests.support.scraped_metrics import ScrapedMetrics
 from tests.support.scripted_api import page, serve, status
 
@@ -60,7 +67,6 @@ from wainwright.operator.process import (
     EMULATOR,
     CannotStartError,
     ConnectedCloud,
-    KnownCluster,
     RunOptions,
     ServerVersion,
     cloud_connector,
@@ -548,26 +554,6 @@ def test_a_dry_run_decides_nothing_that_is_paused(
         play(story)
     decided = [each.message for each in caplog.records if each.message.startswith("would")]
     assert sorted(each.partition(":")[0] for each in decided) == expected
-
-
-class RecordedCloud:
-    """An emulated cloud whose calls are kept, for a process in a pod."""
-
-    def __init__(self, cloud: ConnectedCloud) -> None:
-        self._cloud = cloud
-        self.region, self.queue = cloud.region, cloud.queue
-        self.modelled_prices = cloud.modelled_prices
-        self.seam = CheckedApi(cloud.seam)
-        self.known = KnownCluster(version=self._version, ipv6=False)
-
-    async def run(self) -> None:
-        await self._cloud.run()
-
-    def close(self) -> None:
-        self._cloud.close()
-
-    async def _version(self) -> str:
-        return "1.33"
 
 
 def test_endpoint_and_certificates_of_settings_reach_user_data_without_a_call_of_eks() -> None:

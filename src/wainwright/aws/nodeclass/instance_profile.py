@@ -49,7 +49,9 @@ class InstanceProfileProvider:
         """When each profile was last used by a class."""
 
     async def find(self, node_class: EC2NodeClass) -> ResolvedPart[str]:
-        """The profile of the class; a managed one is created or corrected."""
+        """The profile of the class; a managed one is created or corrected, or where nothing may
+        change only named.
+        """
         if node_class.spec.instanceProfile is not None:
             return _resolved_profile(node_class.spec.instanceProfile)
         try:
@@ -65,6 +67,8 @@ class InstanceProfileProvider:
             message = "IAM cannot be reached from an isolated VPC: state instanceProfile, not role"
             raise InstanceProfileError("IsolatedVPC", message)
         name = self.profile_name(node_class)
+        if self._cluster.read_only:
+            return name
         tags = self._cluster.profile_tags(node_class.metadata.name, node_class.spec.tags)
         key = (name, tuple(sorted(tags.items())))
         return await self._cache.get(key, lambda: self._ensure(node_class, name, tags))

@@ -185,7 +185,7 @@ class NodeClassValidator:
         )
         if problem is not None:
             return ResolvedPart(value=None, condition=problem, requeue_after=VALIDATION_FAILED_TTL)
-        if not self._cluster.dry_runs:
+        if self._cluster.read_only or not self._cluster.dry_runs:
             condition = condition_true(
                 VALIDATION_SUCCEEDED, "dry runs are switched off: permissions are not tried out"
             )

@@ -75,6 +75,19 @@ def test_a_profile_that_the_class_names_is_never_touched() -> None:
     assert run_in_virtual_time(main) == ("mine", [])
 
 
+def test_where_nothing_may_change_a_profile_is_only_named() -> None:
+    async def main(clock: VirtualClock) -> tuple[str, str, list[str]]:
+        made = await ResolverBench(clock).resolve(discovered_node_class())
+        bench = ResolverBench(clock, read_only=True)
+        named = await bench.resolve(discovered_node_class())
+        assert named.is_ready
+        return made.profile, named.profile, [name for name, _ in bench.seam.calls]
+
+    made, named, called = run_in_virtual_time(main)
+    assert named == made, "by the name that it would have"
+    assert not [each for each in called if "InstanceProfile" in each]
+
+
 def test_a_profile_is_checked_every_quarter_of_an_hour() -> None:
     async def main(clock: VirtualClock) -> tuple[int, int]:
         bench = ResolverBench(clock)

@@ -169,6 +169,15 @@ def test_dry_runs_can_be_switched_off() -> None:
     assert bench.count("CreateFleet") == bench.count("RunInstances") == 0
 
 
+def test_where_nothing_may_change_no_launch_is_tried_out() -> None:
+    found, bench = resolved(None, denied("*Fleet"), read_only=True)
+    assert found.is_ready
+    called = {name for name, _ in bench.seam.calls}
+    assert all(name.startswith(("Describe", "Get", "List")) for name in called)
+    wrong, _ = resolved(discovered_node_class(userData="é" * 8193), read_only=True)
+    assert condition_status(wrong, VALIDATION_SUCCEEDED) == ("False", "UserDataTooLarge")
+
+
 @pytest.mark.parametrize(
     ("spec", "reason", "words"),
     [
