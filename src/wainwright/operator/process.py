@@ -34,6 +34,7 @@ from wainwright.aws.api.services import Seam
 from wainwright.aws.cluster_config import ClusterConfig, VersionSource
 from wainwright.aws.instancetypes.account_offerings import OfferingKey
 from wainwright.aws.provider import AwsCloudProvider, ProviderEnvironment, ProviderOptions
+from wainwright.backoff import Backoff
 from wainwright.catalogue.instancetypes.node_class_settings import CatalogOptions
 from wainwright.clock import Clock, SystemClock
 from wainwright.cloud import CloudProvider, LaunchLog
@@ -42,7 +43,6 @@ from wainwright.controllers.background_tasks import background_tasks
 from wainwright.controllers.context import compute_in_thread
 from wainwright.controllers.decision_recorder import NO_RECORDER
 from wainwright.controllers.manager import ControllerEnvironment, ControllerManager
-from wainwright.controllers.runtime import Backoff
 from wainwright.controllers.settings import PauseSwitch
 from wainwright.errors import (
     InvalidInputError,
