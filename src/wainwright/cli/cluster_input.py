@@ -2,8 +2,10 @@
 
 import asyncio
 from functools import cache
+from secrets import token_hex
 
 from wainwright.cli import printing
+from wainwright.clock import SystemClock
 from wainwright.errors import ServerUnavailableError
 from wainwright.kube.api_server_access import ApiServerAddress
 from wainwright.kube.client import KubeClient
@@ -46,7 +48,7 @@ def _hint(error: ServerUnavailableError, address: ApiServerAddress) -> str:
 
 async def _take(address: ApiServerAddress) -> ClusterSnapshot:
     async with KubeClient.connect(address) as client:
-        return await take_snapshot(client)
+        return await take_snapshot(client, SystemClock(), seed=token_hex(8))
 
 
 @cache

@@ -38,8 +38,10 @@ from wainwright.api.kubernetes.workloads import (
     StatefulSet,
 )
 from wainwright.api.wire import SNAPSHOT_ANNOTATION, WireStruct, to_manifest
+from wainwright.clock import Clock
 from wainwright.cluster import Cluster
 from wainwright.errors import ObjectNotFoundError, RequestForbiddenError
+from wainwright.kube.retries import read_with_retries
 from wainwright.kube.snapshot_annotations import is_kept_annotation
 
 Manifest = dict[str, Any]
@@ -66,6 +68,8 @@ CORE_KINDS: Final[tuple[type[WireStruct], ...]] = (
     ReplicationController,
 )
 SNAPSHOT_KINDS: Final = (*KARPENTER_KINDS, *OPTIONAL_KINDS, *CORE_KINDS)
+LIST_SECONDS: Final = 20.0
+"""Waited at most for one list that is refused for the moment: it is repeated up to five times."""
 CHANGING_METADATA: Final = ("resourceVersion", "managedFields")
 """Changes with every heartbeat of a node, and means nothing outside the cluster."""
 
@@ -90,9 +94,12 @@ class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.format(encoded, indent=1) + b"\n"
 
 
-async def take_snapshot(cluster: Cluster) -> ClusterSnapshot:
-    """Lists every kind once; RequestForbiddenError names all that may not be listed."""
-    found = await asyncio.gather(*(_list(cluster, kind) for kind in SNAPSHOT_KINDS))
+async def take_snapshot(cluster: Cluster, clock: Clock, *, seed: str = "") -> ClusterSnapshot:
+    """Lists every kind once; RequestForbiddenError names all that may not be listed. A list that is
+    refused for the moment is repeated: so many at once are what a busy API server refuses first.
+    `seed`: of the waits, another in each process.
+    """
+    found = await asyncio.gather(*(_list(cluster, kind, clock, seed) for kind in SNAPSHOT_KINDS))
     refused = [each for each in found if isinstance(each, RequestForbiddenError)]
     if refused:
         raise _combined(refused)
@@ -118,9 +125,13 @@ class _Listed(msgspec.Struct, frozen=True):
     unreadable: int = 0
 
 
-async def _list(cluster: Cluster, kind: type[WireStruct]) -> _Listed | RequestForbiddenError:
+async def _list(
+    cluster: Cluster, kind: type[WireStruct], clock: Clock, seed: str
+) -> _Listed | RequestForbiddenError:
     try:
-        listed = await cluster.list(kind)
+        listed = await read_with_retries(
+            lambda: cluster.list(kind), clock, longest=LIST_SECONDS, seed=f"{seed} {kind.__name__}"
+        )
     except ObjectNotFoundError:
         return _Listed(kind, NOT_SERVED)
     except RequestForbiddenError as error:

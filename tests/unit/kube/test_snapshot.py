@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,14 @@ from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.object_reader import KUBERNETES_KINDS, ObjectReader
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.cli.main import wain
-from wainwright.clock import EPOCH
-from wainwright.errors import ObjectNotFoundError, RequestForbiddenError
+from wainwright.clock import EPOCH, VirtualClock
+from wainwright.errors import (
+    KubernetesError,
+    ObjectNotFoundError,
+    RequestForbiddenError,
+    ServerUnavailableError,
+    TooManyRequestsError,
+)
 from wainwright.kube.object_decoding import decode_as
 from wainwright.kube.redaction import redact
 from wainwright.kube.snapshot import (
@@ -50,7 +56,7 @@ class StoppedClock:
 
 
 def snapshot_of(server: InMemoryApiServer) -> ClusterSnapshot:
-    return asyncio.run(take_snapshot(server))
+    return asyncio.run(take_snapshot(server, StoppedClock()))
 
 
 def example_cluster(name: str) -> InMemoryApiServer:
@@ -192,6 +198,57 @@ def test_everything_that_may_not_be_listed_is_named() -> None:
     assert '"Pod"' in caught.value.message
     assert '"Node"' in caught.value.message
     assert "--rbac" in caught.value.hint
+
+
+# A busy API server
+
+
+class BusyServer(InMemoryApiServer):
+    """A server that refuses the first lists of some kinds."""
+
+    refusals: dict[Any, list[KubernetesError]]
+
+    async def list(self, kind: type[Any], namespace: str = "", *, name: str = "") -> Any:
+        if self.refusals.get(kind):
+            raise self.refusals[kind].pop()
+        return await super().list(kind, namespace, name=name)
+
+
+def busy(**refusals: list[KubernetesError]) -> BusyServer:
+    server = BusyServer(StoppedClock())
+    server.refusals = {Pod: refusals.get("pods", []), Node: refusals.get("nodes", [])}
+    return server
+
+
+@pytest.fixture
+def clock() -> Iterator[VirtualClock]:
+    clock = VirtualClock()
+    yield clock
+    clock.close()
+
+
+def test_a_list_that_is_refused_for_the_moment_is_repeated(clock: VirtualClock) -> None:
+    server = busy(
+        pods=[TooManyRequestsError("too many requests", retry_after=3.0)],
+        nodes=[ServerUnavailableError("storage is (re)initializing", 503)] * 2,
+    )
+    snapshot = clock.run(take_snapshot(server, clock))
+    assert snapshot == snapshot_of(InMemoryApiServer(StoppedClock()))
+    assert clock.now() == EPOCH + 3.0, "the longest wait: those of all kinds are at one time"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [TooManyRequestsError("too many requests"), ServerUnavailableError("starting", 503)],
+    ids=["busy", "starting"],
+)
+def test_a_server_that_stays_busy_is_asked_a_few_times(
+    clock: VirtualClock, error: KubernetesError
+) -> None:
+    server = busy(pods=[error] * 100)
+    with pytest.raises(type(error)):
+        clock.run(take_snapshot(server, clock))
+    assert 100 - len(server.refusals[Pod]) == 6
 
 
 # Redaction
