@@ -75,6 +75,12 @@ OBJECTS: dict[str, dict[str, Any]] = {
         "metadata": {"name": "web"},
         "spec": {"template": {"spec": {"nodeClassRef": REFERENCE, "requirements": []}}},
     },
+    "/api/v1/namespaces/default/services": {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "web"},
+        "spec": {"selector": {"app": "web"}, "ports": [{"name": "http-of-web", "port": 80}]},
+    },
     "/api/v1/nodes": {
         "apiVersion": "v1",
         "kind": "Node",
@@ -206,6 +212,9 @@ def test_with_the_role_it_prints_every_command_reads_the_cluster(
     text = output("snapshot", *there)
     assert text == output("snapshot", *there), "two snapshots are the same bytes"
     assert "hunter2" not in text
+    services = [each for each in json.loads(text)["items"] if each["kind"] == "Service"]
+    assert {"selector": {"app": "web"}} in [each["spec"] for each in services]
+    assert "http-of-web" not in text
     (tmp_path / "cluster.json").write_text(text)
     now = ("--now", "2030-01-01T00:00:00Z", "-o", "json", "-q")
     planned = json.loads(output("plan", "--from-cluster", *there, *now))
