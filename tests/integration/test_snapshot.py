@@ -75,6 +75,12 @@ OBJECTS: dict[str, dict[str, Any]] = {
         "metadata": {"name": "web"},
         "spec": {"template": {"spec": {"nodeClassRef": REFERENCE, "requirements": []}}},
     },
+    "/api/v1/namespaces/default/services": {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "web"},
+        "spec": {"selector": {"app": "web"}, "ports": [{"name": "http-of-web", "port": 80}]},
+    },
     "/api/v1/nodes": {
         "apiVersion": "v1",
         "kind": "Node",
@@ -206,6 +212,9 @@ def test_with_the_role_it_prints_every_command_reads_the_cluster(
     text = output("snapshot", *there)
     assert text == output("snapshot", *there), "two snapshots are the same bytes"
     assert "hunter2" not in text
+    services = [each for each in json.loads(text)["items"] if each["kind"] == "Service"]
+    assert {"selector": {"app": "web"}} in [each["spec"] for each in services]
+    assert "http-of-web" not in text
     (tmp_path / "cluster.json").write_text(text)
     now = ("--now", "2030-01-01T00:00:00Z", "-o", "json", "-q")
     planned = json.loads(output("plan", "--from-cluster", *there, *now))
@@ -241,7 +250,27 @@ def test_the_documented_line_for_kubectl_is_enough(cluster: ControlPlane, tmp_pa
     )
     file = tmp_path / "cluster.yaml"
     file.write_bytes(printed.stdout)
-    now = ("--now", "2030-01-01T00:00:00Z", "-o", "json", "-q")
-    [claim] = json.loads(output("plan", str(file), *now))["nodeClaims"]
+    now = ("--now", "2030-01-01T00:00:00Z")
+    [claim] = json.loads(output("plan", str(file), *now, "-o", "json", "-q"))["nodeClaims"]
     assert claim["nodePool"] == "web"
     assert "all good" in output("validate", str(file))
+    consolidated = run("consolidate", str(file), *now)
+    assert (consolidated.exception, consolidated.return_value in (0, 3)) == (None, True)
+    assert "waiting" in output("explain", "pod", "waiting", str(file), *now)
+    assert "node-1" in output("explain", "node", "node-1", str(file), *now)
+    assert run("reservations", str(file), *now).exception is None
+    simulated = json.loads(output("simulate", scenario_of(file), "-o", "json", "-q"))
+    assert simulated["totals"]["cost"] > 0
+
+
+def scenario_of(file: Path) -> str:
+    """Five minutes in which nothing happens but what the controllers do."""
+    scenario = {
+        "apiVersion": "wainwright.dev/v1alpha1",
+        "kind": "Scenario",
+        "metadata": {"name": "real"},
+        "spec": {"start": "2030-01-01T00:00:00Z", "duration": "5m", "manifests": [file.name]},
+    }
+    written = file.with_name("scenario.yaml")
+    written.write_text(yaml.safe_dump(scenario))
+    return str(written)

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from wainwright.api.kubernetes.workloads import TopologySpreadConstraint
 from wainwright.kube.redaction import redact
 from wainwright.kube.snapshot import ClusterSnapshot
 from wainwright.library import plan
@@ -148,6 +149,11 @@ def pods(random: Random, app: str, namespace: str, team: str) -> list[Manifest]:
     return found
 
 
+def service(name: str, namespace: str, app: str) -> Manifest:
+    metadata = {"namespace": namespace}
+    return described("v1", "Service", name, metadata=metadata, spec={"selector": {"app": app}})
+
+
 def node(random: Random, number: int) -> Manifest:
     team, zone, name = random.choice(TEAMS), random.choice(ZONES), f"node-{number}-of-acme"
     labels = {
@@ -205,7 +211,10 @@ def random_cluster(seed: int) -> list[Manifest]:
     for number in range(random.randint(1, 4)):
         team = random.choice(TEAMS)
         make = random.choice((pods, pods, stateful_set))
-        items += make(random, f"{team}-app{number}", f"ns-{team}", team)
+        app, namespace = f"{team}-app{number}", f"ns-{team}"
+        items += make(random, app, namespace, team)
+        if random.random() < 0.5:
+            items.append(service(f"front-of-{app}", namespace, app))
     key = lambda each: (  # noqa: E731
         each["kind"],
         each["metadata"].get("namespace", ""),
@@ -214,11 +223,19 @@ def random_cluster(seed: int) -> list[Manifest]:
     return sorted(items, key=key)
 
 
+DEFAULT_CONSTRAINT = TopologySpreadConstraint(
+    maxSkew=1, topologyKey=ZONE, whenUnsatisfiable="DoNotSchedule"
+)
+"""Of the scheduler, for pods without their own: Services say which of them belong together."""
+
+
 def outcome(snapshot: ClusterSnapshot) -> Any:
     """What is planned, without names: machines in their order with their pods, and what is left."""
     texts = [NamedText("the cluster", snapshot.to_json().decode())]
     texts.append(NamedText("cloud", json.dumps(CLOUD)))
-    planned = plan(read_manifests(texts), now=datetime(2026, 1, 31, tzinfo=UTC))
+    manifests = read_manifests(texts)
+    manifests.default_constraints = (DEFAULT_CONSTRAINT,)
+    planned = plan(manifests, now=datetime(2026, 1, 31, tzinfo=UTC))
     claims = [
         (each.launch.instance_type, each.launch.zone, len(each.pods)) for each in planned.claims
     ]
@@ -232,4 +249,6 @@ def test_a_plan_for_a_redacted_cluster_is_that_for_the_cluster(seed: int) -> Non
     redacted = redact(snapshot)
     assert outcome(redacted) == outcome(snapshot)
     text = redacted.to_json().decode()
-    assert not [name for name in (*TEAMS, "pool-of", "shared-class", "scratch") if name in text]
+    assert not [
+        name for name in (*TEAMS, "pool-of", "shared-class", "scratch", "front") if name in text
+    ]

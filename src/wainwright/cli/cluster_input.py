@@ -2,13 +2,21 @@
 
 import asyncio
 from functools import cache
+from secrets import token_hex
 
 from wainwright.cli import printing
+from wainwright.clock import SystemClock
 from wainwright.errors import ServerUnavailableError
 from wainwright.kube.api_server_access import ApiServerAddress
 from wainwright.kube.client import KubeClient
 from wainwright.kube.kubeconfig import load_address
-from wainwright.kube.snapshot import ClusterSnapshot, describe_missing, take_snapshot
+from wainwright.kube.snapshot import (
+    RIGHTS_HINT,
+    ClusterSnapshot,
+    describe_left_out,
+    describe_missing,
+    take_snapshot,
+)
 from wainwright.manifests.documents import NamedText
 from wainwright.messages.formatting import format_count
 
@@ -25,6 +33,9 @@ def read_snapshot(kubeconfig: str, context: str) -> ClusterSnapshot:
     if missing:
         hint = "plan with your own NodePools: name their file in addition to --from-cluster"
         _note_once(f"note: {missing}; {hint}")
+    left_out = describe_left_out(snapshot.left_out)
+    if left_out:
+        _note_once(f"note: {left_out}; {RIGHTS_HINT}")
     if snapshot.unreadable:
         count = format_count(snapshot.unreadable, "object")
         _note_once(f"note: left out, as it cannot be read: {count} of the cluster")
@@ -46,7 +57,7 @@ def _hint(error: ServerUnavailableError, address: ApiServerAddress) -> str:
 
 async def _take(address: ApiServerAddress) -> ClusterSnapshot:
     async with KubeClient.connect(address) as client:
-        return await take_snapshot(client)
+        return await take_snapshot(client, SystemClock(), seed=token_hex(8))
 
 
 @cache

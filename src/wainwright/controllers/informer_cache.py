@@ -17,6 +17,7 @@ import msgspec
 
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.api.wire import ObjectMeta, WireStruct
+from wainwright.backoff import Backoff
 from wainwright.clock import Clock
 from wainwright.cluster import (
     NO_PRECONDITIONS,
@@ -29,7 +30,6 @@ from wainwright.cluster import (
     Preconditions,
     WatchEvent,
 )
-from wainwright.controllers.runtime import Backoff
 from wainwright.errors import (
     ConflictError,
     KubernetesError,

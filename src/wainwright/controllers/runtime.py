@@ -11,12 +11,12 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from random import Random
 from types import MappingProxyType
 from typing import Final, Protocol, TypeAlias, cast
 
 import msgspec
 
+from wainwright.backoff import Backoff
 from wainwright.clock import Clock
 from wainwright.errors import WainError
 from wainwright.metrics import (
@@ -43,11 +43,8 @@ WHOLE_CLUSTER: Final[Key] = ""
 SHORTEST_WAIT: Final = 1e-4
 """Seconds. Timers may fire a microsecond early, and what is left then is less than a clock since
 1970 can tell apart: the key would be looked at again and again at one moment."""
-FIRST_BACKOFF: Final = 0.5  # seconds
-MAX_BACKOFF: Final = 300.0
 STOP_SECONDS: Final = 5.0
 """For what is in work when a process is asked to end: others wait for its lease."""
-BACKOFF_JITTER: Final = 0.2  # share by which a wait is shorter at most, so that failures spread
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -234,27 +231,6 @@ class WorkQueue:
             if not taker.done():
                 taker.set_result(None)
                 return
-
-
-class Backoff:
-    """How long to wait after failures in a row, twice as long each time; jitter by the seed."""
-
-    def __init__(
-        self, seed: int | str = 0, *, first: float = FIRST_BACKOFF, most: float = MAX_BACKOFF
-    ) -> None:
-        self._random = Random(seed)
-        self._first, self._most = first, most
-        self._failures: dict[Key, int] = {}
-
-    def failed(self, key: Key) -> float:
-        """Seconds until the next attempt."""
-        count = self._failures[key] = self._failures.get(key, 0) + 1
-        # The exponent is bounded: after days of failures the power would be no float any more.
-        seconds = min(self._most, self._first * 2.0 ** min(count - 1, 32))
-        return seconds * (1 - BACKOFF_JITTER * self._random.random())
-
-    def succeeded(self, key: Key) -> None:
-        self._failures.pop(key, None)
 
 
 class LearntChanges:

@@ -5,6 +5,7 @@ environment, commands, images and what volumes contain.
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from http import HTTPStatus
 from typing import Any, Final
 
 import msgspec
@@ -21,6 +22,7 @@ from wainwright.api.kubernetes.cluster import (
     PodDisruptionBudget,
     PriorityClass,
     RuntimeClass,
+    Service,
 )
 from wainwright.api.kubernetes.storage import (
     CSINode,
@@ -38,8 +40,10 @@ from wainwright.api.kubernetes.workloads import (
     StatefulSet,
 )
 from wainwright.api.wire import SNAPSHOT_ANNOTATION, WireStruct, to_manifest
+from wainwright.clock import Clock
 from wainwright.cluster import Cluster
 from wainwright.errors import ObjectNotFoundError, RequestForbiddenError
+from wainwright.kube.retries import read_with_retries
 from wainwright.kube.snapshot_annotations import is_kept_annotation
 
 Manifest = dict[str, Any]
@@ -64,8 +68,16 @@ CORE_KINDS: Final[tuple[type[WireStruct], ...]] = (
     DaemonSet,
     Job,
     ReplicationController,
+    Service,
 )
 SNAPSHOT_KINDS: Final = (*KARPENTER_KINDS, *OPTIONAL_KINDS, *CORE_KINDS)
+DISPENSABLE_KINDS: Final[tuple[type[WireStruct], ...]] = (Service,)
+"""Only default constraints of the scheduler depend on them. They are left out where they may not be
+listed, so that a role made before they were part of a snapshot is still enough for one.
+"""
+LIST_SECONDS: Final = 20.0
+"""Waited at most for one list that is refused for the moment: it is repeated up to five times."""
+RIGHTS_HINT: Final = "`wain snapshot --rbac | kubectl apply -f -` makes a role that may; bind it"
 CHANGING_METADATA: Final = ("resourceVersion", "managedFields")
 """Changes with every heartbeat of a node, and means nothing outside the cluster."""
 
@@ -76,6 +88,8 @@ class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     items: list[Manifest]
     missing_kinds: tuple[ApiResource, ...] = ()
     """Of Karpenter, and not served by this cluster."""
+    left_out: tuple[str, ...] = ()
+    """What the API server said of kinds that may not be listed and can be done without."""
     unreadable: int = 0
 
     def to_json(self) -> bytes:
@@ -90,12 +104,15 @@ class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.format(encoded, indent=1) + b"\n"
 
 
-async def take_snapshot(cluster: Cluster) -> ClusterSnapshot:
-    """Lists every kind once; RequestForbiddenError names all that may not be listed."""
-    found = await asyncio.gather(*(_list(cluster, kind) for kind in SNAPSHOT_KINDS))
-    refused = [each for each in found if isinstance(each, RequestForbiddenError)]
-    if refused:
-        raise _combined(refused)
+async def take_snapshot(cluster: Cluster, clock: Clock, *, seed: str = "") -> ClusterSnapshot:
+    """Lists every kind once; RequestForbiddenError names all that may not be listed. A list that is
+    refused for the moment is repeated: so many at once are what a busy API server refuses first.
+    `seed`: of the waits, another in each process.
+    """
+    found = await asyncio.gather(*(_list(cluster, kind, clock, seed) for kind in SNAPSHOT_KINDS))
+    refused = [each for each in found if isinstance(each, _RefusedList)]
+    if not all(each.is_dispensable for each in refused):
+        raise _combined([each.error for each in refused])
     lists = [each for each in found if isinstance(each, _Listed)]
     items = [manifest for each in lists for manifest in map(snapshot_manifest, each.objects)]
     return ClusterSnapshot(
@@ -105,6 +122,7 @@ async def take_snapshot(cluster: Cluster) -> ClusterSnapshot:
             for each in lists
             if each.objects is NOT_SERVED and each.kind in KARPENTER_KINDS
         ),
+        left_out=tuple(each.error.message for each in refused),
         unreadable=sum(each.unreadable for each in lists),
     )
 
@@ -118,13 +136,26 @@ class _Listed(msgspec.Struct, frozen=True):
     unreadable: int = 0
 
 
-async def _list(cluster: Cluster, kind: type[WireStruct]) -> _Listed | RequestForbiddenError:
+class _RefusedList(msgspec.Struct, frozen=True):
+    kind: type[WireStruct]
+    error: RequestForbiddenError
+
+    @property
+    def is_dispensable(self) -> bool:
+        return self.kind in DISPENSABLE_KINDS and self.error.status == HTTPStatus.FORBIDDEN
+
+
+async def _list(
+    cluster: Cluster, kind: type[WireStruct], clock: Clock, seed: str
+) -> _Listed | _RefusedList:
     try:
-        listed = await cluster.list(kind)
+        listed = await read_with_retries(
+            lambda: cluster.list(kind), clock, longest=LIST_SECONDS, seed=f"{seed} {kind.__name__}"
+        )
     except ObjectNotFoundError:
         return _Listed(kind, NOT_SERVED)
     except RequestForbiddenError as error:
-        return error
+        return _RefusedList(kind, error)
     return _Listed(kind, listed.items, len(listed.unreadable))
 
 
@@ -135,7 +166,7 @@ def _combined(refused: Sequence[RequestForbiddenError]) -> RequestForbiddenError
     combined.hint = (
         "the server does not accept the credentials of this context: log in again"
         if refused[0].status == 401
-        else "`wain snapshot --rbac | kubectl apply -f -` makes a role that may; bind it"
+        else RIGHTS_HINT
     )
     return combined
 
@@ -202,3 +233,11 @@ def describe_missing(missing: Iterable[ApiResource]) -> str:
     """A sentence on kinds that the cluster does not serve; empty where there are none."""
     names = ", ".join(each.qualified_plural for each in missing)
     return f"the cluster serves no {names}: the CRDs are not installed" if names else ""
+
+
+def describe_left_out(left_out: Sequence[str]) -> str:
+    """A sentence on kinds that may not be listed and were left out; empty where there are none."""
+    if not left_out:
+        return ""
+    said = "; ".join(left_out)
+    return f"left out: {said}; the default constraints of a --scheduler-config depend on them"

@@ -35,6 +35,7 @@ from wainwright.aws.api.services import Seam
 from wainwright.aws.cluster_config import ClusterConfig, VersionSource
 from wainwright.aws.instancetypes.account_offerings import OfferingKey
 from wainwright.aws.provider import AwsCloudProvider, ProviderEnvironment, ProviderOptions
+from wainwright.backoff import Backoff
 from wainwright.catalogue.instancetypes.node_class_settings import CatalogOptions
 from wainwright.clock import Clock, SystemClock
 from wainwright.cloud import CloudProvider, LaunchLog
@@ -43,15 +44,12 @@ from wainwright.controllers.background_tasks import background_tasks
 from wainwright.controllers.context import compute_in_thread
 from wainwright.controllers.decision_recorder import NO_RECORDER
 from wainwright.controllers.manager import ControllerEnvironment, ControllerManager
-from wainwright.controllers.runtime import Backoff
 from wainwright.controllers.settings import PauseSwitch
 from wainwright.errors import (
     InvalidInputError,
     KubernetesError,
     ObjectNotFoundError,
     RequestForbiddenError,
-    ServerUnavailableError,
-    TooManyRequestsError,
     WainError,
     WatchSilentError,
 )
@@ -59,6 +57,7 @@ from wainwright.kube.client import KubeClient
 from wainwright.kube.connections import RequestLimit
 from wainwright.kube.kubeconfig import load_address
 from wainwright.kube.leader_election import LeaderCluster, LeaderElection, LeaseSettings
+from wainwright.kube.retries import NOT_YET, read_with_retries
 from wainwright.metrics import (
     BUILD_INFO,
     EVENT_LOOP_LAG,
@@ -105,8 +104,6 @@ START_SECONDS: Final = 60.0
 NO_OBJECT: Final = "wainwright.dev"
 """A name that no object has."""
 CUSTOM_KINDS: Final = (NodePool, NodeClaim, EC2NodeClass, NodeOverlay, InstanceType)
-NOT_YET: Final = (TooManyRequestsError, ServerUnavailableError)
-"""Errors of an API server that may answer later."""
 
 Answer = TypeVar("Answer")
 
@@ -646,20 +643,15 @@ def cloud_connector(
 async def until_answered(
     clock: Clock, read: Callable[[], Awaitable[Answer]], seed: str = ""
 ) -> Answer:
-    """What is read at the start, repeated while the API server is not able to answer: kinds that
-    were created a moment ago answer 429, and a server that starts 503. A process that ended instead
-    would be restarted by the kubelet, later each time.
+    """What is read at the start, repeated while the API server is not able to answer. A process
+    that ended instead would be restarted by the kubelet, later each time.
     """
-    deadline, backoff = clock.now() + START_SECONDS, Backoff(seed)
-    while True:
-        try:
-            return await read()
-        except NOT_YET as error:
-            wait = max(error.retry_after, backoff.failed("start"))
-            if not error.status or clock.now() + wait > deadline:
-                raise CannotStartError(f"the cluster cannot be reached: {error}") from error
-            LOG.warning("the API server does not answer yet: %s; again in %.1f s", error, wait)
-        await clock.sleep(wait)
+    try:
+        return await read_with_retries(
+            read, clock, longest=START_SECONDS, seed=seed, level=logging.WARNING
+        )
+    except NOT_YET as error:
+        raise CannotStartError(f"the cluster cannot be reached: {error}") from error
 
 
 async def _check_cluster(cluster: KubeClient) -> str:

@@ -14,9 +14,10 @@ from typing import Any, Final, Generic, TypeAlias
 
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.api.wire import ObjectMeta, WireStruct
+from wainwright.backoff import Backoff
 from wainwright.clock import Clock
 from wainwright.cluster import Cluster, EventType, ObjectT
-from wainwright.controllers.runtime import Backoff, Key, WorkQueue
+from wainwright.controllers.runtime import Key, WorkQueue
 from wainwright.errors import (
     KubernetesError,
     ResourceVersionGoneError,

@@ -134,6 +134,32 @@ NODE = managed(
 )
 
 
+SERVICE = managed(
+    "Service",
+    "v1",
+    "web",
+    metadata={
+        "namespace": "default",
+        "annotations": {"service.beta.kubernetes.io/aws-load-balancer-type": "nlb"},
+        "finalizers": ["service.k8s.aws/resources"],
+    },
+    spec={
+        "allocateLoadBalancerNodePorts": True,
+        "clusterIP": "172.20.0.7",
+        "clusterIPs": ["172.20.0.7"],
+        "externalTrafficPolicy": "Cluster",
+        "internalTrafficPolicy": "Cluster",
+        "ipFamilies": ["IPv4"],
+        "ipFamilyPolicy": "SingleStack",
+        "ports": [{"name": "http", "nodePort": 31234, "port": 80, "protocol": "TCP"}],
+        "selector": {"app": "web"},
+        "sessionAffinity": "None",
+        "type": "LoadBalancer",
+    },
+    status={"loadBalancer": {"ingress": [{"hostname": "a.elb.amazonaws.com"}]}},
+)
+
+
 def pod(name: str, **spec: Any) -> dict[str, Any]:
     container = {
         "name": "app",
@@ -156,7 +182,8 @@ def pod(name: str, **spec: Any) -> dict[str, Any]:
 
 def kubectl_output(folder: Path, pool: Mapping[str, Any] = NODE_POOL) -> str:
     """As `kubectl get … -A -o yaml` prints it."""
-    items = [NODE, pod("running", nodeName="node-1"), pod("waiting"), pool, NODE_CLASS]
+    pods = [pod("running", nodeName="node-1"), pod("waiting")]
+    items = [NODE, *pods, pool, NODE_CLASS, SERVICE]
     document = {
         "apiVersion": "v1",
         "items": items,

@@ -9,17 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.scraped_metrics import ScrapedMetrics
 
+from wainwright.backoff import BACKOFF_JITTER, FIRST_BACKOFF
 from wainwright.clock import VirtualClock
 from wainwright.controllers.runtime import (
-    BACKOFF_JITTER,
     DEPENDS_ON_ANYTHING,
     DONE,
-    FIRST_BACKOFF,
     IMAGES,
     INSTANCES,
-    MAX_BACKOFF,
     Again,
-    Backoff,
     Controller,
     ControllerRuntime,
     Key,
@@ -187,13 +184,6 @@ def test_failures_wait_longer_and_longer_and_a_success_forgets_them(clock: Virtu
         assert (1 - BACKOFF_JITTER) * longest <= wait <= longest
     assert metrics.value(RECONCILE_ERRORS, controller="nodeclaim.test") == 4
     assert metrics.value(RECONCILES, controller="nodeclaim.test", result="success") == 2
-
-
-def test_backoff_is_bounded_and_the_same_for_the_same_seed() -> None:
-    one, other = Backoff(7), Backoff(7)
-    waits = [one.failed("a") for _ in range(2000)]
-    assert max(waits) <= MAX_BACKOFF
-    assert waits == [other.failed("a") for _ in range(2000)]
 
 
 def test_one_failing_object_does_not_keep_others_waiting(clock: VirtualClock) -> None:

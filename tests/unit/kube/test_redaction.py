@@ -11,7 +11,7 @@ from tests.support.marked_objects import MARKER, marked, marked_places
 from wainwright.api.catalog_documents import InstanceType
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.karpenter.nodepool import NodePool
-from wainwright.api.kubernetes.cluster import Node
+from wainwright.api.kubernetes.cluster import Node, Service
 from wainwright.api.kubernetes.storage import CSINode, PersistentVolume, StorageClass
 from wainwright.api.kubernetes.workloads import Deployment, Pod
 from wainwright.api.wire import WireStruct
@@ -224,6 +224,46 @@ def test_of_the_parameters_of_a_storage_class_its_zones_are_kept() -> None:
     parameters = {"zones": "us-west-2a", "kmsKeyId": MARKER, "tagSpecification_1": MARKER}
     item = redacted(StorageClass, {"metadata": {"name": "fast"}, "parameters": parameters})
     assert item["parameters"] == {"zones": "us-west-2a"}
+
+
+def test_of_a_service_there_is_its_selector_under_the_words_of_the_pods() -> None:
+    """Addresses, ports and what clouds are told in annotations are in no snapshot at all."""
+    metadata = {
+        "name": MARKER,
+        "namespace": "default",
+        "labels": {"team": MARKER},
+        "annotations": {
+            "service.beta.kubernetes.io/aws-load-balancer-name": MARKER,
+            "external-dns.alpha.kubernetes.io/hostname": f"{MARKER}.example.com",
+        },
+        "finalizers": ["service.k8s.aws/resources"],
+    }
+    address = "203.0.113.7"
+    spec = {
+        "type": "LoadBalancer",
+        "selector": {"app": MARKER, "tier": "gold"},
+        "clusterIP": address,
+        "clusterIPs": [address],
+        "externalIPs": [address],
+        "externalName": f"{MARKER}.example.com",
+        "loadBalancerIP": address,
+        "loadBalancerSourceRanges": [f"{address}/32"],
+        "ports": [{"name": "payroll", "port": 8443, "nodePort": 31234, "targetPort": "payroll"}],
+        "sessionAffinity": "ClientIP",
+    }
+    balancer = {"ingress": [{"hostname": f"{MARKER}.elb.example.com", "ip": address}]}
+    value = {"metadata": metadata, "spec": spec, "status": {"loadBalancer": balancer}}
+    service = msgspec.convert(value, Service)
+    [plain] = snapshot_with(service).items
+    assert plain["spec"] == {"selector": spec["selector"]}
+    assert set(plain) == {"apiVersion", "kind", "metadata", "spec"}
+    assert "annotations" not in plain["metadata"]
+    pod = {"metadata": {"name": "a", "namespace": "default", "labels": spec["selector"]}}
+    shown, labelled = redact(snapshot_with(service, msgspec.convert(pod, Pod))).items
+    assert shown["spec"]["selector"] == labelled["metadata"]["labels"] != spec["selector"]
+    text = json.dumps(shown)
+    assert not [each for each in (MARKER, "gold", address, "payroll", "8443") if each in text]
+    assert set(shown["metadata"]) == {"name", "namespace", "labels"}
 
 
 def test_an_instance_type_keeps_the_name_of_the_type_that_it_overrides() -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +16,26 @@ from wainwright.api.catalog_documents import Cloud
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
-from wainwright.api.kubernetes.cluster import Node
+from wainwright.api.kubernetes.cluster import Node, Service
 from wainwright.api.kubernetes.object_reader import KUBERNETES_KINDS, ObjectReader
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.cli.main import wain
-from wainwright.clock import EPOCH
-from wainwright.errors import ObjectNotFoundError, RequestForbiddenError
+from wainwright.clock import EPOCH, VirtualClock
+from wainwright.controllers import live_state
+from wainwright.errors import (
+    KubernetesError,
+    ObjectNotFoundError,
+    RequestForbiddenError,
+    ServerUnavailableError,
+    TooManyRequestsError,
+)
 from wainwright.kube.object_decoding import decode_as
 from wainwright.kube.redaction import redact
 from wainwright.kube.snapshot import (
+    OPTIONAL_KINDS,
+    SNAPSHOT_KINDS,
     ClusterSnapshot,
+    describe_left_out,
     describe_missing,
     snapshot_manifest,
     take_snapshot,
@@ -34,6 +44,7 @@ from wainwright.manifests.cluster_manifests import read_manifests
 from wainwright.manifests.manifest_validation import examine_object
 from wainwright.manifests.yaml_writer import dump_yaml
 from wainwright.sim.api_server import InMemoryApiServer
+from wainwright.translate.topology import DEFAULT_SELECTOR_KINDS
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 NOW = ("--now", "2026-01-31T12:00:00Z")
@@ -50,7 +61,7 @@ class StoppedClock:
 
 
 def snapshot_of(server: InMemoryApiServer) -> ClusterSnapshot:
-    return asyncio.run(take_snapshot(server))
+    return asyncio.run(take_snapshot(server, StoppedClock()))
 
 
 def example_cluster(name: str) -> InMemoryApiServer:
@@ -101,6 +112,122 @@ def test_consolidation_from_a_snapshot_is_that_of_the_manifests(tmp_path: Path) 
     assert answer("consolidate", *written(tmp_path, snapshot, "consolidate")) == expected
     redacted = answer("consolidate", *written(tmp_path, redact(snapshot), "consolidate"))
     assert without_names(redacted) == without_names(expected)
+
+
+# Default constraints of the scheduler
+
+NODE_POOL = {
+    "apiVersion": "karpenter.sh/v1",
+    "kind": "NodePool",
+    "metadata": {"name": "default"},
+    "spec": {
+        "template": {
+            "spec": {
+                "nodeClassRef": {
+                    "group": "karpenter.k8s.aws",
+                    "kind": "EC2NodeClass",
+                    "name": "default",
+                },
+                "requirements": [],
+            }
+        }
+    },
+}
+NODE_CLASS = {
+    "apiVersion": "karpenter.k8s.aws/v1",
+    "kind": "EC2NodeClass",
+    "metadata": {"name": "default"},
+    "spec": {
+        "role": "nodes",
+        "amiSelectorTerms": [{"alias": "al2023@latest"}],
+        "subnetSelectorTerms": [{"tags": {"Name": "shop"}}],
+        "securityGroupSelectorTerms": [{"tags": {"Name": "shop"}}],
+    },
+}
+SCHEDULER_CONFIG = """\
+podTopologySpread:
+  defaultConstraints:
+    - {maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}
+"""
+WEB = {"app": "web"}
+CONTAINERS = [{"name": "web", "image": "web", "resources": {"requests": {"cpu": "500m"}}}]
+SELECTING_KINDS = {
+    "Service": "v1",
+    "Deployment": "apps/v1",
+    "ReplicaSet": "apps/v1",
+    "StatefulSet": "apps/v1",
+    "ReplicationController": "v1",
+}
+
+
+def waiting_pod(number: int, owner: Mapping[str, str]) -> dict[str, Any]:
+    reference = {**owner, "uid": "uid-web", "controller": True}
+    metadata = {
+        "name": f"web-{number}",
+        "namespace": "default",
+        "uid": f"uid-{number}",
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "labels": WEB,
+        "ownerReferences": [reference],
+    }
+    status = {"phase": "Pending"}
+    spec = {"containers": CONTAINERS}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
+
+
+def selected_pods(kind: str) -> list[dict[str, Any]]:
+    """Three pods that belong together by an object of the kind alone."""
+    head = {
+        "apiVersion": SELECTING_KINDS[kind],
+        "kind": kind,
+        "metadata": {"name": "web", "namespace": "default"},
+    }
+    if kind == "Service":
+        job = {"apiVersion": "batch/v1", "kind": "Job", "name": "web"}
+        return [head | {"spec": {"selector": WEB}}, *(waiting_pod(at, job) for at in range(3))]
+    template = {"metadata": {"labels": WEB}, "spec": {"containers": CONTAINERS}}
+    selector = WEB if kind == "ReplicationController" else {"matchLabels": WEB}
+    made = head | {"spec": {"replicas": 3, "selector": selector, "template": template}}
+    if kind == "Deployment":
+        return [made]
+    owner = {"apiVersion": SELECTING_KINDS[kind], "kind": kind, "name": "web"}
+    return [made, *(waiting_pod(at, owner) for at in range(3))]
+
+
+@pytest.mark.parametrize("kind", SELECTING_KINDS)
+def test_a_plan_with_the_defaults_of_the_scheduler_is_that_of_the_manifests(
+    tmp_path: Path, kind: str
+) -> None:
+    """What says which pods belong together is in the snapshot, under its words where redacted."""
+    manifests = tmp_path / "manifests.yaml"
+    written_out = map(dump_yaml, (NODE_POOL, NODE_CLASS, *selected_pods(kind)))
+    manifests.write_text("---\n".join(written_out))
+    server = InMemoryApiServer(StoppedClock())
+    server.load(read_manifests([str(manifests)]).objects)
+    (tmp_path / "scheduler.yaml").write_text(SCHEDULER_CONFIG)
+    options = ("--region", "us-west-2", "--scheduler-config", str(tmp_path / "scheduler.yaml"))
+    expected = answer("plan", str(manifests), *options)
+    assert len(expected["nodeClaims"]) == 3, "one in each zone"
+    snapshot = snapshot_of(server)
+    cluster = tmp_path / "cluster.json"
+    cluster.write_bytes(snapshot.to_json())
+    assert answer("plan", str(cluster), *options) == expected
+    cluster.write_bytes(redact(snapshot).to_json())
+    redacted = answer("plan", str(cluster), *options)
+    assert without_names(redacted) == without_names(expected)
+
+
+def test_a_snapshot_has_every_kind_that_decisions_of_the_running_half_read() -> None:
+    read = {*live_state.SNAPSHOT_KINDS, *live_state.DEFAULT_CONSTRAINT_KINDS}
+    assert read | {*DEFAULT_SELECTOR_KINDS} <= {*SNAPSHOT_KINDS}
+
+
+def test_the_documented_line_of_kubectl_has_the_kinds_of_a_snapshot() -> None:
+    """But those whose CRDs a cluster need not have: kubectl ends where it does not know a kind."""
+    page = (Path(__file__).parents[3] / "docs" / "from-a-cluster.md").read_text()
+    [line] = [each.strip() for each in page.splitlines() if each.startswith("    kubectl get ")]
+    expected = [resource_of(kind).plural for kind in SNAPSHOT_KINDS if kind not in OPTIONAL_KINDS]
+    assert sorted(line.split()[2].split(",")) == sorted(expected)
 
 
 def test_two_snapshots_are_the_same_bytes_in_the_order_of_kind_and_name() -> None:
@@ -192,6 +319,81 @@ def test_everything_that_may_not_be_listed_is_named() -> None:
     assert '"Pod"' in caught.value.message
     assert '"Node"' in caught.value.message
     assert "--rbac" in caught.value.hint
+
+
+def test_a_role_of_before_services_were_listed_is_still_enough_and_a_note_says_so() -> None:
+    refusal = RequestForbiddenError('User "a" cannot list resource "services"')
+    snapshot = snapshot_of(partial({Service: refusal}))
+    assert {each["kind"] for each in snapshot.items} >= {"Namespace"}
+    assert describe_left_out(snapshot.left_out) == (
+        'left out: User "a" cannot list resource "services"; the default constraints of a '
+        "--scheduler-config depend on them"
+    )
+    assert describe_left_out(snapshot_of(InMemoryApiServer(StoppedClock())).left_out) == ""
+
+
+def test_services_are_named_beside_what_a_snapshot_cannot_do_without() -> None:
+    refused = {kind: RequestForbiddenError(f"no {kind.__name__}") for kind in (Pod, Service)}
+    with pytest.raises(RequestForbiddenError) as caught:
+        snapshot_of(partial(refused))
+    assert "no Pod" in caught.value.message
+    assert "no Service" in caught.value.message
+
+
+def test_credentials_that_are_not_accepted_are_no_missing_right() -> None:
+    with pytest.raises(RequestForbiddenError):
+        snapshot_of(partial({Service: RequestForbiddenError("Unauthorized", 401)}))
+
+
+# A busy API server
+
+
+class BusyServer(InMemoryApiServer):
+    """A server that refuses the first lists of some kinds."""
+
+    refusals: dict[Any, list[KubernetesError]]
+
+    async def list(self, kind: type[Any], namespace: str = "", *, name: str = "") -> Any:
+        if self.refusals.get(kind):
+            raise self.refusals[kind].pop()
+        return await super().list(kind, namespace, name=name)
+
+
+def busy(**refusals: list[KubernetesError]) -> BusyServer:
+    server = BusyServer(StoppedClock())
+    server.refusals = {Pod: refusals.get("pods", []), Node: refusals.get("nodes", [])}
+    return server
+
+
+@pytest.fixture
+def clock() -> Iterator[VirtualClock]:
+    clock = VirtualClock()
+    yield clock
+    clock.close()
+
+
+def test_a_list_that_is_refused_for_the_moment_is_repeated(clock: VirtualClock) -> None:
+    server = busy(
+        pods=[TooManyRequestsError("too many requests", retry_after=3.0)],
+        nodes=[ServerUnavailableError("storage is (re)initializing", 503)] * 2,
+    )
+    snapshot = clock.run(take_snapshot(server, clock))
+    assert snapshot == snapshot_of(InMemoryApiServer(StoppedClock()))
+    assert clock.now() == EPOCH + 3.0, "the longest wait: those of all kinds are at one time"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [TooManyRequestsError("too many requests"), ServerUnavailableError("starting", 503)],
+    ids=["busy", "starting"],
+)
+def test_a_server_that_stays_busy_is_asked_a_few_times(
+    clock: VirtualClock, error: KubernetesError
+) -> None:
+    server = busy(pods=[error] * 100)
+    with pytest.raises(type(error)):
+        clock.run(take_snapshot(server, clock))
+    assert 100 - len(server.refusals[Pod]) == 6
 
 
 # Redaction

@@ -11,6 +11,7 @@ from contextlib import aclosing
 from typing import Final
 
 from wainwright.api.karpenter.nodeclaim import NodeClaim
+from wainwright.backoff import Backoff
 from wainwright.controllers.conditions import instance_id
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.live_state import is_ours
@@ -20,7 +21,6 @@ from wainwright.controllers.runtime import (
     INSTANCES,
     WHOLE_CLUSTER,
     Again,
-    Backoff,
     Key,
     Poll,
     Result,

@@ -7,6 +7,7 @@ from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.operations import VolumeAttachment
 from wainwright.api.kubernetes.workloads import Pod
+from wainwright.backoff import Backoff
 from wainwright.clock import format_timestamp
 from wainwright.controllers import conditions as condition
 from wainwright.controllers.conditions import (
@@ -31,7 +32,6 @@ from wainwright.controllers.runtime import (
     AFTER_CONFLICT,
     DONE,
     Again,
-    Backoff,
     Key,
     Poll,
     Result,

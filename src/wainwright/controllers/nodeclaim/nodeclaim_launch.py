@@ -7,13 +7,13 @@ import msgspec
 
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.workloads import Pod
+from wainwright.backoff import Backoff
 from wainwright.controllers import conditions as condition
 from wainwright.controllers.conditions import claim_conditions, write_claim_conditions
 from wainwright.controllers.context import ControllerContext
 from wainwright.controllers.events import truncate
 from wainwright.controllers.nodeclaim.claim_deletion import delete_claim
 from wainwright.controllers.nodeclaim.liveness import NODE_NOT_FOUND
-from wainwright.controllers.runtime import Backoff
 from wainwright.errors import (
     CloudProviderError,
     ConflictError,

@@ -12,6 +12,7 @@ from typing import Final
 
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.cluster import Node
+from wainwright.backoff import Backoff
 from wainwright.cluster import MergePatch
 from wainwright.controllers import conditions as condition
 from wainwright.controllers.conditions import ConditionSet, claim_conditions, write_claim_conditions
@@ -42,7 +43,6 @@ from wainwright.controllers.runtime import (
     AFTER_CONFLICT,
     DONE,
     Again,
-    Backoff,
     Key,
     Result,
     WorkQueue,
