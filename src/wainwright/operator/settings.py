@@ -41,7 +41,8 @@ class OperatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     metrics_port: int = 8080
     health_probe_port: int = 8081
     disable_cluster_state_observability: bool = False
-    """Whether metrics with a series for each node, pod, offering or condition are left out."""
+    """Whether metrics with a series for each node, pod or offering are left out, and those of the
+    conditions of Nodes and NodeClaims."""
     kube_client_qps: float = 200.0
     kube_client_burst: int = 300
     disable_leader_election: bool = False
