@@ -108,7 +108,7 @@ def test_the_region_is_stated_where_a_value_says_it() -> None:
         (["settings.clusterNam=shop"], "clusterNam"),
         (["settings.clusterName=shop", "settings.batchMaxDuration=soon"], "batchMaxDuration"),
         (["settings.clusterName=shop", "provider=gcp"], "provider"),
-        (["settings.clusterName=shop", "settings.featureGates.drift=true"], "drift"),
+        (["settings.clusterName=shop", "settings.featureGates.Drift=true"], "Drift"),
         (["settings.clusterName=shop", "serviceAccount.create=false"], "serviceAccount.name"),
     ],
 )

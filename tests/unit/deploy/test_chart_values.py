@@ -141,6 +141,8 @@ def test_a_misspelt_value_is_refused_wherever_it_is(path: tuple[str, ...]) -> No
         {"settings": {"eksControlPlane": "yes"}},
         {"settings": {"amiRefreshInterval": "often"}},
         {"settings": {"featureGates": {"StaticCapacity": True}}},
+        {"settings": {"featureGates": {"dynamicResources": "yes"}}},
+        {"settings": {"featureGates": {"dynamicResources=true,static": True}}},
         {"controller": {"securityContext": {"privileged": True}}},
         {"controller": {"securityContext": {"seccompProfile": {"type": "Unconfined"}}}},
         {"controller": {"sidecarContainer": {"name": "proxy"}}},
