@@ -1,7 +1,7 @@
 """`make bench-karpenter ARGS=cluster`: Karpenter with its KWOK provider and `wain run`, each on a
 real control plane of its own, with the same Deployment, instance types, prices and kubelets.
 
-Needs Go. 100 and 500 pods; CLUSTER_PODS=2000,5000 for others.
+Needs Go. 500 and 5,000 pods, of which the latter have targets; CLUSTER_PODS=100,2000 for others.
 """
 
 import json
@@ -19,6 +19,7 @@ from tests.support.processes import MissingTool
 from benchmarks.cluster import (
     LEFT,
     OURS,
+    TARGET_PODS,
     Autoscaler,
     MeasuredProcess,
     ScaleDown,
@@ -27,11 +28,14 @@ from benchmarks.cluster import (
     measure_autoscaler,
     wanted_sizes,
 )
+from benchmarks.measure import Targets
 from wainwright.model.instance_type import InstanceType
 from wainwright.model.labels import CAPACITY_TYPE, ON_DEMAND, ZONE
 from wainwright.model.resources import Resources, add_resources, format_quantity
 
-SIZES: Final = (100, 500)
+SIZES: Final = (500, TARGET_PODS)
+SHARE_OF_REQUESTS: Final = 0.5
+SHARE_OF_TIME: Final = 0.7
 KWOK_OVERHEAD: Final = {"cpu": 100, "memory": 10 * 2**20}
 """What the KWOK provider subtracts from the capacity of every type."""
 RESOURCES: Final = ("cpu", "memory", "ephemeral-storage", "pods")
@@ -45,11 +49,13 @@ NODE_CLASS: Final = {
 
 
 def run() -> None:
+    """SystemExit where a target is missed."""
     print("Karpenter with its KWOK provider, and wain run, each on a real control plane")
     try:
         build_karpenter(KWOK)  # else it would be part of what is measured
     except MissingTool as missing:
         sys.exit(str(missing))
+    targets = Targets()
     for pods in wanted_sizes(SIZES):
         try:
             results = [measure_autoscaler(each, pods) for each in (KARPENTER, OURS)]
@@ -59,6 +65,22 @@ def run() -> None:
         if len(measured) == len(results):
             _print_table(f"{pods:,} pods", SCALE_UP, [up for up, _ in measured])
             _print_table(f"{pods // LEFT:,} pods left", SCALE_DOWN, [down for _, down in measured])
+            if pods == TARGET_PODS:
+                compare(targets, *measured)
+    targets.check()
+
+
+def compare(
+    targets: Targets, theirs: tuple[ScaleUp, ScaleDown], ours: tuple[ScaleUp, ScaleDown]
+) -> None:
+    """Ours beside what Karpenter took in the same run."""
+    (their_up, their_down), (up, down) = theirs, ours
+    print(f"  targets at {TARGET_PODS:,} pods")
+    most = SHARE_OF_REQUESTS * their_up.requests
+    targets.row("  requests to the API server", up.requests, most)
+    targets.row("  last pod bound after", up.last_pod, SHARE_OF_TIME * their_up.last_pod, "s")
+    targets.price("  price", up.price, their_up.price)
+    targets.row("  pods moved", down.moved, their_down.moved)
 
 
 SCALE_UP: Final[Sequence[tuple[str, Callable[[ScaleUp], str]]]] = (

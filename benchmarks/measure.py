@@ -45,18 +45,28 @@ def print_row(what: str, figure: str, target: str = "") -> None:
 
 
 class Targets:
-    """Figures that must not be larger than their target."""
+    """What figures must not be larger than, or must be below."""
 
     def __init__(self) -> None:
         self._missed: list[str] = []
 
-    def row(self, what: str, figure: float, at_most: float, unit: str) -> None:
-        digits = 0 if unit == "ms" else 2
-        print_row(what, f"{figure:.{digits}f} {unit}", f"at most {at_most:g} {unit}")
-        if not figure <= at_most:
-            self._missed.append(f"{what.strip()}: {figure:.{digits}f} {unit}")
+    def row(self, what: str, figure: float, at_most: float, unit: str = "") -> None:
+        """A number without a unit is a count."""
+        digits = 0 if unit in ("ms", "") else 2
+        shown, bound = f"{figure:.{digits}f} {unit}".strip(), f"at most {at_most:g} {unit}".strip()
+        self._add(what, shown, bound, is_met=figure <= at_most)
+
+    def price(self, what: str, figure: float, below: float) -> None:
+        """To the cent."""
+        is_met = round(figure, 2) < round(below, 2)
+        self._add(what, f"${figure:.2f}/h", f"less than ${below:.2f}/h", is_met=is_met)
+
+    def _add(self, what: str, shown: str, bound: str, *, is_met: bool) -> None:
+        print_row(what, shown, bound)
+        if not is_met:
+            self._missed.append(f"missed: {what.strip()}: {shown}, {bound}")
 
     def check(self) -> None:
-        """Ends the process with exit code 1 where one was missed."""
+        """Ends the process with exit code 1 where one was missed, with a line for each."""
         if self._missed:
-            sys.exit(f"missed: {'; '.join(self._missed)}")
+            sys.exit("\n".join(self._missed))

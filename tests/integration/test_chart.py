@@ -22,9 +22,17 @@ from tests.support.helm import (
 )
 
 from wainwright.api.kubernetes.workloads import TopologySpreadConstraint
+from wainwright.cli.run import run
 from wainwright.model.labels import ZONE
-from wainwright.operator.settings import OperatorSettings, read_settings
+from wainwright.model.plan import ClusterLimits
+from wainwright.operator.recorder_options import MOST_DECISIONS
+from wainwright.operator.settings import (
+    OperatorSettings,
+    read_settings,
+    settings_without_effect,
+)
 from wainwright.sim.settings import FEATURE_GATES
+from wainwright.translate.cluster_limits import parse_cluster_limits
 
 ROOT = CHART.parents[1]
 NO_LEADER = "WainwrightNoLeader"
@@ -97,6 +105,96 @@ def test_a_feature_gate_reaches_the_program() -> None:
     assert gates.feature_gates == {**FEATURE_GATES, "StaticCapacity": True}
 
 
+def test_a_gate_of_another_version_of_karpenter_reaches_the_program_and_has_no_effect() -> None:
+    found = environment("settings.featureGates.dynamicResources=true")
+    assert read_settings({}, found).feature_gates == FEATURE_GATES
+    assert settings_without_effect({}, found) == ["DynamicResources in FEATURE_GATES"]
+
+
+def options(*values: str) -> dict[str, Any]:
+    """What `wain run` reads of the arguments of the container."""
+    command, *arguments = container(*values)["args"]
+    assert command == "run"
+    return run.make_context("run", arguments).params
+
+
+@pytest.mark.parametrize(
+    ("values", "option", "expected"),
+    [
+        ((), "cluster_limits", ()),
+        (("settings.clusterLimits.cpu=1000000",), "cluster_limits", ("cpu=1000000",)),
+        (("settings.clusterLimits.pricePerHour=0.5",), "cluster_limits", ("pricePerHour=0.5",)),
+        (
+            ("settings.clusterLimits.nodes=500", "settings.clusterLimits.memory=4Ti"),
+            "cluster_limits",
+            ("memory=4Ti", "nodes=500"),
+        ),
+        ((), "record", None),
+        (("flightRecorder.enabled=true",), "record", Path("/decisions")),
+        (("flightRecorder.enabled=true",), "record_limit", MOST_DECISIONS),
+        (("flightRecorder.enabled=true", "flightRecorder.limit=20"), "record_limit", 20),
+        (("flightRecorder.enabled=true", "flightRecorder.redacted=true"), "record_redacted", True),
+        (("controller.extraArgs={--emulator-boot=5s}",), "emulator_boot", "5s"),
+        (("controller.extraArgs={--cluster-name=a b,--once}",), "cluster_name", "a b"),
+        (("controller.extraArgs={--cluster-name=a b,--once}",), "once", True),
+    ],
+)
+def test_a_value_becomes_a_flag_of_the_program(
+    values: tuple[str, ...], option: str, expected: object
+) -> None:
+    assert options(*values)[option] == expected
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ({"cpu": 1_000_000, "nodes": 2_000_000}, ClusterLimits(cpu=10**9, nodes=2_000_000)),
+        ({"memory": 2**42}, ClusterLimits(memory=2**42)),
+        ({"cpu": 0.5, "pricePerHour": 12.345}, ClusterLimits(cpu=500, price_per_hour=12.345)),
+    ],
+)
+def test_numbers_of_a_file_of_values_are_written_out(
+    limits: dict[str, float], expected: ClusterLimits, tmp_path: Path
+) -> None:
+    """Helm reads them as floats."""
+    file = tmp_path / "values.yaml"
+    file.write_text(yaml.safe_dump({"settings": {"clusterName": "shop", "clusterLimits": limits}}))
+    ended = run_helm("template", RELEASE, str(CHART), *KUBE_VERSION, "--values", str(file))
+    assert ended.returncode == 0, ended.stderr
+    manifests = [each for each in yaml.safe_load_all(ended.stdout) if each]
+    (deployment,) = (each for each in manifests if each["kind"] == "Deployment")
+    arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"][1:]
+    stated = run.make_context("run", arguments).params["cluster_limits"]
+    assert parse_cluster_limits(stated) == expected
+
+
+def test_the_flight_recorder_writes_to_a_volume_of_limited_size() -> None:
+    values = ("flightRecorder.enabled=true", "flightRecorder.sizeLimit=500Mi")
+    more = ("extraVolumes[0].name=token", "controller.extraVolumeMounts[0].name=token")
+    spec = pod_spec(*values, *more)
+    assert spec["volumes"] == [
+        {"name": "decisions", "emptyDir": {"sizeLimit": "500Mi"}},
+        {"name": "token"},
+    ]
+    [controller] = spec["containers"]
+    assert controller["securityContext"]["readOnlyRootFilesystem"] is True
+    folder = {"name": "decisions", "mountPath": str(options(*values)["record"])}
+    assert controller["volumeMounts"] == [folder, {"name": "token"}]
+    without = pod_spec()
+    assert "volumes" not in without
+    assert "volumeMounts" not in without["containers"][0]
+
+
+def test_values_of_a_release_before_there_was_a_flight_recorder_are_enough() -> None:
+    """`helm upgrade --reuse-values` adds no value that the older chart did not have."""
+    older = ("flightRecorder=null", "settings.clusterLimits=null", "controller.extraArgs=null")
+    assert render(*older) == render()
+    unset = ("flightRecorder.limit=null", "flightRecorder.sizeLimit=null")
+    spec = pod_spec(*unset, "flightRecorder.enabled=true")
+    assert spec["volumes"] == [{"name": "decisions", "emptyDir": {}}]
+    assert spec["containers"][0]["args"][-1] == "--record=/decisions"
+
+
 def test_the_region_is_stated_where_a_value_says_it() -> None:
     assert environment("awsRegion=us-west-2")["AWS_REGION"] == "us-west-2"
     assert "AWS_REGION" not in environment()
@@ -109,7 +207,8 @@ def test_the_region_is_stated_where_a_value_says_it() -> None:
         (["settings.clusterNam=shop"], "clusterNam"),
         (["settings.clusterName=shop", "settings.batchMaxDuration=soon"], "batchMaxDuration"),
         (["settings.clusterName=shop", "provider=gcp"], "provider"),
-        (["settings.clusterName=shop", "settings.featureGates.drift=true"], "drift"),
+        (["settings.clusterName=shop", "settings.featureGates.Drift=true"], "Drift"),
+        (["settings.clusterName=shop", "settings.clusterLimits.gpus=1"], "gpus"),
         (["settings.clusterName=shop", "serviceAccount.create=false"], "serviceAccount.name"),
     ],
 )
@@ -387,7 +486,8 @@ def test_the_pod_is_restricted(control_plane: ControlPlane, tmp_path: Path) -> N
     namespace = tmp_path.name.replace("_", "-")[:40]
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     post(control_plane, "/api/v1/namespaces", {"metadata": {"name": namespace, "labels": labels}})
-    template = rendered("Deployment", "priorityClassName=")[0]["spec"]["template"]
+    values = ("priorityClassName=", "flightRecorder.enabled=true")
+    template = rendered("Deployment", *values)[0]["spec"]["template"]
     pod = {"metadata": {"name": "wain"}, "spec": template["spec"]}
     path = f"/api/v1/namespaces/{namespace}/pods"
     assert post(control_plane, path, pod) == 201

@@ -54,6 +54,17 @@ annotations:
 {{- join "," $gates -}}
 {{- end }}
 
+{{/* A number of a file of values is a float, which would be written as 1e+06. */}}
+{{- define "wainwright.amount" -}}
+{{- if not (kindIs "float64" .) -}}
+{{- . -}}
+{{- else if eq . (floor .) -}}
+{{- int64 . -}}
+{{- else -}}
+{{- printf "%.9f" . -}}
+{{- end -}}
+{{- end }}
+
 {{/* The configuration of the cluster's scheduler as one text; empty where nothing is set. */}}
 {{- define "wainwright.schedulerConfig" -}}
 {{- with .Values.settings.schedulerConfig -}}

@@ -28,6 +28,7 @@ from wainwright.manifests.problems import InvalidInput, Problem, ProblemReport
 from wainwright.messages.input_remarks import region_note
 from wainwright.model.input_remarks import RegionChoice, RegionSource
 from wainwright.offline import PlanSettings, catalog_inputs, catalog_scope, choose_region
+from wainwright.sim.settings import FEATURE_GATES
 
 
 def locate_diagnostics(
@@ -78,19 +79,13 @@ def _unlocated_problem(diagnostic: ObjectDiagnostic) -> Problem:
     )
 
 
-FEATURE_GATES: Final = {
+CATALOGUE_GATES: Final = {
     "CapacityReservations": "capacity_reservations",
     "ReservedCapacity": "capacity_reservations",
     "NodeOverlay": "node_overlay",
     "StaticCapacity": "static_capacity",
-    "SpotToSpotConsolidation": "",
-    "TerminateFirstDrift": "",
-    "TerminateFirstRepair": "",
-    "NodeRepair": "",
-    "CapacityBuffer": "",
-    "PodDeletionCostManagement": "",
 }
-"""Feature gate to its field of the catalogue's; empty where catalogues do not depend on it."""
+"""The feature gates that catalogues depend on, by the field of each."""
 
 catalog_options = add_options(CATALOG_OPTIONS)
 """Adds the options that describe the catalog to a command."""
@@ -221,12 +216,14 @@ def parse_feature_gates(gates: Sequence[str]) -> FeatureGates:
     """The gates of the catalogue as set; the last value of each counts."""
     enabled = gate_values(gates)
     return FeatureGates(
-        **{FEATURE_GATES[name]: value for name, value in enabled.items() if FEATURE_GATES[name]}
+        **{CATALOGUE_GATES[name]: on for name, on in enabled.items() if name in CATALOGUE_GATES}
     )
 
 
 def gate_values(gates: Sequence[str]) -> dict[str, bool]:
-    """All gates that were set, by name."""
+    """All gates that were set, by name. One that is not known is refused, however it is spelt: it
+    is written for this command, not kept from Karpenter as the setting of `wain run` may be.
+    """
     enabled: dict[str, bool] = {}
     for text in gates:
         name, _, value = text.partition("=")

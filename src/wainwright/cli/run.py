@@ -49,7 +49,7 @@ SETTING_HELP: Final = {
     "disable_dry_run": "Do not check launch permissions before a class is Ready.",
     "metrics_port": "Port of /metrics and /verdicts; 0 picks a free one.",
     "health_probe_port": "Port of /healthz and /readyz; 0 picks a free one.",
-    "disable_cluster_state_observability": "No metrics by node, pod, offering or condition.",
+    "disable_cluster_state_observability": "No metrics by node, pod, offering or NodeClaim.",
     "kube_client_qps": "Requests per second to the API server.",
     "kube_client_burst": "Requests in one burst to the API server.",
     "disable_leader_election": "Run without a lease.",

@@ -29,8 +29,14 @@ METRICS: Final = {kind: condition_metrics(kind.__name__, by_name=kind in BY_NAME
 
 
 class ConditionMetrics:
+    """Without observability of the cluster's state, the conditions of Nodes and NodeClaims are left
+    out. The rest stays: alerts have no other source for it.
+    """
+
     def __init__(self, context: ControllerContext) -> None:
         self._context, self._metrics = context, context.metrics
+        is_whole = context.settings.cluster_state_observability
+        self._with_conditions = KINDS if is_whole else BY_NAME
 
     def watch(self) -> None:
         for kind in KINDS:
@@ -46,7 +52,7 @@ class ConditionMetrics:
                 metadata = metadata_of(obj)
                 named = (metadata.namespace, metadata.name)
                 whose = named if kind in BY_NAME else ()
-                for each in _stated(obj) or ():
+                for each in self._conditions(obj) or ():
                     values = (*whose, each.type, each.status, each.reason)
                     lasted = now - (parse_timestamp(each.lastTransitionTime) or now)
                     counts[values] += 1
@@ -63,9 +69,13 @@ class ConditionMetrics:
         if change.after is None:
             self._observe_end(of_kind, change.object)
         elif change.before is not None:
-            old, new = _stated(change.before), _stated(change.after)
+            old, new = self._conditions(change.before), self._conditions(change.after)
             if old is not new:
                 self._observe_transitions(of_kind, _by_type(old), _by_type(new))
+
+    def _conditions(self, obj: Any) -> Sequence[Any] | None:
+        is_counted = isinstance(obj, self._with_conditions) and obj.status is not None
+        return obj.status.conditions if is_counted else None
 
     def _observe_transitions(
         self,
@@ -90,10 +100,6 @@ class ConditionMetrics:
         if deleted is not None:
             taken = max(0.0, self._context.clock.now() - deleted)
             self._metrics.observe(of_kind.termination_seconds, taken)
-
-
-def _stated(obj: Any) -> Sequence[Any] | None:
-    return None if obj is None or obj.status is None else obj.status.conditions
 
 
 def _by_type(conditions: Sequence[Any] | None) -> Mapping[str, Any]:

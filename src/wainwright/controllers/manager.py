@@ -193,9 +193,9 @@ class ControllerManager:
         self._add(NodePoolHash(context), workers=10)
         self._add(NodePoolCounter(context), workers=10)
         self._add(StateMetrics(context, declared))
+        ConditionMetrics(context).watch()
         if context.settings.cluster_state_observability:
             ClusterMetrics(context).register()
-            ConditionMetrics(context).watch()
         self._add(OverrideStatus(self._for(OverrideStatus.name), declared))
 
     def _add_provisioning(self) -> None:

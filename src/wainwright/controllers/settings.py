@@ -80,7 +80,8 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     default_constraints: DefaultConstraints = ()
     """The scheduler's topology spread constraints for pods without their own."""
     cluster_state_observability: bool = True
-    """Whether there are metrics with a series for each node, pod, offering or condition."""
+    """Whether there are metrics with a series for each node, pod or offering, and of the conditions
+    of Nodes and NodeClaims."""
 
     @property
     def static_capacity(self) -> bool:

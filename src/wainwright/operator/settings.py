@@ -4,6 +4,7 @@ The names are Karpenter's, so that what is set for it can be kept; what has no e
 accepted, and said once in the log.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,7 +42,8 @@ class OperatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     metrics_port: int = 8080
     health_probe_port: int = 8081
     disable_cluster_state_observability: bool = False
-    """Whether metrics with a series for each node, pod, offering or condition are left out."""
+    """Whether metrics with a series for each node, pod or offering are left out, and those of the
+    conditions of Nodes and NodeClaims."""
     kube_client_qps: float = 200.0
     kube_client_burst: int = 300
     disable_leader_election: bool = False
@@ -89,6 +91,7 @@ WITHOUT_EFFECT: Final = (
     "AWS_FEATURE_GATES",
 )
 """Settings of Karpenter that change nothing here."""
+GATE_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 
 
 class _Refused(Exception):
@@ -164,16 +167,31 @@ def _url(text: str) -> str:
 
 
 def _gates(text: str) -> dict[str, bool]:
-    gates = dict(FEATURE_GATES)
+    stated = _stated_gates(text)
+    return {name: stated.get(name, default) for name, default in FEATURE_GATES.items()}
+
+
+def _stated_gates(text: str) -> dict[str, bool]:
+    """Those of other versions of Karpenter too, as it tolerates them: who keeps its setting must
+    not be stopped by it. What looks like a misspelt gate would be off unnoticed, and is refused.
+    """
+    gates: dict[str, bool] = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):
-        name, equals, value = entry.partition("=")
-        if name not in gates:
-            known = did_you_mean(name, list(gates)) or f"one of {', '.join(gates)}"
-            raise _Refused(f"gates such as StaticCapacity=true; {name} is none: {known}")
+        name, equals, value = map(str.strip, entry.partition("="))
+        _check_gate(name)
         if not equals:
             raise _Refused(f"{name}=true or {name}=false")
         gates[name] = _boolean(value)
     return gates
+
+
+def _check_gate(name: str) -> None:
+    if name in FEATURE_GATES:
+        return
+    meant = did_you_mean(name, list(FEATURE_GATES))
+    if meant or not GATE_NAME.fullmatch(name):
+        known = meant or f"one of {', '.join(FEATURE_GATES)}"
+        raise _Refused(f"gates such as StaticCapacity=true; {name} is none: {known}")
 
 
 def _default_constraints(text: str) -> DefaultConstraints:
@@ -265,13 +283,20 @@ def read_settings(
 def settings_without_effect(
     flags: Mapping[str, str | None], environment: Mapping[str, str]
 ) -> list[str]:
-    """Those that somebody has set; a scheduler's configuration without default constraints too."""
+    """Of settings that can be read those that somebody has set; a scheduler's configuration without
+    default constraints, and feature gates that are not known, too.
+    """
     stated = (_stated(name.lower(), flags, environment) for name in WITHOUT_EFFECT)
     found = [source for source, text in stated if text is not None]
     source, text = _stated("scheduler_config", flags, environment)
     if text is not None and text.strip() and not _read("scheduler_config", source, text):
         found.append(source)
-    return found
+    return [*found, *_gates_without_effect(*_stated("feature_gates", flags, environment))]
+
+
+def _gates_without_effect(source: str, text: str | None) -> list[str]:
+    gates = {} if text is None else _stated_gates(text)
+    return [f"{name} in {source}" for name in gates if name not in FEATURE_GATES]
 
 
 def flag_of(field: str) -> str:

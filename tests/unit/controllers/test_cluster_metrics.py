@@ -13,6 +13,7 @@ from tests.support.controlled_cluster import (
 )
 from tests.support.scraped_metrics import ScrapedMetrics
 
+from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.workloads import DaemonSet, Pod, ReplicaSet
 from wainwright.controllers.settings import ControllerSettings
 
@@ -169,12 +170,49 @@ def test_pods_are_counted_by_what_they_and_their_nodes_are() -> None:
     run_cluster(story)
 
 
-def test_without_observability_of_the_state_there_is_no_series_of_an_object() -> None:
+def test_without_observability_of_the_state_nodes_claims_and_pods_have_no_series() -> None:
     async def story(cluster: ControlledCluster) -> None:
         await start(cluster)
         text = cluster.metrics.exposition()
         assert "node_name=" not in text
         assert "karpenter_pods_state" not in text
-        assert "status_condition" not in text
+        assert "operator_node_status_condition" not in text
+        assert "operator_nodeclaim_status_condition" not in text
 
     run_cluster(story, settings=ControllerSettings(cluster_state_observability=False))
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_conditions_of_pools_and_classes_are_exported_whatever_the_settings(is_whole: bool) -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await start(cluster)
+        scraped, ready = ScrapedMetrics(cluster.metrics), {"type": "Ready", "status": "True"}
+        for kind, name in (("nodepool", "web"), ("ec2nodeclass", "default")):
+            prefix = f"operator_{kind}_status_condition"
+            assert scraped.value(f"{prefix}_count", name=name, **ready) == 1
+            assert scraped.value(f"{prefix}_current_status_seconds", name=name, **ready) > 0
+        conditions = scraped.values("operator_nodeclaim_status_condition_count", **ready)
+        assert conditions == [1] * is_whole
+
+    settings = ControllerSettings(cluster_state_observability=is_whole)
+    run_cluster(story, settings=settings)
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_what_is_being_deleted_is_exported_whatever_the_settings(is_whole: bool) -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await start(cluster)
+        claim = await cluster.claim()
+        await cluster.api.delete(NodeClaim, claim.metadata.name)
+        await cluster.wait(10)
+        current = "operator_nodeclaim_termination_current_time_seconds"
+        deleted = ScrapedMetrics(cluster.metrics).value(current, name=claim.metadata.name)
+        assert deleted == pytest.approx(10, abs=1)
+        await cluster.stop_pods()
+        await cluster.wait(120)
+        scraped = ScrapedMetrics(cluster.metrics)
+        assert not scraped.values(current)
+        assert scraped.value("operator_nodeclaim_termination_duration_seconds_count") == 1
+
+    settings = ControllerSettings(cluster_state_observability=is_whole)
+    run_cluster(story, settings=settings)

@@ -1,6 +1,8 @@
 """What values.schema.json takes and refuses; helm reads the same file before it renders."""
 
 import json
+import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -8,6 +10,9 @@ from typing import Any, Final
 import jsonschema
 import pytest
 import yaml
+from click import Option
+
+from wainwright.cli.run import run
 
 ROOT: Final = Path(__file__).parents[3]
 CHART: Final = ROOT / "deploy" / "chart"
@@ -17,6 +22,22 @@ TEMPLATES: Final = {
     each.name: each.read_text("utf-8") for each in (CHART / "templates").iterdir() if each.is_file()
 }
 WITHOUT_EFFECT: Final = "without effect"
+EMULATED: Final = "of provider emulator, whose files come from extraVolumes"
+BY_EXTRA_ARGS: Final = {
+    "cloud": EMULATED,
+    "catalog": EMULATED,
+    "emulator_boot": EMULATED,
+    "emulator_kubelet": EMULATED,
+    "emulator_state": EMULATED,
+    "emulator_port": EMULATED,
+    "disable_leader_election": "several replicas of a Deployment must not lead at the same time",
+}
+"""Options without a value of their own."""
+NOT_FOR_THE_CHART: Final = {
+    "kubeconfig": "a pod connects to its own cluster",
+    "context": "a pod connects to its own cluster",
+    "once": "a Deployment would start it again and again",
+}
 
 KARPENTER: Final = yaml.safe_load(
     """
@@ -141,6 +162,16 @@ def test_a_misspelt_value_is_refused_wherever_it_is(path: tuple[str, ...]) -> No
         {"settings": {"eksControlPlane": "yes"}},
         {"settings": {"amiRefreshInterval": "often"}},
         {"settings": {"featureGates": {"StaticCapacity": True}}},
+        {"settings": {"featureGates": {"dynamicResources": "yes"}}},
+        {"settings": {"featureGates": {"dynamicResources=true,static": True}}},
+        {"settings": {"clusterLimits": {"gpus": 1}}},
+        {"settings": {"clusterLimits": {"cpu": "many"}}},
+        {"settings": {"clusterLimits": {"nodes": 0.5}}},
+        {"settings": {"clusterLimits": {"pricePerHour": "$50"}}},
+        {"flightRecorder": {"limit": 0}},
+        {"flightRecorder": {"sizeLimit": "large"}},
+        {"controller": {"extraArgs": ["run"]}},
+        {"controller": {"extraArgs": "--once"}},
         {"controller": {"securityContext": {"privileged": True}}},
         {"controller": {"securityContext": {"seccompProfile": {"type": "Unconfined"}}}},
         {"controller": {"sidecarContainer": {"name": "proxy"}}},
@@ -152,6 +183,21 @@ def test_a_misspelt_value_is_refused_wherever_it_is(path: tuple[str, ...]) -> No
 )
 def test_a_value_of_the_wrong_kind_is_refused(values: Any) -> None:
     assert errors(values)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"settings": {"featureGates": {"dynamicResources": True}}},
+        {"settings": {"clusterLimits": {"cpu": 1000, "memory": "4Ti", "nodes": 500}}},
+        {"settings": {"clusterLimits": {"cpu": "1000", "nodes": "500", "pricePerHour": "0.5"}}},
+        {"settings": {"clusterLimits": {"cpu": "1e3", "memory": 2**42, "pricePerHour": 0.5}}},
+        {"flightRecorder": {"enabled": True, "limit": 20, "redacted": True, "sizeLimit": "500Mi"}},
+        {"controller": {"extraArgs": ["--emulator-boot=5s", "--once"]}},
+    ],
+)
+def test_a_value_is_accepted(values: Any) -> None:
+    assert errors(values) == []
 
 
 @pytest.mark.parametrize("fraction", [0.075, "0.075", ".075", 0, "0", 1])
@@ -195,13 +241,35 @@ def test_the_notes_of_an_installation_name_what_changes_nothing() -> None:
 
 def test_every_other_value_is_used_and_has_its_default_in_the_file() -> None:
     text = "".join(TEMPLATES.values())
-    nested = ("settings.featureGates", "controller.securityContext")  # as maps
+    # As maps.
+    nested = ("settings.featureGates", "controller.securityContext", "settings.clusterLimits")
     for path, _ in leaves(SCHEMA):
         name = ".".join(path)
         if name in {*without_effect(), "global"}:
             continue
         assert f".{path[-1]}" in text or name.startswith(nested), name
         place: Any = VALUES
-        for key in path if not name.startswith("controller.securityContext") else path[:2]:
+        is_empty = name.startswith(("controller.securityContext", "settings.clusterLimits"))
+        for key in path[:2] if is_empty else path:
             assert key in place, name
             place = place[key]
+
+
+def options_by_value() -> set[str]:
+    """Options of `wain run` that the Deployment has a flag or a variable for, of some value."""
+    template = TEMPLATES["deployment.yaml"]
+    flags = re.findall(r"- (?:{{ printf \")?--([a-z-]+)", template)
+    variables = re.findall(r"- name: ([A-Z_]+)\n +value: {{", template)
+    option_of = {flag: each.name or "" for each in run.params for flag in each.opts}
+    by_flag = {option_of[f"--{flag}"] for flag in flags}
+    return by_flag | {name.lower() for name in variables}
+
+
+def test_every_option_of_the_program_is_reachable_from_the_chart() -> None:
+    """A hidden one has no effect."""
+    shown = {each.name for each in run.params if isinstance(each, Option) and not each.hidden}
+    groups = [options_by_value() - {"aws_region"}, {*BY_EXTRA_ARGS}, {*NOT_FOR_THE_CHART}]
+    named = Counter(name for group in groups for name in group)
+    assert {*named} == shown
+    assert named.total() == len(shown), "each once"
+    assert {"cluster_limits", "record", "batch_idle_duration"} <= groups[0]

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import promql_parser
 import pytest
-import yaml
+from tests.support.alerts import ALERTS, selectors
 
 from wainwright import metrics
 from wainwright.controllers.condition_metrics import METRICS
@@ -21,7 +20,6 @@ from wainwright.operator.settings import OperatorSettings
 ROOT = Path(__file__).parents[3]
 CHART = ROOT / "deploy" / "chart"
 RUNBOOKS = ROOT / "docs" / "runbooks"
-ALERTS: list[dict[str, str]] = yaml.safe_load((CHART / "alerts.yaml").read_text("utf-8"))["alerts"]
 DASHBOARD = json.loads((CHART / "dashboards" / "wainwright.json").read_text("utf-8"))
 ADDED_BY_PROMETHEUS = frozenset({"pod", "instance", "job", "namespace", "endpoint"})
 
@@ -54,19 +52,6 @@ def series(metric: Metric) -> Iterator[tuple[str, tuple[str, ...]]]:
     yield f"{metric.name}_bucket", (*metric.labels, "le")
     yield f"{metric.name}_sum", metric.labels
     yield f"{metric.name}_count", metric.labels
-
-
-def selectors(expression: str) -> list[promql_parser.VectorSelector]:
-    found: list[promql_parser.VectorSelector] = []
-
-    def visit(node: promql_parser.Expr) -> None:
-        if isinstance(node, promql_parser.MatrixSelector):
-            found.append(node.vector_selector)
-        elif isinstance(node, promql_parser.VectorSelector):
-            found.append(node)
-
-    promql_parser.walk(promql_parser.parse(expression), visit, lambda _: None)
-    return found
 
 
 def grouping_labels(expression: str) -> set[str]:

@@ -16,7 +16,7 @@ from wainwright.operator.settings import (
     settings_without_effect,
 )
 from wainwright.sim.controller_options import controller_settings
-from wainwright.sim.settings import NodeRepairMode
+from wainwright.sim.settings import FEATURE_GATES, NodeRepairMode
 
 NAME = {"cluster_name": "shop"}
 
@@ -49,6 +49,29 @@ def test_gates_that_are_not_named_keep_their_default() -> None:
         False,
         False,
     )
+
+
+@pytest.mark.parametrize("value", ["true", "false"])
+def test_gates_of_another_version_of_karpenter_have_no_effect(value: str) -> None:
+    text = f"DynamicResources={value},StaticCapacity=true, Drift = {value},Drift={value}"
+    for source, flags, environment in sources("feature_gates", text):
+        gates = read_settings(flags, environment).feature_gates
+        assert gates == {**FEATURE_GATES, "StaticCapacity": True}
+        said = settings_without_effect(flags, environment)
+        assert said == [f"DynamicResources in {source}", f"Drift in {source}"]
+
+
+def test_a_gate_without_effect_is_said_once_and_ends_no_start() -> None:
+    gates = "DynamicResources=true,DynamicResources=true"
+    flags = ["--cluster-name", "shop", "--kubeconfig", "/nowhere", "--feature-gates", gates]
+    found = CliRunner().invoke(run, flags, standalone_mode=False)
+    assert found.stderr == "note: DynamicResources in --feature-gates has no effect here\n"
+    assert "/nowhere" in str(found.exception), "it has come to look for a cluster"
+
+
+def test_known_gates_have_effect() -> None:
+    stated = {"feature_gates": ",".join(f"{name}=true" for name in FEATURE_GATES)}
+    assert settings_without_effect({**NAME, **stated}, {}) == []
 
 
 @pytest.mark.parametrize(
@@ -105,6 +128,12 @@ def test_settings_of_disruption_reach_the_controllers() -> None:
         ("breaker_share", "most", "a share"),
         ("feature_gates", "StaticCapacty=true", "did you mean StaticCapacity?"),
         ("feature_gates", "StaticCapacity", "StaticCapacity=true or StaticCapacity=false"),
+        ("feature_gates", "staticcapacity=true", "did you mean StaticCapacity?"),
+        ("feature_gates", "SpotToSpot=true", "did you mean SpotToSpotConsolidation?"),
+        ("feature_gates", "DynamicResources", "DynamicResources=true or DynamicResources=false"),
+        ("feature_gates", "DynamicResources=maybe", "true or false"),
+        ("feature_gates", "=true", "one of CapacityReservations, "),
+        ("feature_gates", "Dynamic\udcffResources=true", "one of CapacityReservations, "),
         ("reserved_enis", "-1", "a whole number from 0"),
         ("max_nodes", "0", "a whole number from 1"),
         ("min_saving", "much", "USD per hour such as 0.05"),
