@@ -12,7 +12,11 @@ from wainwright.messages.disruption import (
     describe_requirement_drift,
 )
 from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
-from wainwright.translate.disruption import format_duration
+from wainwright.translate.disruption import (
+    PAUSE_ANNOTATION,
+    describe_unreadable_pause,
+    format_duration,
+)
 
 
 def verdict_facts(outcome: NodeOutcome, replacements: tuple[str, ...] = ()) -> VerdictFacts:
@@ -32,6 +36,7 @@ def verdict_facts(outcome: NodeOutcome, replacements: tuple[str, ...] = ()) -> V
         drift="" if candidate.drift is None else describe_drift(candidate.drift),
         replacements=replacements,
         budget_problem=_budget_problem(candidate),
+        pause_problem=_pause_problem(candidate),
         policy="" if pool is None else pool.disruption.policy,
         consolidate_after=None if after is None else format_duration(after),
         blockers=tuple(_blocker(each) for each in _blockers(outcome)),
@@ -45,6 +50,12 @@ def _budget_problem(candidate: Candidate) -> str:
     if candidate.pool is None:
         return ""
     return evaluate_budgets(candidate.pool, (), DisruptionReason.UNDERUTILIZED, 0.0).invalid
+
+
+def _pause_problem(candidate: Candidate) -> str:
+    annotations = {} if candidate.pool is None else candidate.pool.annotations
+    problem = describe_unreadable_pause(annotations.get(PAUSE_ANNOTATION, ""))
+    return f"{PAUSE_ANNOTATION}: {problem}" if problem else ""
 
 
 def _blockers(outcome: NodeOutcome) -> Iterator[Blocker]:

@@ -39,13 +39,7 @@ from wainwright.offline import (
 )
 from wainwright.translate.disruption import (
     DO_NOT_DISRUPT_ANNOTATION,
-    MINIMUM_SAVING_ANNOTATION,
-    PAUSE_ANNOTATION,
-    SPOT_TO_SPOT_TYPES_ANNOTATION,
     parse_duration,
-    parse_minimum_saving,
-    parse_pause,
-    parse_type_count,
     paused_by_annotation,
 )
 from wainwright.translate.object_metadata import namespace_of
@@ -199,7 +193,6 @@ def disruption_warnings(prepared: PreparedInput) -> list[str]:
     return [
         *_shared_provider_ids(prepared),
         *(warning for pool in prepared.snapshot.pools for warning in _budget_warnings(pool)),
-        *_ignored_annotations(prepared),
         *_ignored_protections(prepared),
     ]
 
@@ -238,24 +231,6 @@ def _budget_warnings(pool: Pool) -> Iterator[str]:
                 f"NodePool {pool.name}: spec.disruption.budgets[{number}] cannot be read, so that "
                 f"none of its nodes may be disrupted: {invalid}"
             )
-
-
-EXPECTED_ANNOTATIONS: Final = {
-    MINIMUM_SAVING_ANNOTATION: (parse_minimum_saving, "5% or USD per hour such as 0.05"),
-    SPOT_TO_SPOT_TYPES_ANNOTATION: (parse_type_count, "a number of instance types such as 15"),
-    PAUSE_ANNOTATION: (parse_pause, "disruption, provisioning or all"),
-}
-
-
-def _ignored_annotations(prepared: PreparedInput) -> Iterator[str]:
-    for pool in prepared.snapshot.pools:
-        for key, (parse, expected) in EXPECTED_ANNOTATIONS.items():
-            text = pool.annotations.get(key)
-            if text is not None and parse(text) is None:
-                yield (
-                    f"NodePool {pool.name}: the annotation {key} is {text!r}, expected {expected}; "
-                    "it is ignored"
-                )
 
 
 def _ignored_protections(prepared: PreparedInput) -> Iterator[str]:

@@ -28,7 +28,6 @@ from wainwright.catalogue.instancetypes.node_class_settings import (
     EvictionThreshold,
     InstanceStorePolicy,
     KubeletSettings,
-    KubeReservedMemoryStrategy,
     NetworkInterfaceSettings,
     NodeClassSettings,
     ResourceOverride,
@@ -39,6 +38,7 @@ from wainwright.catalogue.instancetypes.type_labels import instance_type_labels,
 from wainwright.catalogue.offerings.built_in_offerings import on_demand_list_price, spot_prices
 from wainwright.model.labels import ARCH
 from wainwright.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
+from wainwright.translate.annotations import KubeReservedMemoryStrategy
 
 INSTANCE_TYPES = tuple(instance_type_info.built_in_instance_types().values())
 SHARE = Fraction(75, 1000)

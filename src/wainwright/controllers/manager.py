@@ -52,6 +52,7 @@ from wainwright.controllers.nodeclaim.nodeclaim_lifecycle import NodeClaimLifecy
 from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
 from wainwright.controllers.nodeclass.nodeclass_status import NodeClassStatus
 from wainwright.controllers.nodeclass.override_status import OverrideStatus
+from wainwright.controllers.nodepool.invalid_annotations import InvalidAnnotations
 from wainwright.controllers.nodepool.nodepool_counter import NodePoolCounter
 from wainwright.controllers.nodepool.nodepool_hash import NodePoolHash
 from wainwright.controllers.nodepool.nodepool_status import NodePoolConditions
@@ -191,6 +192,7 @@ class ControllerManager:
         self._add(NodeClassStatus(self._for(NodeClassStatus.name), declared), workers=10)
         self._add(NodePoolConditions(context, self._health), workers=10)
         self._add(NodePoolHash(context), workers=10)
+        self._add(InvalidAnnotations(context))
         self._add(NodePoolCounter(context), workers=10)
         self._add(StateMetrics(context, declared))
         ConditionMetrics(context).watch()

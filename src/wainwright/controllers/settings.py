@@ -12,7 +12,12 @@ from wainwright.core.disruption.disruption_input import (
 from wainwright.model.disruption import Pause
 from wainwright.model.plan import DEFAULT_PLAN_OPTIONS, PlanOptions
 from wainwright.model.snapshot import Pool
-from wainwright.translate.disruption import is_pausing, parse_pause
+from wainwright.translate.disruption import (
+    PAUSE_ANNOTATION,
+    describe_unreadable_pause,
+    is_pausing,
+    parse_pause,
+)
 from wainwright.translate.topology import DefaultConstraints
 
 LOG: Final = logging.getLogger(__name__)
@@ -24,20 +29,26 @@ LAUNCH_TIMEOUT: Final = 300.0
 REGISTRATION_TIMEOUT: Final = 900.0
 
 
+SWITCH: Final = "pause of the ConfigMap wainwright-settings"
+
+
 class PauseSwitch:
     """A pause of all NodePools that people set and lift while the controllers run."""
 
     def __init__(self) -> None:
         self.value: Pause | None = None
+        self.problem = ""
+        """Why it pauses everything without saying so; empty where it can be read."""
 
     def set(self, text: str | None) -> None:
-        """Whatever is no pause lifts it: a typo must not stop a cluster for good."""
-        value = parse_pause(text or "")
-        if text and value is None:
-            LOG.warning("pause: %r is not one of %s", text, ", ".join(Pause))
-        if value is not self.value:
-            LOG.info("paused: %s", value.value if value is not None else "nothing")
-        self.value = value
+        before = self.value, self.problem
+        self.value, self.problem = parse_pause(text or ""), describe_unreadable_pause(text or "")
+        if (self.value, self.problem) == before:
+            return
+        if self.problem:
+            LOG.warning("%s: %s", SWITCH, self.problem)
+        else:
+            LOG.info("paused: %s", self.value.value if self.value is not None else "nothing")
 
 
 class BreakerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,6 +106,13 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     def pauses_everywhere(self, what: Pause) -> bool:
         """Whether these settings say so of all NodePools."""
         return any(each in (what, Pause.ALL) for each in (self.pause, self.switch.value))
+
+    def pause_problem(self, pool: Pool) -> str:
+        """The switch or the annotation that pauses everything because it cannot be read."""
+        if self.switch.problem:
+            return f"{SWITCH}: {self.switch.problem}"
+        problem = describe_unreadable_pause(pool.annotations.get(PAUSE_ANNOTATION, ""))
+        return f"{PAUSE_ANNOTATION}: {problem}" if problem else ""
 
     @property
     def nomination_seconds(self) -> float:

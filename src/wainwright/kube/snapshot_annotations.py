@@ -31,7 +31,8 @@ NAMING_ANNOTATIONS: Final = frozenset(
 )
 """Their values are names, with commas between several."""
 CHOICE: Final = re.compile(
-    r"true|false|yes|no|all|provisioning|disruption|EKS|GKE|Never|wain-\d+|v\d+|[0-9a-f]{16,64}"
+    r"true|false|EKS|GKE|Never|wain-\d+|v\d+|[0-9a-f]{16,64}"
+    r"|\s*(?i:true|false|yes|no|none|off|all|provisioning|disruption)\s*"
     r"|[-+$]?[0-9.]+(%|m|[kMGTP]i?)?|([0-9.]+(ms|s|m|h))+|[0-9-]{10}T[0-9:.]+Z|"
 )
 """Switches, amounts, times and hashes. Whatever else somebody has written into an annotation means

@@ -29,6 +29,7 @@ from wainwright.api.pod_template_paths import PodTemplatePaths
 from wainwright.api.validation.object_validation import validate_object, with_defaults
 from wainwright.api.wire import WireStruct
 from wainwright.gc_pause import gc_paused
+from wainwright.manifests.annotation_warnings import find_annotation_problems
 from wainwright.manifests.auto_mode import (
     auto_mode_class,
     built_in_pool,
@@ -479,6 +480,8 @@ class _ManifestReader:
 
     def _note_misspellings(self, documents: Sequence[ManifestDocument]) -> None:
         for document, warning in find_misspellings(documents, self.options.known_values):
+            self.manifests.notes.append(locate_error(document, warning))
+        for document, warning in find_annotation_problems(documents, with_refused=False):
             self.manifests.notes.append(locate_error(document, warning))
 
     def _note_short_form(self, document: ManifestDocument, note: FieldError) -> None:

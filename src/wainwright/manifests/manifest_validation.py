@@ -19,6 +19,7 @@ from wainwright.api.kubernetes.object_reader import ObjectReader
 from wainwright.api.pod_template_paths import PodTemplatePaths, PodTemplatePathsSpec
 from wainwright.api.validation.object_validation import validate_object
 from wainwright.gc_pause import gc_paused
+from wainwright.manifests.annotation_warnings import find_annotation_problems
 from wainwright.manifests.documents import (
     DEFAULT_READ_OPTIONS,
     ManifestDocument,
@@ -190,6 +191,10 @@ def validate_manifests(
     validated.warnings.extend(
         locate_error(document, warning)
         for document, warning in find_misspellings(loaded.documents, options.known_values)
+    )
+    validated.warnings.extend(
+        locate_error(document, warning)
+        for document, warning in find_annotation_problems(loaded.documents)
     )
     expansion = validated.other_kinds.expand(_stated_paths(validated), verbose=options.verbose)
     validated.warnings.extend(expansion.misspellings)

@@ -55,6 +55,8 @@ class VerdictFacts(msgspec.Struct, frozen=True, kw_only=True):
     """False for a NodeClaim without a Node."""
     budget_problem: str = ""
     """Why a budget of the NodePool cannot be read, which stops all of them."""
+    pause_problem: str = ""
+    """What of the NodePool pauses everything because it cannot be read."""
     drift: str = ""
     replacements: tuple[str, ...] = ()
     policy: str = ""
@@ -224,7 +226,7 @@ REASONS: Final[Mapping[str, str]] = {
     "static-pool": "NodePool {pool} is static: it keeps its number of nodes",
     "expired": "it is older than its expireAfter, and expiration deletes it without a command",
     "not-ours": "NodePool {pool} is not in the input",
-    "paused": "disruption of NodePool {pool} is paused",
+    "paused": "disruption of NodePool {pool} is paused{unreadable_pause}",
     "breaker": "too many nodes were removed within a short time",
     "consolidation-backoff": (
         "consolidation removed its predecessor, and a node had to be launched again for the "
@@ -279,6 +281,7 @@ def _values(facts: VerdictFacts) -> dict[str, str]:
         "select": "selects" if len(names) == 1 else "select",
         "its_pods": _pods(facts) if facts.pods else "it",
         "unreadable": f": {facts.budget_problem}" if facts.budget_problem else "",
+        "unreadable_pause": f" ({facts.pause_problem})" if facts.pause_problem else "",
         "raise_budget": "correct" if facts.budget_problem else "raise",
         "need": "needs" if facts.pods == 1 else "need",
         "after": facts.consolidate_after or "",

@@ -25,6 +25,7 @@ from wainwright.controllers.live_state import LiveState, kinds_for_defaults
 from wainwright.controllers.manager import WATCHED_KINDS, CloudFactory
 from wainwright.controllers.nodeclaim.launch_log import NodeClaimLaunchLog
 from wainwright.controllers.nodeclass.declared_objects import DeclaredObjectsTracker
+from wainwright.controllers.nodepool.invalid_annotations import AnnotationLog
 from wainwright.controllers.provisioning.provisioner import describe_claim
 from wainwright.controllers.settings import ControllerSettings
 from wainwright.core.disruption.commands import Command
@@ -76,6 +77,7 @@ class DryRun:
         """Pods of the nodes that were logged."""
         self._command = ""
         self._shadow = Shadow(settings.plan_options)
+        self._annotations = AnnotationLog()
         self._cache.subscribe(NodeClaim, self._shadow.claim_changed)
         self.is_synced = False
 
@@ -110,6 +112,8 @@ class DryRun:
     async def _look(self) -> None:
         catalogs = await self._declared.catalogs()
         snapshot = self._state.snapshot(catalogs.values())
+        for pool in snapshot.pools:
+            self._annotations.look(pool.name, pool.annotations)
         indexes = {name: catalog.index for name, catalog in catalogs.items()}
         solved, command = await compute_in_thread(lambda: self._decide(snapshot, indexes))
         self._measure(snapshot, solved)

@@ -54,7 +54,7 @@ from wainwright.sim.informers import (
     split_key,
 )
 from wainwright.sim.node_info import is_finished
-from wainwright.sim.pod_annotations import RUNS_FOR_ANNOTATION
+from wainwright.translate.annotations import RUNS_FOR_ANNOTATION
 from wainwright.translate.disruption import parse_duration
 from wainwright.translate.object_metadata import parse_timestamp
 

@@ -28,6 +28,7 @@ from wainwright.emulator.ec2.capacity_reservations.reservation_capacity import (
 from wainwright.emulator.ec2.instance.interruptions import TERMINATION_EVENT
 from wainwright.emulator.ec2.instance.lifecycle import RUNNING_EVENT, TERMINATED_EVENT
 from wainwright.manifests.cluster_manifests import ClusterManifests
+from wainwright.model.disruption import Pause as PausedWork
 from wainwright.model.simulation import (
     EndState,
     ExpectationResult,
@@ -59,7 +60,7 @@ from wainwright.sim.simulated_process import (
 )
 from wainwright.sim.timeline import object_name
 from wainwright.sim.world import RECORDS, World
-from wainwright.translate.disruption import PAUSE_ANNOTATION, translate_claim_state
+from wainwright.translate.disruption import is_pausing, translate_claim_state
 
 QUIET_SECONDS: Final = 600.0
 LONGEST_QUIET: Final = 30 * 86_400.0
@@ -610,8 +611,6 @@ def _manifest(obj: WireStruct) -> Mapping[str, Any]:
 
 
 def _is_paused(obj: WireStruct) -> bool:
+    """Whether its annotation keeps a NodePool from launching nodes."""
     annotations = metadata_of(obj).annotations or {}
-    return isinstance(obj, NodePool) and annotations.get(PAUSE_ANNOTATION) in (
-        "provisioning",
-        "all",
-    )
+    return isinstance(obj, NodePool) and is_pausing(annotations, PausedWork.PROVISIONING)

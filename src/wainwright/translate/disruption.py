@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final, Protocol
 
+from wainwright.api.field_error import format_value
 from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
 from wainwright.api.karpenter.nodepool import DisruptionBudget as WireBudget
 from wainwright.api.karpenter.nodepool import NodePool
@@ -37,6 +38,11 @@ DELETION_COST_ANNOTATION: Final = "controller.kubernetes.io/pod-deletion-cost"
 MINIMUM_SAVING_ANNOTATION: Final = "wainwright.dev/minimum-saving"
 SPOT_TO_SPOT_TYPES_ANNOTATION: Final = "wainwright.dev/spot-to-spot-types"
 PAUSE_ANNOTATION: Final = "wainwright.dev/pause"
+NO_PAUSE: Final = frozenset({"", "false", "no", "none", "off"})
+EXPECTED_PAUSE: Final = f"one of {', '.join(sorted(Pause))}"
+PAUSES_EVERYTHING: Final = "everything is paused"
+MAX_COUNT_DIGITS: Final = 9
+"""Of a number of instance types; of more than 4,300 digits Python makes no number."""
 
 NEVER: Final = "Never"
 DECIMAL: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")
@@ -83,12 +89,36 @@ def parse_minimum_saving(text: str) -> MinimumSaving | None:
 
 def parse_type_count(text: str) -> int | None:
     """How many instance types; None for what is no count."""
-    return int(text) if text.isascii() and text.isdecimal() else None
+    is_count = text.isascii() and text.isdecimal() and len(text) <= MAX_COUNT_DIGITS
+    return int(text) if is_count else None
 
 
 def parse_pause(text: str) -> Pause | None:
-    """None for what is no pause."""
-    return next((each for each in Pause if each == text), None)
+    """What is paused, whatever its case and the blanks around it; None for nothing.
+
+    A value that cannot be read pauses everything: whoever has written it wants a pause, and nodes
+    that are removed meanwhile do not come back.
+    """
+    word = _pause_word(text)
+    if word in NO_PAUSE:
+        return None
+    return next((each for each in Pause if each == word), Pause.ALL)
+
+
+def is_readable_pause(text: str) -> bool:
+    word = _pause_word(text)
+    return word in NO_PAUSE or word in tuple(Pause)
+
+
+def describe_unreadable_pause(text: str) -> str:
+    """Why the value pauses everything without saying so; empty for one that can be read."""
+    if is_readable_pause(text):
+        return ""
+    return f"{format_value(text)} is not {EXPECTED_PAUSE}: {PAUSES_EVERYTHING}"
+
+
+def _pause_word(text: str) -> str:
+    return text.strip().lower()
 
 
 def is_pausing(annotations: Mapping[str, str], what: Pause) -> bool:

@@ -136,6 +136,8 @@ def test_annotations_of_others_are_left_out_of_templates_too() -> None:
         ("wainwright.dev/minimum-saving", "5%"),
         ("wainwright.dev/minimum-saving", "$0.05"),
         ("wainwright.dev/pause", "disruption"),
+        ("wainwright.dev/pause", " Disruption"),
+        ("wainwright.dev/pause", "off"),
         ("wainwright.dev/storage-per-pod", "2Gi"),
         ("wainwright.dev/kube-reserved-memory-strategy", "GKE"),
         ("wainwright.dev/runs-for", "1h30m"),

@@ -401,6 +401,40 @@ def test_a_pause_in_the_config_map_acts_within_a_second_and_is_lifted(paused: st
     play(story)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (" ALL ", "paused: all"),
+        (
+            "true",
+            'pause of the ConfigMap wainwright-settings: "true" is not one of all, disruption, '
+            "provisioning: everything is paused",
+        ),
+    ],
+)
+def test_a_pause_of_the_config_map_is_read_in_any_case_or_pauses_everything(
+    text: str, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(world: World) -> None:
+        world.run()
+        await world.clock.sleep(5)
+        await pause(world, text)
+        more = {"metadata": {"labels": {"team": "shop"}}}
+        await world.api.patch(ConfigMap, "wainwright-settings", more, NAMESPACE)
+        await world.api.create(pending_pod())
+        await world.clock.sleep(60)
+        assert await world.claims() == set()
+        lifted = {"data": {"pause": "false"}}
+        await world.api.patch(ConfigMap, "wainwright-settings", lifted, NAMESPACE)
+        await world.clock.sleep(12)
+        assert len(await world.claims()) == 1
+
+    with caplog.at_level(logging.INFO, logger="wainwright.controllers.settings"):
+        play(story)
+    lines = [each.getMessage() for each in caplog.records if each.name.endswith(".settings")]
+    assert lines == [said, "paused: nothing"]
+
+
 async def pause(world: World, what: str) -> None:
     metadata = ObjectMeta(name="wainwright-settings", namespace=NAMESPACE)
     await world.api.create(ConfigMap(metadata=metadata, data={"pause": what}))
@@ -528,6 +562,7 @@ def test_a_dry_run_knows_the_defaults_of_the_scheduler(
         ("disruption", ["would launch for NodePool web"]),
         ("provisioning", ["would disrupt by emptiness"]),
         ("all", []),
+        ("yes", []),
         (None, ["would disrupt by emptiness", "would launch for NodePool web"]),
     ],
 )
@@ -554,6 +589,20 @@ def test_a_dry_run_decides_nothing_that_is_paused(
         play(story)
     decided = [each.message for each in caplog.records if each.message.startswith("would")]
     assert sorted(each.partition(":")[0] for each in decided) == expected
+
+
+def test_a_dry_run_logs_an_annotation_that_means_nothing_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(world: World) -> None:
+        annotations = {"wainwright.dev/minimum-saving": "ten"}
+        await world.api.patch(NodePool, "web", {"metadata": {"annotations": annotations}})
+        world.run(RunOptions(provider=EMULATOR, cloud=CLOUD, dry_run=True))
+        await world.clock.sleep(120)
+
+    with caplog.at_level(logging.WARNING):
+        play(story)
+    assert caplog.text.count('NodePool web: wainwright.dev/minimum-saving: "ten" is not') == 1
 
 
 def test_endpoint_and_certificates_of_settings_reach_user_data_without_a_call_of_eks() -> None:

@@ -68,7 +68,14 @@ def test_types_without_nodes_exist_as_they_are_in_the_catalogue() -> None:
 
 @pytest.mark.parametrize(
     ("stated", "is_paused"),
-    [("disruption", True), ("all", True), ("provisioning", False), ("please", False)],
+    [
+        ("disruption", True),
+        ("all", True),
+        ("provisioning", False),
+        ("Disruption ", True),
+        ("please", True),
+        ("false", False),
+    ],
 )
 def test_nodepools_are_paused_by_their_annotation(stated: str, is_paused: bool) -> None:
     pool = Pool(name="a", annotations={"wainwright.dev/pause": stated})

@@ -266,24 +266,23 @@ def test_a_pod_that_waits_although_a_plan_could_place_it() -> None:
     assert found.message == "default/a still waits, and a plan places it"
 
 
+def _paused(text: str) -> dict[str, Any]:
+    return {
+        **POOL,
+        "metadata": {"name": "default", "annotations": {"wainwright.dev/pause": text}},
+    }
+
+
 @pytest.mark.parametrize(
     ("manifests", "settings"),
     [
         ([pod("a", nodeSelector={"disk": "none"})], {}),
         ([pod("a")], {"pause": "provisioning"}),
         (
-            [
-                pod("a"),
-                {
-                    **POOL,
-                    "metadata": {
-                        "name": "default",
-                        "annotations": {"wainwright.dev/pause": "all"},
-                    },
-                },
-            ],
+            [pod("a"), _paused("all")],
             {},
         ),
+        ([pod("a"), _paused("yes")], {}),
         ([pod("a"), cloud(unavailable=[{"instanceType": "*"}])], {}),
     ],
 )

@@ -23,6 +23,12 @@ from wainwright.catalogue.diagnostics import InvalidCatalogInput, object_error
 from wainwright.catalogue.instancetypes.derived_amount import GIB, ceil_div
 from wainwright.catalogue.instancetypes.instance_type_info import InstanceTypeInfo
 from wainwright.model.resources import PODS
+from wainwright.translate.annotations import (
+    EXPECTED_ANNOTATIONS,
+    MEMORY_STRATEGY_ANNOTATION,
+    STORAGE_PER_POD_ANNOTATION,
+    KubeReservedMemoryStrategy,
+)
 
 
 class AmiFamily(Enum):
@@ -136,13 +142,6 @@ class InstanceStorePolicy(Enum):
     RAID0 = "RAID0"
 
 
-class KubeReservedMemoryStrategy(Enum):
-    """How kube-reserved memory is computed: by pods, or by the memory of the instance."""
-
-    EKS = "EKS"
-    GKE = "GKE"
-
-
 class KubeletSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The kubelet settings of a class that change allocatable resources."""
 
@@ -213,8 +212,6 @@ class ResourceOverride(msgspec.Struct, frozen=True, kw_only=True):
 NO_OVERRIDE = ResourceOverride()
 
 
-MEMORY_STRATEGY_ANNOTATION: Final = "wainwright.dev/kube-reserved-memory-strategy"
-STORAGE_PER_POD_ANNOTATION: Final = "wainwright.dev/storage-per-pod"
 AMI_FAMILIES_BY_ALIAS: Final = {family.value.lower(): family for family in AmiFamily}
 
 
@@ -313,37 +310,27 @@ def _parse_thresholds(thresholds: Mapping[str, str] | None) -> dict[str, Evictio
 
 
 def _parse_memory_strategy(node_class: wire.EC2NodeClass) -> KubeReservedMemoryStrategy:
-    text = (node_class.metadata.annotations or {}).get(MEMORY_STRATEGY_ANNOTATION, "EKS")
-    known = [strategy.value for strategy in KubeReservedMemoryStrategy]
-    if text not in known:
-        raise _invalid_annotation(
-            node_class, MEMORY_STRATEGY_ANNOTATION, text, f"one of {', '.join(known)}"
-        )
-    return KubeReservedMemoryStrategy(text)
+    text = _readable_annotation(node_class, MEMORY_STRATEGY_ANNOTATION)
+    return KubeReservedMemoryStrategy.EKS if text is None else KubeReservedMemoryStrategy(text)
 
 
 def _class_options(node_class: wire.EC2NodeClass, options: CatalogOptions) -> CatalogOptions:
     """The options for all classes, with those that an annotation of the class overrides."""
-    text = (node_class.metadata.annotations or {}).get(STORAGE_PER_POD_ANNOTATION)
+    text = _readable_annotation(node_class, STORAGE_PER_POD_ANNOTATION)
     if text is None:
         return options
-    try:
-        amount = parse_quantity(text)
-    except InvalidQuantity:
-        amount = Quantity(-1)
-    if amount.nano < 0:
-        raise _invalid_annotation(
-            node_class, STORAGE_PER_POD_ANNOTATION, text, "a quantity such as 2Gi"
-        )
-    return msgspec.structs.replace(options, storage_per_pod=amount.units)
+    return msgspec.structs.replace(options, storage_per_pod=parse_quantity(text).units)
 
 
-def _invalid_annotation(
-    node_class: wire.EC2NodeClass, key: str, text: str, expected: str
-) -> InvalidCatalogInput:
+def _readable_annotation(node_class: wire.EC2NodeClass, key: str) -> str | None:
+    """The value; None without one. Raises InvalidCatalogInput where it cannot be read."""
+    text = (node_class.metadata.annotations or {}).get(key)
+    value = EXPECTED_ANNOTATIONS["EC2NodeClass"][key]
+    if text is None or value.is_readable(text):
+        return text
     path: FieldPath = ("metadata", "annotations", key)
-    message = f"expected {expected}, found {text!r}"
-    return object_error(node_class.kind, node_class.metadata.name, path, message)
+    message = f"expected {value.expected}, found {text!r}"
+    raise object_error(node_class.kind, node_class.metadata.name, path, message)
 
 
 class Incompatibility(Enum):

@@ -21,11 +21,11 @@ from wainwright.catalogue.instancetypes.node_class_settings import (
     NO_OVERRIDE,
     EvictionThreshold,
     KubeletSettings,
-    KubeReservedMemoryStrategy,
     NodeClassSettings,
     ResourceOverride,
 )
 from wainwright.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
+from wainwright.translate.annotations import KubeReservedMemoryStrategy
 
 CPU_SHARES: Final = ((1000, 600), (1000, 100), (2000, 50))
 """Pairs: of this many thousandths of a core, in order, so many ten-thousandths are reserved."""

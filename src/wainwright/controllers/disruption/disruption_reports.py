@@ -191,7 +191,9 @@ class DisruptionReports:
         for pool in looked.snapshot.pools:
             metrics.set(DISRUPTION_PAUSED, int(pool.name in paused), nodepool=pool.name)
             if pool.name in paused:
-                text = "no voluntary disruption is begun: it is paused"
+                problem = self._context.settings.pause_problem(pool)
+                why = f" ({problem})" if problem else ""
+                text = f"no voluntary disruption is begun: it is paused{why}"
                 await self._about_pool(pool.name, "DisruptionBlocked", text)
             for reason, allowed in looked.allowed(pool).items():
                 labels = {"nodepool": pool.name, "reason": reason.lower()}

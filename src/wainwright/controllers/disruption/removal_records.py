@@ -30,13 +30,12 @@ from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.clock import Clock, format_timestamp
 from wainwright.controllers.informer_cache import InformerCache
 from wainwright.errors import KubernetesError
+from wainwright.translate.annotations import REMOVALS_ANNOTATION
 from wainwright.translate.node_claim_pairing import pool_of_claim
 from wainwright.translate.object_metadata import parse_timestamp
 
 LOG: Final = logging.getLogger(__name__)
 
-REMOVALS_ANNOTATION: Final = "wainwright.dev/voluntary-removals"
-"""On a NodePool: what commands have removed within the window of the disruption breaker."""
 ENTRY: Final = re.compile(r"([0-9]{1,9}) of ([0-9]{1,9}) at (\S+)")
 PARTS: Final = 20
 """Of the window, that removals are told apart by."""

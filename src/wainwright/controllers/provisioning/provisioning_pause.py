@@ -54,6 +54,8 @@ class ProvisioningPause:
             return None
         is_everywhere = settings.pauses_everywhere(Pause.PROVISIONING)
         why = PAUSED_BY_SETTING if is_everywhere else PAUSED_BY_ANNOTATION
+        problem = settings.pause_problem(pool)
+        why += f" ({problem})" if problem else ""
         before, marked = known.get(pool.name, (None, pool))
         if before is not pool or marked.unusable != why:
             marked = msgspec.structs.replace(pool, unusable=why)
@@ -86,7 +88,7 @@ class ProvisioningPause:
         return msgspec.structs.replace(answer, other_pools=others)
 
     def _resume(self, pool: str) -> str:
-        is_everywhere = self._marked[pool][1].unusable == PAUSED_BY_SETTING
+        is_everywhere = (self._marked[pool][1].unusable or "").startswith(PAUSED_BY_SETTING)
         return RESUME_ALL if is_everywhere else RESUME_POOL.format(pool=pool)
 
     def _collect(self) -> Iterator[Sample]:

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from wainwright.api.field_error import FieldError, FieldPath, invalid_value
-from wainwright.sim.pod_annotations import RUNS_FOR_ANNOTATION
 from wainwright.sim.scenario_format.field_reader import EXPECTED_DURATION, duration_seconds
+from wainwright.translate.annotations import RUNS_FOR_ANNOTATION
 
 
 def check_run_times(value: Any, path: FieldPath = ()) -> Iterator[FieldError]:

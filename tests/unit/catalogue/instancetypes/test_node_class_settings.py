@@ -9,19 +9,21 @@ from wainwright.catalogue.diagnostics import InvalidCatalogInput
 from wainwright.catalogue.instancetypes import instance_type_info
 from wainwright.catalogue.instancetypes.derived_amount import GIB
 from wainwright.catalogue.instancetypes.node_class_settings import (
-    MEMORY_STRATEGY_ANNOTATION,
-    STORAGE_PER_POD_ANNOTATION,
     AmiFamily,
     BlockDeviceSettings,
     CatalogOptions,
     Incompatibility,
     InstanceStorePolicy,
-    KubeReservedMemoryStrategy,
     NetworkInterfaceSettings,
     NodeClassSettings,
     find_incompatibility,
     parse_eviction_threshold,
     parse_node_class,
+)
+from wainwright.translate.annotations import (
+    MEMORY_STRATEGY_ANNOTATION,
+    STORAGE_PER_POD_ANNOTATION,
+    KubeReservedMemoryStrategy,
 )
 
 

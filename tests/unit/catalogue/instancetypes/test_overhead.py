@@ -9,7 +9,6 @@ from wainwright.catalogue.instancetypes.derived_amount import GIB, MIB, Derivati
 from wainwright.catalogue.instancetypes.node_class_settings import (
     AmiFamily,
     KubeletSettings,
-    KubeReservedMemoryStrategy,
     NodeClassSettings,
     parse_eviction_threshold,
 )
@@ -19,6 +18,7 @@ from wainwright.catalogue.instancetypes.overhead import (
     kube_reserved_cpu,
 )
 from wainwright.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY
+from wainwright.translate.annotations import KubeReservedMemoryStrategy
 
 
 def resources_of(

@@ -191,6 +191,56 @@ def test_paused_disruption_begins_nothing_and_says_so(pause: Pause) -> None:
     run_cluster(story, instanceTypes=TYPES)
 
 
+@pytest.mark.parametrize("text", ["true", "Yes", "distruption"])
+def test_a_pause_that_cannot_be_read_pauses_disruption_and_says_so(text: str) -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(node_pool(**POOL))
+        cluster.start()
+        await cluster.wait(5)
+        await cluster.add_node("web-0", cpu="1500m")
+        await _annotate(cluster, text)
+        await cluster.api.delete(Pod, "web-0", "default", grace_period=0)
+        await cluster.wait(120)
+        assert await _alive(cluster) == 1
+        why = (
+            f'(wainwright.dev/pause: "{text}" is not one of all, disruption, provisioning: '
+            "everything is paused)"
+        )
+        (outcome,) = (await _disruption(cluster).verdicts()).outcomes
+        verdict = describe_verdict(verdict_facts(outcome))
+        assert verdict.startswith(f"disruption of NodePool web is paused {why}")
+        (event,) = await cluster.events("DisruptionBlocked")
+        assert event.message == f"no voluntary disruption is begun: it is paused {why}"
+        await _annotate(cluster, "false")
+        await cluster.wait(60)
+        assert await _alive(cluster) == 0
+
+    run_cluster(story, instanceTypes=TYPES)
+
+
+@pytest.mark.parametrize("text", ["Disruption", " ALL "])
+def test_a_pause_in_another_case_or_with_blanks_is_one_without_remarks(text: str) -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(node_pool(**POOL))
+        cluster.start()
+        await cluster.wait(5)
+        await cluster.add_node("web-0", cpu="1500m")
+        await _annotate(cluster, text)
+        await cluster.api.delete(Pod, "web-0", "default", grace_period=0)
+        await cluster.wait(120)
+        assert await _alive(cluster) == 1
+        (event,) = await cluster.events("DisruptionBlocked")
+        assert event.message == "no voluntary disruption is begun: it is paused"
+        assert await cluster.events("InvalidAnnotation") == []
+
+    run_cluster(story, instanceTypes=TYPES)
+
+
+async def _annotate(cluster: ControlledCluster, pause: str) -> None:
+    annotations = {"metadata": {"annotations": {"wainwright.dev/pause": pause}}}
+    await cluster.api.patch(NodePool, "web", annotations)
+
+
 def test_a_pause_in_the_settings_is_for_all_pools() -> None:
     async def story(cluster: ControlledCluster) -> None:
         await cluster.set_up(node_pool(**POOL))

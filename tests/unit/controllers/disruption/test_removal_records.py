@@ -14,7 +14,6 @@ from wainwright.clock import format_timestamp
 from wainwright.cluster import MergePatch
 from wainwright.controllers.disruption.disruption_breaker import DisruptionBreaker
 from wainwright.controllers.disruption.removal_records import (
-    REMOVALS_ANNOTATION,
     RecordedRemoval,
     RemovalRecords,
 )
@@ -23,6 +22,7 @@ from wainwright.controllers.settings import BreakerSettings, ControllerSettings
 from wainwright.errors import KubernetesError
 from wainwright.model.labels import NODEPOOL
 from wainwright.sim.api_server import InMemoryApiServer
+from wainwright.translate.annotations import REMOVALS_ANNOTATION
 
 WINDOW = 600.0
 HALF = ControllerSettings(breaker=BreakerSettings(share=0.5, nodes=1, window=WINDOW))

@@ -339,7 +339,15 @@ def _with_affinity(affinity: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("value", "launches"), [("provisioning", 0), ("all", 0), ("disruption", 1)]
+    ("value", "launches"),
+    [
+        ("provisioning", 0),
+        ("all", 0),
+        ("disruption", 1),
+        ("Disruption ", 1),
+        ("false", 1),
+        ("true", 0),
+    ],
 )
 def test_a_paused_pool_gets_no_new_claims(value: str, launches: int) -> None:
     async def story(cluster: ControlledCluster) -> None:
@@ -370,9 +378,9 @@ def _is_paused(cluster: ControlledCluster, pool: str) -> bool:
     )
 
 
-def _paused_pool(name: str = "web", **spec: Any) -> NodePool:
+def _paused_pool(name: str = "web", pause: str = "provisioning", **spec: Any) -> NodePool:
     pool = node_pool(name, **spec)
-    annotations = {"wainwright.dev/pause": "provisioning"}
+    annotations = {"wainwright.dev/pause": pause}
     metadata = msgspec.structs.replace(pool.metadata, annotations=annotations)
     return msgspec.structs.replace(pool, metadata=metadata)
 
@@ -429,6 +437,40 @@ def test_a_pause_of_all_nodepools_says_how_to_resume_them() -> None:
         assert _is_paused(cluster, "web")
 
     run_cluster(story, settings=ControllerSettings(pause=Pause.PROVISIONING))
+
+
+UNREADABLE = '"yes" is not one of all, disruption, provisioning: everything is paused'
+
+
+def test_pods_and_nodepools_say_that_a_pause_cannot_be_read() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(_paused_pool(pause="yes"))
+        cluster.start()
+        await cluster.create(pending_pod())
+        await cluster.wait(60)
+        (failed,) = await cluster.events("FailedScheduling")
+        why = f"(wainwright.dev/pause: {UNREADABLE}); fix: resume it: kubectl annotate nodepool web"
+        assert why in failed.message
+        (paused,) = await cluster.events("ProvisioningPaused")
+        assert UNREADABLE in paused.message
+
+    run_cluster(story)
+
+
+def test_a_setting_that_cannot_be_read_is_named_with_how_to_resume() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(node_pool())
+        cluster.start()
+        settings.switch.set("yes")
+        await cluster.create(pending_pod())
+        await cluster.wait(60)
+        assert await cluster.claims() == []
+        (paused,) = await cluster.events("ProvisioningPaused")
+        assert f"(pause of the ConfigMap wainwright-settings: {UNREADABLE})" in paused.message
+        assert "resume it: remove the key pause of the ConfigMap" in paused.message
+
+    settings = ControllerSettings()
+    run_cluster(story, settings=settings)
 
 
 def test_a_plan_without_a_paused_nodepool_is_not_made_again_and_again() -> None:
