@@ -46,7 +46,8 @@ async def write(cluster: Cluster, name: str) -> None:
     for number in range(10**9):
         patch = {"data": {"leader": f"{name} {number}"}}
         try:
-            await cluster.patch(ConfigMap, "leader", patch, "default")
+            # Nothing but the client keeps back what waits in it: who no longer leads cancels this.
+            await asyncio.shield(cluster.patch(ConfigMap, "leader", patch, "default"))
         except KubernetesError as error:
             sys.stderr.write(f"{name}: {error}\n")
             await asyncio.sleep(PAUSE)
