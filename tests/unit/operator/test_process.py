@@ -143,7 +143,7 @@ def test_the_lease_is_renewed_however_many_writes_wait() -> None:
     play(story)
 
 
-def test_controllers_write_by_a_client_that_asks_whether_the_process_leads() -> None:
+def test_controllers_write_by_a_client_that_checks_whether_the_process_leads() -> None:
     async def story(world: World) -> None:
         process = world.run()
         await world.clock.sleep(20)
@@ -157,7 +157,7 @@ def test_controllers_write_by_a_client_that_asks_whether_the_process_leads() -> 
     play(story)
 
 
-def test_of_the_clients_of_a_process_one_never_waits_and_one_asks_before_it_writes() -> None:
+def test_of_the_clients_of_a_process_one_never_waits_and_one_checks_before_it_writes() -> None:
     seen: list[str] = []
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
