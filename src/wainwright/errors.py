@@ -189,6 +189,9 @@ class CredentialsError(KubernetesError):
 class NotLeaderError(KubernetesError):
     """A write of a process that does not lead, or no longer does; it was not sent."""
 
+    def __init__(self) -> None:
+        super().__init__("another process leads, or may do so by now")
+
 
 class TooManyRequestsError(KubernetesError):
     """`retry_after` is how many seconds to wait; 0 leaves it to the caller."""

@@ -9,8 +9,9 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator
 from enum import Enum
 from functools import cache
+from heapq import merge
 from itertools import accumulate, islice
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -51,7 +52,9 @@ LAG_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 TERMINATION_BUCKETS: Final = (*DURATION_BUCKETS, 120.0, 300.0, 600.0, 1800.0, 3600.0, 86400.0)
 POD_BUCKETS: Final = (0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0, 90.0, 120.0, 180.0, 300.0)
 PART_SIZE: Final = 1000
-"""Series that are collected or written at once: some 10 ms."""
+"""Series that are collected, sorted or written at once: some 10 ms. To sort 80,000 takes 0.2 s."""
+
+Item = TypeVar("Item")
 
 
 class MetricKind(Enum):
@@ -163,24 +166,35 @@ class MetricsRegistry:
                 yield ""
         metrics = {*self._values, *self._distributions, *collected}
         for metric in sorted(metrics, key=lambda metric: metric.name):
-            lines = self._lines(metric, collected.get(metric, {}))
-            while part := [*islice(lines, PART_SIZE)]:
+            values = {**self._values.get(metric, {}), **collected.get(metric, {})}.items()
+            runs = []
+            for run in _parts(values):
+                runs.append(sorted(run))
+                yield ""
+            for part in _parts(self._lines(metric, merge(*runs))):
                 yield "".join(f"{line}\n" for line in part)
 
     def _samples(self) -> Iterator[Sample]:
         for collector in [*self._collectors]:
             yield from collector()
 
-    def _lines(self, metric: Metric, collected: dict[MetricLabelValues, float]) -> Iterator[str]:
+    def _lines(
+        self, metric: Metric, values: Iterable[tuple[MetricLabelValues, float]]
+    ) -> Iterator[str]:
         yield f"# HELP {metric.name} {_escape(metric.help)}"
         yield f"# TYPE {metric.name} {metric.kind.value}"
-        values = {**self._values.get(metric, {}), **collected}
-        for labels, value in sorted(values.items()):
+        for labels, value in values:
             yield f"{metric.name}{_format_labels(metric, labels)} {_format_number(value)}"
         for labels, distribution in sorted(
             self._distributions.get(metric, {}).items(), key=lambda item: item[0]
         ):
             yield from _histogram_lines(metric, labels, distribution)
+
+
+def _parts(items: Iterable[Item]) -> Iterator[list[Item]]:
+    rest = iter(items)
+    while part := [*islice(rest, PART_SIZE)]:
+        yield part
 
 
 def _key(metric: Metric, labels: dict[str, str], kind: MetricKind) -> MetricLabelValues:

@@ -81,6 +81,7 @@ def test_a_stopped_leader_is_replaced_and_never_writes_beside_its_successor(
                 children = {"first": first, "second": second}
                 stopped = children.pop(writers.names[0])
                 [(other, successor)] = children.items()
+                await writers.wait_for(writers.names[0], 50)  # by now many wait for their turn
                 os.kill(stopped.pid, signal.SIGSTOP)
                 await writers.wait_for(other, 5)
                 os.kill(stopped.pid, signal.SIGCONT)

@@ -12,6 +12,8 @@ from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.aws.api.services import Seam
 from wainwright.clock import VirtualClock
+from wainwright.cluster import Cluster
+from wainwright.kube.connections import MayWrite
 from wainwright.operator.process import (
     EMULATOR,
     ClusterClients,
@@ -47,12 +49,21 @@ class Process:
     ) -> None:
         """`cluster`: the port of its controllers, if it is another than that of its lease."""
         connect = connect or cloud_connector(settings, options, "1.33", world.clock)
-        clients = ClusterClients(cluster or world.api, of_lease=world.api)
+        self.may_write: list[MayWrite] = []
+        """What its controllers ask before each write, if a lease is needed."""
+        clients = ClusterClients(
+            cluster or world.api, of_lease=world.api, for_leader=self._for_leader
+        )
+        self._port = clients.cluster
         self.operator = OperatorProcess(
             clients, connect, settings, clock=world.clock, options=options
         )
         self.task = asyncio.create_task(self.operator.run())
         self._is_failure_expected = False
+
+    def _for_leader(self, may_write: MayWrite) -> Cluster:
+        self.may_write.append(may_write)
+        return self._port
 
     async def stop(self) -> None:
         self.operator.stop()

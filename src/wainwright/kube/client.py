@@ -5,6 +5,7 @@ one exception is a request whose credentials were refused, where there are other
 import logging
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager
+from copy import copy
 from http import HTTPStatus
 from random import Random
 from typing import Any, Final, Generic, NamedTuple, Self
@@ -36,6 +37,7 @@ from wainwright.kube.connections import (
     DEFAULT_LIMIT,
     NO_LIMIT,
     Connections,
+    MayWrite,
     RequestLimit,
     RequestLimiter,
 )
@@ -137,6 +139,7 @@ class KubeClient:
         self._metrics = metrics or MetricsRegistry()
         self._connections, self._url, self._page_size = connections, url, page_size
         self._limiter = RequestLimiter(limit)
+        self._may_write: MayWrite | None = None
         self._watch_seconds, self._random = watch_seconds, Random()
 
     @classmethod
@@ -167,6 +170,16 @@ class KubeClient:
     def without_limit(self) -> "KubeClient":
         """By the same connections, for requests that must not wait behind others: a lease."""
         return KubeClient(self._connections, self._url, limit=NO_LIMIT, metrics=self._metrics)
+
+    def for_leader(self, may_write: MayWrite) -> "KubeClient":
+        """By the same connections and within the same limit, for who writes only while it leads:
+        `may_write` is asked when a request that is no read is about to be sent, however long that
+        has waited for the limit, for credentials or for a connection. NotLeaderError where it says
+        no.
+        """
+        client = copy(self)
+        client._may_write = may_write
+        return client
 
     async def list(
         self, kind: type[ObjectT], namespace: str = "", *, name: str = ""
@@ -412,6 +425,7 @@ class KubeClient:
         """A successful response. One that refuses the credentials is asked for once more if there
         are others: the request was not carried out.
         """
+        may_write = None if method == "GET" else self._may_write
         await self._limiter.wait()
         with _connection_errors(self._url):
             for attempt in (1, 2):
@@ -425,6 +439,7 @@ class KubeClient:
                     params=query,
                     timeout=limits,
                     allow_redirects=False,  # an API server has none, and the token is for it alone
+                    trace_request_ctx=may_write,
                     **options,
                 ) as response:
                     self._metrics.add(API_REQUESTS, method=method, code=str(response.status))

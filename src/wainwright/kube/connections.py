@@ -6,8 +6,10 @@ import asyncio
 import ipaddress
 import ssl
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from types import SimpleNamespace
+from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 from urllib.request import getproxies_environment, proxy_bypass
 
@@ -16,11 +18,14 @@ import msgspec
 from multidict import CIMultiDict
 
 from wainwright.clock import Clock, SystemClock
-from wainwright.errors import CredentialsError, InvalidInputError
+from wainwright.errors import CredentialsError, InvalidInputError, NotLeaderError
 from wainwright.kube.api_server_access import ApiServerAddress
 from wainwright.kube.credentials import REREAD_SECONDS, Credential, CredentialSource
 
 USER_AGENT: Final = "wainwright"
+
+MayWrite: TypeAlias = Callable[[], bool]
+"""Whether this process leads, as it is at this moment."""
 
 
 class RequestLimit(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,8 +130,11 @@ class Connections:
         for session in self._sessions[:-1]:
             await session.close()
         trust = make_ssl_context(self._address.url, *certificates)
-        connector = aiohttp.TCPConnector(ssl=trust, limit=0)
-        self._sessions = [*self._sessions[-1:], aiohttp.ClientSession(connector=connector)]
+        session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=trust, limit=0),
+            trace_configs=[_last_check()],
+        )
+        self._sessions = [*self._sessions[-1:], session]
         self._certificates = certificates
 
     def _authority(self, known: tuple[bytes, Credential] | None) -> bytes:
@@ -138,6 +146,24 @@ class Connections:
             raise CredentialsError(
                 f"certificate-authority: {error.filename}: {error.strerror}"
             ) from error
+
+
+def _last_check() -> aiohttp.TraceConfig:
+    """Asks the MayWrite that a request has as its `trace_request_ctx`. aiohttp calls this with a
+    connection in its hands, before it writes a byte: also where the request has waited for that
+    connection, and before it sends a DELETE again whose connection has broken.
+    """
+    config = aiohttp.TraceConfig()
+    config.on_request_headers_sent.append(_refuse_unless_leader)
+    return config
+
+
+async def _refuse_unless_leader(
+    _: aiohttp.ClientSession, request: SimpleNamespace, __: aiohttp.TraceRequestHeadersSentParams
+) -> None:
+    may_write: MayWrite | None = request.trace_request_ctx
+    if may_write is not None and not may_write():
+        raise NotLeaderError
 
 
 def make_ssl_context(url: str, authority: bytes, client: Credential) -> ssl.SSLContext | bool:

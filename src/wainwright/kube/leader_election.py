@@ -258,8 +258,10 @@ async def _cancelled(task: "asyncio.Task[None]") -> None:
 class LeaderCluster:
     """The port for the leader: reads as they are, and no write of who does not lead (any more).
 
-    A process that was stopped for a minute goes on in the middle of what it did: it is this check,
-    by the clock and before each write, that keeps it from writing beside its successor.
+    A process that was stopped for a minute goes on in the middle of what it did, and must not write
+    beside its successor. Here a write is refused before it is begun, whatever the cluster: one that
+    could not be sent waits in no queue. Between that and the request a client may wait, so that it
+    has to ask again when it sends (`KubeClient.for_leader`).
     """
 
     def __init__(self, cluster: Cluster, election: LeaderElection) -> None:
@@ -306,5 +308,5 @@ class LeaderCluster:
 
     async def _as_leader(self, write: Callable[[], Awaitable[Result]]) -> Result:
         if not self._election.is_leader:
-            raise NotLeaderError("another process leads, or may do so by now")
+            raise NotLeaderError
         return await write()

@@ -14,8 +14,10 @@ from aiohttp import web
 
 from wainwright.errors import InvalidInputError
 from wainwright.metrics import MetricsRegistry
+from wainwright.operator.shared_answers import AnswerSender, Parts, SharedAnswer
 
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+VERDICTS_TYPE: Final = "application/json; charset=utf-8"
 LOOPBACK: Final = "127.0.0.1"
 EVERYWHERE: Final = "::"
 """Of IPv6 and IPv4: in a cluster of IPv6, kubelets know no other address of a pod."""
@@ -29,7 +31,7 @@ SHUTDOWN_SECONDS: Final = 0.5
 
 NO_IPV6: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 
-Handler: TypeAlias = Callable[[web.Request], Awaitable[web.Response]]
+Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class EndpointOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,14 +57,6 @@ async def serve_endpoints(
 ) -> AsyncIterator[Ports]:
     """Serves them until the block ends; InvalidInputError if a port is taken."""
 
-    async def show_metrics(_: web.Request) -> web.Response:
-        parts = []
-        for part in metrics.exposition_parts():
-            parts.append(part)
-            await asyncio.sleep(0)  # leases and watches wait for no scrape of a large cluster
-        text = "".join(parts).encode()
-        return web.Response(body=text, headers={"Content-Type": METRICS_TYPE})
-
     async def show_health(_: web.Request) -> web.Response:
         return web.Response(text="ok\n")
 
@@ -71,19 +65,52 @@ async def serve_endpoints(
             return web.Response(text="ok\n")
         return web.Response(text="the cluster has not been read yet\n", status=503)
 
-    async def show_verdicts(_: web.Request) -> web.Response:
-        text = await verdicts()
-        if text is None:
-            return web.Response(text=NO_VERDICTS, status=503)
-        return web.Response(body=text, content_type="application/json", charset="utf-8")
-
-    shown = {"/metrics": show_metrics, "/verdicts": show_verdicts}
     health = {"/healthz": show_health, "/readyz": show_readiness}
     async with (
+        _shown(metrics, verdicts) as shown,
         _serving("METRICS_PORT", options.host, options.metrics_port, shown) as metrics_port,
         _serving("HEALTH_PROBE_PORT", options.host, options.health_port, health) as health_port,
     ):
         yield Ports(metrics=metrics_port, health=health_port)
+
+
+@asynccontextmanager
+async def _shown(
+    metrics: MetricsRegistry, verdicts: Callable[[], Awaitable[bytes | None]]
+) -> AsyncIterator[Mapping[str, Handler]]:
+    """The handlers of the metrics port, which may have many readers."""
+
+    async def verdict_parts() -> Parts:
+        text = await verdicts()
+        return () if text is None else (text,)
+
+    sender = AnswerSender()
+    shared_metrics = SharedAnswer(lambda: _metric_parts(metrics))
+    shared_verdicts = SharedAnswer(verdict_parts)
+
+    async def show_metrics(request: web.Request) -> web.StreamResponse:
+        async with shared_metrics.parts() as parts:
+            return await sender.send(request, parts, METRICS_TYPE)
+
+    async def show_verdicts(request: web.Request) -> web.StreamResponse:
+        async with shared_verdicts.parts() as parts:
+            if not parts:
+                return web.Response(text=NO_VERDICTS, status=503)
+            return await sender.send(request, parts, VERDICTS_TYPE)
+
+    try:
+        yield {"/metrics": show_metrics, "/verdicts": show_verdicts}
+    finally:
+        await shared_metrics.close()
+        await shared_verdicts.close()
+
+
+async def _metric_parts(metrics: MetricsRegistry) -> Parts:
+    parts = []
+    for part in metrics.exposition_parts():
+        parts.append(part.encode())
+        await asyncio.sleep(0)  # leases and watches wait for no scrape of a large cluster
+    return parts
 
 
 @asynccontextmanager

@@ -17,7 +17,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from random import Random
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 import msgspec
 
@@ -54,7 +54,7 @@ from wainwright.errors import (
     WatchSilentError,
 )
 from wainwright.kube.client import KubeClient
-from wainwright.kube.connections import RequestLimit
+from wainwright.kube.connections import MayWrite, RequestLimit
 from wainwright.kube.kubeconfig import load_address
 from wainwright.kube.leader_election import LeaderCluster, LeaderElection, LeaseSettings
 from wainwright.kube.retries import NOT_YET, read_with_retries
@@ -231,12 +231,19 @@ class OperatorCluster(Cluster, ListAndWatch, Protocol):
 
 
 class ClusterClients(NamedTuple):
-    """Two of one API server."""
+    """Three of one API server."""
 
     cluster: OperatorCluster
     of_lease: Cluster
     """Not held back, however many requests of the controllers wait: they would end the leadership
     otherwise."""
+    for_leader: Callable[[MayWrite], Cluster]
+    """That of controllers which need a lease: it asks when a write is about to be sent, since the
+    lease may have run out while the write waited."""
+
+    @classmethod
+    def of(cls, client: KubeClient) -> Self:
+        return cls(client, client.without_limit(), client.for_leader)
 
 
 class OperatorProcess:
@@ -253,7 +260,7 @@ class OperatorProcess:
         metrics: MetricsRegistry | None = None,
     ) -> None:
         self._cluster, self._connect_cloud, self._clock = clients.cluster, connect_cloud, clock
-        self._lease_cluster = clients.of_lease
+        self._lease_cluster, self._for_leader = clients.of_lease, clients.for_leader
         self._settings, self._options = settings, options
         self._namespace = settings.leader_election_namespace or OUTSIDE_NAMESPACE
         self._identity = f"{socket.gethostname()}_{token_hex(8)}"
@@ -304,7 +311,7 @@ class OperatorProcess:
             return
         lease = LeaseSettings(name=self._settings.leader_election_name, namespace=self._namespace)
         election = LeaderElection(self._lease_cluster, self._clock, lease, self._identity)
-        cluster = LeaderCluster(self._cluster, election)
+        cluster = LeaderCluster(self._for_leader(lambda: election.is_leader), election)
         self.metrics.set(LEADER_STATUS, 0, name=lease.name)
         await self._until_stopped(election.run(lambda: self._hold_lease(lease.name, cluster)))
 
@@ -556,7 +563,7 @@ async def run_operator(settings: OperatorSettings, options: RunOptions) -> None:
         if not options.dry_run:
             await until_answered(clock, lambda: refuse_beside_karpenter(cluster, clock), seed)
         operator = OperatorProcess(
-            ClusterClients(cluster, cluster.without_limit()),
+            ClusterClients.of(cluster),
             cloud_connector(
                 settings,
                 options,

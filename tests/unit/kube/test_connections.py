@@ -6,7 +6,7 @@ import json
 import os
 import ssl
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,15 @@ import pytest
 from aiohttp import web
 from tests.support.certificates import Authority
 from tests.support.connect_proxy import ConnectProxy, serve_connect_proxy
-from tests.support.scripted_api import Handler, pod, serve, status
+from tests.support.scripted_api import Handler, page, pod, serve, status
 
 from wainwright.api.kubernetes.workloads import Pod
+from wainwright.api.wire import ObjectMeta
 from wainwright.clock import SystemClock, VirtualClock
 from wainwright.errors import (
     CredentialsError,
     InvalidInputError,
+    NotLeaderError,
     RequestForbiddenError,
     ServerUnavailableError,
 )
@@ -594,3 +596,155 @@ def test_requests_that_wait_together_keep_the_pace() -> None:
     clock.run(main())
     clock.close()
     assert times == pytest.approx([0, 0.5, 1, 1.5])
+
+
+# Writes of who no longer leads when they are about to be sent
+
+
+PATCH: dict[str, Any] = {"metadata": {"labels": {"a": "b"}}}
+WRITES: dict[str, Callable[[KubeClient], Awaitable[object]]] = {
+    "create": lambda client: client.create(Pod(metadata=ObjectMeta(name="a"))),
+    "patch": lambda client: client.patch(Pod, "a", PATCH, "default"),
+    "patch_status": lambda client: client.patch_status(Pod, "a", PATCH, "default"),
+    "delete": lambda client: client.delete(Pod, "a", "default"),
+    "evict": lambda client: client.evict("a", "default"),
+    "bind": lambda client: client.bind("a", "default", "node"),
+}
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_no_write_is_sent_by_who_does_not_lead(write: str) -> None:
+    seen: list[str] = []
+
+    async def main() -> None:
+        async with (
+            asyncio.timeout(20),
+            serve(recording(seen)) as url,
+            KubeClient.connect(ApiServerAddress(url=url)) as client,
+        ):
+            with pytest.raises(NotLeaderError):
+                await WRITES[write](client.for_leader(lambda: False))
+            assert seen == []
+            await WRITES[write](client.for_leader(lambda: True))
+            await WRITES[write](client)
+            assert len(seen) == 2
+
+    asyncio.run(main())
+
+
+def test_who_does_not_lead_reads() -> None:
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        return web.json_response(pod("a", 1)) if request.path.endswith("/a") else page(1)
+
+    async def main() -> None:
+        async with serve(handle) as url, KubeClient.connect(ApiServerAddress(url=url)) as client:
+            other = client.for_leader(lambda: False)
+            assert (await other.get(Pod, "a", "default")).metadata.name == "a"
+            assert (await other.list(Pod)).items == []
+
+    asyncio.run(main())
+
+
+def test_the_client_of_a_leader_has_the_limit_of_the_first() -> None:
+    clock = VirtualClock()
+
+    async def main() -> float:
+        async with (
+            serve(recording([])) as url,
+            KubeClient.connect(
+                ApiServerAddress(url=url), limit=RequestLimit(qps=0.1, burst=1)
+            ) as client,
+        ):
+            began = clock.now()
+            await client.get(Pod, "a", "default")
+            await client.for_leader(lambda: True).get(Pod, "a", "default")
+            return clock.now() - began
+
+    waited = clock.run(main())
+    clock.close()
+    assert waited == pytest.approx(10, abs=0.1)
+
+
+def test_a_write_for_which_a_plugin_has_to_run_is_not_sent_where_that_takes_too_long(
+    tmp_path: Path,
+) -> None:
+    seen: list[str] = []
+
+    async def main() -> None:
+        async with asyncio.timeout(20), serve(recording(seen)) as url:
+            slow = plugin(tmp_path, credential(token="t"))
+            address = ApiServerAddress(url=url, exec_plugin=slow)
+            async with KubeClient.connect(address) as client:
+                leader = client.for_leader(lambda: not (tmp_path / "calls").exists())
+                with pytest.raises(NotLeaderError):
+                    await WRITES["patch"](leader)
+
+    asyncio.run(main())
+    assert (tmp_path / "calls").exists(), "it led until the plugin was run"
+    assert seen == []
+
+
+def test_a_write_that_was_refused_with_401_is_not_sent_again_by_who_no_longer_leads(
+    tmp_path: Path,
+) -> None:
+    seen, file = list[str](), tmp_path / "token"
+    file.write_text("old")
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        seen.append(request.headers["Authorization"])
+        file.write_text("new")
+        return status(401)
+
+    async def main() -> None:
+        async with asyncio.timeout(20), serve(handle) as url:
+            address = ApiServerAddress(url=url, token_file=str(file))
+            async with KubeClient.connect(address) as client:
+                with pytest.raises(NotLeaderError):
+                    await WRITES["patch"](client.for_leader(lambda: not seen))
+
+    asyncio.run(main())
+    assert seen == ["Bearer old"]
+
+
+def test_a_write_that_waits_for_a_connection_is_not_sent_where_that_takes_too_long(
+    tmp_path: Path,
+) -> None:
+    seen, authority = list[str](), Authority(tmp_path)
+
+    async def main() -> None:
+        async with (
+            asyncio.timeout(20),
+            serve(recording(seen), authority.server_context()) as url,
+            serve_connect_proxy() as (proxy, proxy_url),
+        ):
+            address = ApiServerAddress(url=url, ca_data=authority.pem, proxy=proxy_url)
+            async with KubeClient.connect(address) as client:
+                with pytest.raises(NotLeaderError):
+                    await WRITES["patch"](client.for_leader(lambda: not proxy.asked))
+            assert proxy.asked, "it led until the connection was begun"
+
+    asyncio.run(main())
+    assert seen == []
+
+
+def test_a_deletion_whose_connection_breaks_is_not_repeated_by_who_no_longer_leads() -> None:
+    """aiohttp does that by itself, on a new connection."""
+    seen: list[str] = []
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        seen.append(request.method)
+        if request.method == "DELETE" and request.transport is not None:
+            request.transport.abort()
+        return web.json_response(pod("a", 1))
+
+    async def main() -> None:
+        async with (
+            asyncio.timeout(20),
+            serve(handle) as url,
+            KubeClient.connect(ApiServerAddress(url=url)) as client,
+        ):
+            with pytest.raises(NotLeaderError):
+                await WRITES["delete"](client.for_leader(lambda: "DELETE" not in seen))
+
+    asyncio.run(main())
+    assert seen == ["DELETE"]

@@ -6,15 +6,21 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from aiohttp import web
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.scripted_api import pod, serve
 
 from wainwright.api.kubernetes.cluster import Node
 from wainwright.api.kubernetes.operations import Lease
+from wainwright.api.kubernetes.workloads import Pod
 from wainwright.api.wire import ObjectMeta
 from wainwright.clock import VirtualClock
 from wainwright.cluster import Cluster
 from wainwright.errors import NotLeaderError, ServerUnavailableError
+from wainwright.kube.api_server_access import ApiServerAddress
+from wainwright.kube.client import KubeClient
+from wainwright.kube.connections import RequestLimit
 from wainwright.kube.leader_election import LeaderCluster, LeaderElection, LeaseSettings
 from wainwright.sim.api_server import InMemoryApiServer
 
@@ -313,6 +319,54 @@ def test_who_was_stopped_in_the_middle_cannot_write_afterwards() -> None:
         with pytest.raises(NotLeaderError):
             await first.cluster.delete(Node, "a")
         assert [each.metadata.name for each in (await first.cluster.list(Node)).items] == ["a"]
+
+    run(story)
+
+
+class PacedWriter:
+    """A process whose writes wait for the limit of its client."""
+
+    def __init__(self, election: LeaderElection) -> None:
+        self.election = election
+        self.led: list[bool] = []
+        """Whether it led, at each request."""
+
+    async def answer(self, _: web.BaseRequest) -> web.StreamResponse:
+        self.led.append(self.election.is_leader)
+        return web.json_response(pod("a", 1))
+
+    async def write(self, url: str) -> None:
+        address, limit = ApiServerAddress(url=url), RequestLimit(qps=1, burst=5)
+        async with KubeClient.connect(address, limit=limit) as client:
+            leader = client.for_leader(lambda: self.election.is_leader)
+            cluster = LeaderCluster(leader, self.election)
+            await self.election.run(lambda: self._write_much(cluster))
+
+    async def _write_much(self, cluster: Cluster) -> None:
+        patch = {"metadata": {"labels": {"a": "b"}}}
+        writes = (cluster.patch(Pod, "a", patch, "default") for _ in range(100))
+        await asyncio.gather(*writes, return_exceptions=True)
+
+
+def test_a_write_that_waits_for_the_limit_while_the_lease_runs_out_is_not_sent() -> None:
+    """SIGSTOP for 30 s while many wait: some are due before anybody sees that the lease is lost."""
+
+    async def story(api: InMemoryApiServer, clock: VirtualClock) -> None:
+        writer = PacedWriter(LeaderElection(api, clock, SETTINGS, "first"))
+        async with serve(writer.answer) as url:
+            task = asyncio.create_task(writer.write(url))
+            await clock.sleep(4.5)
+            assert len(writer.led) == 9, "five at once, and one a second"
+            api.stop()
+            clock.advance(30)
+            await clock.sleep(5)
+            assert len(writer.led) == 9, "nothing that was due meanwhile has been sent"
+            api.start()
+            await clock.sleep(20)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        assert len(writer.led) > 20, "it leads again, and writes"
+        assert all(writer.led)
 
     run(story)
 

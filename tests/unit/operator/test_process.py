@@ -44,6 +44,7 @@ from wainwright.emulator.http.server import listen
 from wainwright.errors import (
     InvalidInputError,
     KubernetesError,
+    NotLeaderError,
     RequestForbiddenError,
     ServerUnavailableError,
     TooManyRequestsError,
@@ -66,6 +67,7 @@ from wainwright.operator.dry_run import DryRun
 from wainwright.operator.process import (
     EMULATOR,
     CannotStartError,
+    ClusterClients,
     ConnectedCloud,
     RunOptions,
     ServerVersion,
@@ -145,6 +147,43 @@ def test_the_lease_is_renewed_however_many_writes_wait() -> None:
         await asyncio.gather(*writes, return_exceptions=True)
 
     play(story)
+
+
+def test_controllers_write_by_a_client_that_checks_whether_the_process_leads() -> None:
+    async def story(world: World) -> None:
+        process = world.run()
+        await world.clock.sleep(20)
+        (may_write,) = process.may_write
+        assert may_write()
+        world.clock.advance(60)
+        assert not may_write(), "it was stopped for longer than its lease lasts"
+        alone = msgspec.structs.replace(SETTINGS, disable_leader_election=True)
+        assert world.run(settings=alone).may_write == [], "who needs no lease always writes"
+
+    play(story)
+
+
+def test_of_the_clients_of_a_process_one_never_waits_and_one_checks_before_it_writes() -> None:
+    seen: list[str] = []
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        seen.append(request.method)
+        return page(1)
+
+    async def main() -> None:
+        limit = RequestLimit(qps=0.001, burst=2)
+        async with asyncio.timeout(20), serve(handle) as url:
+            address = ApiServerAddress(url=url)
+            async with KubeClient.connect(address, limit=limit) as client:
+                clients = ClusterClients.of(client)
+                with pytest.raises(NotLeaderError):
+                    await clients.for_leader(lambda: False).delete(Pod, "a", "default")
+                await clients.cluster.delete(Pod, "a", "default")
+                for _ in range(3):
+                    await clients.of_lease.list(Lease)
+
+    asyncio.run(main())
+    assert seen == ["DELETE", "GET", "GET", "GET"]
 
 
 def test_the_second_process_stands_by_and_takes_over_with_all_instances() -> None:
