@@ -63,6 +63,7 @@ def test_law_25_it_does_with_pending_pods(seed: int) -> None:
 @settings(max_examples=settings().max_examples * 2, phases=UNSHRUNK)
 @example(seed=775)  # a spread that no pod was tried with must know its domains all the same
 @example(seed=733)  # equal terms of two pods, in the order of what they rule out
+@example(seed=623947800)  # a term of the pod itself and of others is said once
 @given(seed=SEEDS)
 def test_law_25_a_node_is_kept_for_the_reasons_of_a_plan_without_it(seed: int) -> None:
     for maker in (random_running_cluster, running_cluster_with_pending_pods):

@@ -191,9 +191,18 @@ def _may_become(draft: Draft, node_term: Requirements) -> bool:
 
 def surely_counts_draft(node_filter: NodeFilter, draft: Draft) -> bool:
     """Whether every node that the draft could become counts; of one that counts now."""
-    return bool(draft.pinned_type) or any(
-        not _is_narrowed_by(draft, each) for each in node_filter.alternatives or ANY_NODE_TERMS
-    )
+    is_open = _has_open_labels if draft.pinned_type else _is_narrowed_by
+    return any(not is_open(draft, each) for each in node_filter.alternatives or ANY_NODE_TERMS)
+
+
+def _has_open_labels(draft: Draft, node_term: Requirements) -> bool:
+    """Whether a draft whose type and offering are known may still become another node by a label
+    that no instance type has: nobody knows which of several values its node will get.
+    """
+    if not _may_become(draft, node_term):
+        return True
+    after = draft.compiled.combine(draft.template.known_requirements(node_term))
+    return after is None or _narrows_labels(draft, node_term, after)
 
 
 def _is_narrowed_by(draft: Draft, node_term: Requirements) -> bool:
@@ -210,10 +219,16 @@ def _is_narrowed_by(draft: Draft, node_term: Requirements) -> bool:
         lost_reserved, draft.reserved_types
     ):
         return True
+    return _narrows_labels(draft, node_term, after)
+
+
+def _narrows_labels(draft: Draft, node_term: Requirements, after: CompiledRequirements) -> bool:
+    """Of labels that are no properties of instance types or offerings."""
+    before = draft.compiled.requirements
     return any(
-        before.requirements.allowed(key) != after.requirements.allowed(key)
+        before.allowed(key) != after.requirements.allowed(key)
         for key in node_term
-        if key not in template.index.keys
+        if key not in draft.template.index.keys
     )
 
 

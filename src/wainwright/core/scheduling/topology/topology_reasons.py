@@ -53,13 +53,32 @@ def _anti_affinity_reasons(
     constraints: TopologyConstraints, nodes: BitSet
 ) -> Iterator[PodAntiAffinityUnsatisfied]:
     groups: tuple[AnyGroup, ...] = (*constraints.anti_affinity, *constraints.host_groups)
+    own = {(each.key, each.terms): each for each in groups if not _is_theirs(each)}
     for group in groups:
         occupied = _occupied_domains(group, nodes)
-        if occupied:
-            theirs = group.kind is TopologyKind.INVERSE_ANTI_AFFINITY
+        if occupied and not (
+            _is_theirs(group) and _covers(own.get((group.key, group.terms)), group, nodes)
+        ):
             yield PodAntiAffinityUnsatisfied(
-                key=group.key, pods=_selectors_of(group), taken=occupied, theirs=theirs
+                key=group.key, pods=_selectors_of(group), taken=occupied, theirs=_is_theirs(group)
             )
+
+
+def _is_theirs(group: AnyGroup) -> bool:
+    return group.kind is TopologyKind.INVERSE_ANTI_AFFINITY
+
+
+def _covers(own: AnyGroup | None, theirs: AnyGroup, nodes: BitSet) -> bool:
+    """Whether what others keep the pod away from, it avoids by the same term of its own: once is
+    enough to say. A simulation knows more owners of the term than there are in the cluster then,
+    and would say it twice where a plan says it once.
+    """
+    if isinstance(own, HostGroup) and isinstance(theirs, HostGroup):
+        further_nodes = theirs.full_nodes & nodes & ~own.full_nodes
+        return not further_nodes and not theirs.full_drafts & ~own.full_drafts
+    if own is None:
+        return False
+    return set(_occupied_domains(theirs, nodes)) <= set(_occupied_domains(own, nodes))
 
 
 def _spread_reason(group: LabelGroup, *, counts_itself: bool) -> TopologySpreadUnsatisfied:
