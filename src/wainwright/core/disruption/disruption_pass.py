@@ -7,6 +7,7 @@ pods have been planned before: they are nobody's reason to keep a node, and none
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from enum import StrEnum
+from functools import cached_property
 from math import inf
 from operator import is_
 from typing import Final, TypeAlias
@@ -206,9 +207,9 @@ class DisruptionPass:
 
     def prepare(self) -> Iterator[None]:
         """Does the long part of `find_command`, a slice at a time: whoever iterates over it may let
-        others work in between. Nothing where a quick method finds something, or at rest.
+        others work in between. Nothing where repair or a quick method finds something, or at rest.
         """
-        if self._found_nothing or self._find_quickly() is not None:
+        if self._found_nothing or self._repair is not None or self._find_quickly() is not None:
             return
         candidates = self._underutilized()
         waiting = self._removals.longest_outdated(candidates)
@@ -226,8 +227,8 @@ class DisruptionPass:
 
     def find_command(self) -> Command | None:
         """The first command that one of the methods finds; None if there is nothing to do."""
-        if self._found is None and Method.REPAIR in self.options.methods:
-            self._found = self._repair()
+        if self._found is None:
+            self._found = self._repair
         if self._found is None and not self._found_nothing:
             self._found = self._find_command()
             self._found_nothing = self._found is None
@@ -435,8 +436,13 @@ class DisruptionPass:
         replacer = StaticNodeReplacer(self.snapshot, self.given.catalogs, self.options)
         return replacer.replace(drifted, terminate_first=self.options.terminate_first_drift)
 
+    @cached_property
     def _repair(self) -> Command | None:
-        """The most urgent node that nothing blocks."""
+        """Of the most urgent node that nothing blocks. Looked for before all else: a broken node
+        does not wait until every other one has been simulated.
+        """
+        if Method.REPAIR not in self.options.methods:
+            return None
         for unhealthy in self.repairs.due:
             if unhealthy.block is None and self._may_repair(unhealthy.candidate):
                 found = self._repair_one(unhealthy)
