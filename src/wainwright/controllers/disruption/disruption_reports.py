@@ -72,7 +72,7 @@ UNCONSOLIDATABLE_CODES: Final = frozenset(
 CONSOLIDATION: Final = frozenset({Method.MULTI_NODE, Method.SINGLE_NODE})
 REJECTIONS: Final = {
     FailedValidation.CANDIDATES: "a node is gone or blocked by now, or has got other pods",
-    FailedValidation.BUDGET: "a budget does not allow it any more",
+    FailedValidation.BUDGET: "a budget, or the disruption breaker, does not allow it any more",
     FailedValidation.COMMAND: "it would save less, or need another replacement",
 }
 UNHEALTHY_TEXTS: Final = {

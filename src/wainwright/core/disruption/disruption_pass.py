@@ -263,20 +263,22 @@ class DisruptionPass:
         """The command as it would be given now for the same nodes; why it no longer holds if it
         does not.
 
-        Of empty nodes those that still are; of others all, or none.
+        Of empty nodes those that still are, and no more than one command may take by now; of others
+        all, or none.
         """
         now = {each.name: each for each in self.candidates}
         current = [now[each.name] for each in command.candidates if each.name in now]
         if command.method is Method.EMPTINESS:
             free = [each for each in current if each.is_empty and not each.blockers_of_emptiness()]
-            kept = self._budgets.within(free, DisruptionReason.EMPTY)
+            kept = self._budgets.within(free, DisruptionReason.EMPTY)[: self.options.max_nodes]
             if kept:
                 return msgspec.structs.replace(command, candidates=tuple(kept))
             return FailedValidation.BUDGET if free else FailedValidation.CANDIDATES
         free = [each for each in current if not each.blockers]
         if len(free) < len(command.candidates):
             return FailedValidation.CANDIDATES
-        allowed = self._budgets.within(free, DisruptionReason.UNDERUTILIZED)
+        within = self._budgets.within(free, DisruptionReason.UNDERUTILIZED)
+        allowed = within[: self.options.max_nodes]
         if len(allowed) < len(command.candidates):
             return FailedValidation.BUDGET
         found = self._removals.consolidate(command.method, allowed)

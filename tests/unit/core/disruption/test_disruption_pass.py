@@ -213,6 +213,22 @@ def test_con_15_a_command_holds_only_while_budgets_allow_all_its_nodes() -> None
     assert now.confirm(command) is FailedValidation.BUDGET
 
 
+def test_con_15_a_command_takes_no_more_nodes_than_one_may_take_when_it_is_carried_out() -> None:
+    """The breaker may leave less room than it did fifteen seconds before."""
+    fewer = DisruptionOptions(max_nodes=2)
+    full = [node(name, "huge", 900) for name in "abc"]
+    command = look(at(0.0, *full)).find_command()
+    assert command is not None
+    assert [each.name for each in command.candidates] == ["a", "b", "c"]
+    assert look(at(15.0, *full), options=fewer).confirm(command) is FailedValidation.BUDGET
+    empty = [node(name, "huge") for name in "abc"]
+    command = look(at(0.0, *empty)).find_command()
+    assert command is not None
+    kept = look(at(15.0, *empty), options=fewer).confirm(command)
+    assert isinstance(kept, Command)
+    assert [each.name for each in kept.candidates] == ["a", "b"]
+
+
 def test_con_15_a_command_holds_only_while_all_its_types_can_be_launched() -> None:
     snapshot = at(0.0, node("a", "huge", 900))
     given = DisruptionInput(snapshot=snapshot, catalogs=CATALOGS)
