@@ -208,7 +208,8 @@ class Disruption:
                 return Again(PERIOD)
             found = await self._context.compute(looked.find_command)
             waiting = await self._waiting_for_room(looked, found)
-        self._context.metrics.set(DISRUPTION_MAX_NODES_WAITING, len(waiting))
+        if found is not None or self._asks_all_methods(looked):
+            self._context.metrics.set(DISRUPTION_MAX_NODES_WAITING, len(waiting))
         if found is not None:
             await self._reports.waiting_for_room(waiting, found.reason, looked.options.max_nodes)
         await self._reports.repair_blocked(looked.repairs.due)
@@ -266,7 +267,15 @@ class Disruption:
             self._context.metrics.add(DISRUPTION_TIMEOUTS, consolidation_type=Method.SINGLE_NODE)
         return is_done
 
+    def _asks_all_methods(self, looked: DisruptionPass) -> bool:
+        return looked.options.methods == self._options.methods
+
     async def _rest(self, looked: DisruptionPass) -> Result:
+        """A look that did not ask all methods says nothing of why nodes are kept, and is no reason
+        to rest: another method may take them.
+        """
+        if not self._asks_all_methods(looked):
+            return Again(PERIOD)
         due = self._reports.next_report
         if not looked.is_at_rest or (due is not None and due <= self._context.clock.now()):
             async with self._pass_in_use:
@@ -345,8 +354,9 @@ class Disruption:
     async def _validate(self, command: Command) -> Result:
         """Carries the command out if it still holds.
 
-        Where one of several nodes does not, at least the single ones are looked at: otherwise a
-        large set that never holds for long would keep all of them.
+        Where one of several nodes does not, at least the single ones are looked at at once:
+        otherwise a large set that never holds for long would keep all of them. Where none of them
+        can go, the next look asks all methods again.
         """
         self._found = None
         async with self._pass_in_use:
