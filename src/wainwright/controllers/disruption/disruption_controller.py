@@ -109,6 +109,7 @@ class Disruption:
 
     def watch(self, queue: WorkQueue) -> None:
         self._remember_removals()
+        self._queue.left_marked = lambda: queue.add(WHOLE_CLUSTER)
         queue.add(WHOLE_CLUSTER)
 
     def _remember_removals(self) -> None:
@@ -194,7 +195,12 @@ class Disruption:
     async def reconcile(self, _: Key) -> Result:
         if not self._state.is_synced:
             return Again(SYNC_POLL)
-        await self._queue.clean_up()
+        is_clean = await self._queue.clean_up()
+        result = await self._go_on()
+        is_at_rest = isinstance(result, Poll)
+        return Again(PERIOD) if is_at_rest and not is_clean else result
+
+    async def _go_on(self) -> Result:
         if self._found is not None:
             command, due = self._found
             left = due - self._context.clock.now()

@@ -72,7 +72,7 @@ class CommandInFlight(msgspec.Struct, kw_only=True):
     replacements: tuple[str, ...] = ()
     """Names of the NodeClaims created for it."""
     is_recorded: bool = False
-    """Whether `removing` was told, which a deletion that is tried again does not repeat."""
+    """Whether its removal was reported, which a deletion that is tried again does not repeat."""
 
 
 class DisruptionQueue:
@@ -90,6 +90,8 @@ class DisruptionQueue:
         """Told before the nodes of a voluntary command are deleted."""
         self.removed: Callable[[Iterable[float]], None] = lambda _: None
         """Told when each node of a voluntary command was deleted."""
+        self.left_marked: Callable[[], None] = lambda: None
+        """Told when something of a command that was given up is left to `clean_up`."""
         self._last_number = 0
         limits = context.settings.plan_options.cluster_limits
         self._has_cluster_limits = bool(limits.amounts)
@@ -137,11 +139,11 @@ class DisruptionQueue:
                     command,
                     candidates=tuple(each for each in command.candidates if each.name in marked),
                 )
-            replacements = None
-            if self._is_current(command, seen):
-                replacements = await self._launch(command, catalogs)
+            if not self._is_current(command, seen):
+                await self._set_free(marked)
+                return False
+            replacements = await self._launch(command, catalogs)
         if replacements is None:
-            await self._set_free(marked)
             return False
         self._add(command, replacements)
         await self._report_start(command, replacements)
@@ -211,7 +213,8 @@ class DisruptionQueue:
     async def _launch(
         self, command: Command, catalogs: Mapping[str, NodePoolCatalog]
     ) -> list[NodeClaim] | None:
-        """None if one of them could not be created; then those that were are deleted again.
+        """None if one of them could not be created; then those that were are deleted again, and the
+        nodes are set free. Where one cannot be deleted its nodes wait for `clean_up`.
 
         A command that ends its nodes first launches nothing: the pods are planned when they have
         lost their node.
@@ -223,11 +226,12 @@ class DisruptionQueue:
         failed = [each for each in results if isinstance(each, BaseException)]
         if not failed:
             return created
-        for claim in created:
-            await self._cache.delete(claim)
+        is_undone = all([await self._take_back(claim) for claim in created])
         if not isinstance(failed[0], KubernetesError):
             raise failed[0]
         LOG.warning("replacements could not be created: %s", failed[0])
+        if is_undone:
+            await self._set_free(each.name for each in command.candidates)
         return None
 
     def _creations(
@@ -282,6 +286,26 @@ class DisruptionQueue:
         return min(MAX_TIMEOUT, max(MIN_TIMEOUT, seconds))
 
     async def _delete_candidates(self, key: Key, flight: CommandInFlight) -> Result:
+        """Each for itself: one that the API server refuses to delete keeps no other, and is tried
+        again.
+        """
+        if not flight.is_recorded:
+            flight.is_recorded = True
+            await self._record_removal(flight)
+        refused: list[KubernetesError] = []
+        for claim in self._remaining(flight):
+            await self._report_termination(claim, flight.command)
+            try:
+                await self._delete(claim, flight.command)
+            except KubernetesError as error:
+                LOG.warning("%s could not be deleted: %s", claim.metadata.name, error)
+                refused.append(error)
+        if refused:
+            raise refused[0]
+        self._forget(key, flight)
+        return DONE
+
+    async def _record_removal(self, flight: CommandInFlight) -> None:
         command = flight.command
         self._context.reports.command_carried_out(
             reason=command.reason,
@@ -292,14 +316,8 @@ class DisruptionQueue:
             has_modelled_prices=command.has_modelled_prices,
         )
         self._backoff.removing(command, flight.candidates)
-        if command.reason is not DisruptionReason.UNHEALTHY and not flight.is_recorded:
-            flight.is_recorded = True
+        if command.reason is not DisruptionReason.UNHEALTHY:
             await self.removing([*self._remaining(flight)])
-        for claim in self._remaining(flight):
-            await self._report_termination(claim, flight.command)
-            await self._delete(claim, flight.command)
-        self._forget(key, flight)
-        return DONE
 
     def _remaining(self, flight: CommandInFlight) -> Iterator[NodeClaim]:
         """The NodeClaims of its nodes that are not deleted yet, as they are when they are asked
@@ -328,21 +346,34 @@ class DisruptionQueue:
         count_disrupted(self._context, claim, command.reason.lower(), mode)
 
     async def _roll_back(self, key: Key, flight: CommandInFlight) -> Result:
-        """Sets the nodes free, and takes back what was launched for them and is not up.
+        """Takes back what was launched for the nodes and is not up, and then sets them free.
 
-        Otherwise the next pass would launch another replacement beside it.
+        Otherwise the next pass would launch another replacement beside it. What the API server
+        refuses of that is left to `clean_up`.
         """
+        is_undone = True
         for name in flight.replacements:
             claim = self._cache.get(NodeClaim, name)
             if claim is not None and not is_initialized(claim):
-                await self._cache.delete(claim)
+                is_undone &= await self._take_back(claim)
             if claim is None or not is_initialized(claim):
                 self._context.metrics.add(
                     DISRUPTION_QUEUE_FAILURES, consolidation_type=flight.command.method
                 )
-        await self._set_free(flight.nodes)
+        is_undone = is_undone and await self._set_free(flight.nodes)
         self._forget(key, flight)
+        if not is_undone:
+            self.left_marked()
         return DONE
+
+    async def _take_back(self, claim: NodeClaim) -> bool:
+        """Whether the replacement could be deleted."""
+        try:
+            await self._cache.delete(claim)
+        except KubernetesError as error:
+            LOG.warning("%s could not be deleted: %s", claim.metadata.name, error)
+            return False
+        return True
 
     def _forget(self, key: Key, flight: CommandInFlight) -> None:
         del self._commands[key]
@@ -350,42 +381,57 @@ class DisruptionQueue:
         for name in flight.replacements:
             self._by_replacement.pop(name, None)
 
-    async def _set_free(self, names: Iterable[str]) -> None:
-        """The taint goes last: while the API server is slow, budgets count the node by it."""
+    async def _set_free(self, names: Iterable[str]) -> bool:
+        """Whether all of them could be: one that the API server refuses to change keeps no other,
+        and is left to `clean_up`.
+        """
+        refused = []
         for name in names:
-            node = self._cache.get(Node, name)
-            if node is None:
-                continue
-            for claim in self._state.claims_of_node(node):
-                conditions = self._conditions(claim)
-                conditions.clear(condition.DISRUPTION_REASON)
-                await self._write(claim, conditions)
-            if not node.metadata.deletionTimestamp:
-                await self._cache.update(node, untaint_patch)
+            try:
+                await self._set_one_free(name)
+            except KubernetesError as error:
+                LOG.warning("node %s could not be set free: %s", name, error)
+                refused.append(name)
+        return not refused
 
-    async def clean_up(self) -> None:
+    async def _set_one_free(self, name: str) -> None:
+        """The taint goes last: while the API server is slow, budgets count the node by it."""
+        node = self._cache.get(Node, name)
+        if node is None:
+            return
+        for claim in self._state.claims_of_node(node):
+            conditions = self._conditions(claim)
+            conditions.clear(condition.DISRUPTION_REASON)
+            await self._write(claim, conditions)
+        if not node.metadata.deletionTimestamp:
+            await self._cache.update(node, untaint_patch)
+
+    async def clean_up(self) -> bool:
         """Deletes replacements that are not up of a command that no longer exists, and sets the
         nodes free that are marked for it: a process that was killed has left them. In this order,
-        as both together may be more than limits allow.
+        as both together may be more than limits allow: a node whose replacement cannot be deleted
+        waits for it. False where something is left to the next time.
         """
+        waiting: set[str] = set()
         for claim in [*self._cache.all(NodeClaim)]:
-            await self._delete_if_orphaned(claim)
+            if self._is_orphaned(claim) and not await self._take_back(claim):
+                waiting.update(_replaced_claims(claim))
+        is_free = True
         for node in [*self._cache.all(Node)]:
             if self._state.is_abandoned(node):
-                await self._set_free([node.metadata.name])
+                names = {each.metadata.name for each in self._state.claims_of_node(node)}
+                is_free &= not names & waiting and await self._set_free([node.metadata.name])
+        return not waiting and is_free
 
-    async def _delete_if_orphaned(self, claim: NodeClaim) -> None:
-        replaced = (claim.metadata.annotations or {}).get(REPLACES_ANNOTATION)
+    def _is_orphaned(self, claim: NodeClaim) -> bool:
         if (
-            not replaced
-            or claim.metadata.deletionTimestamp
+            claim.metadata.deletionTimestamp
             or claim.metadata.name in self._by_replacement
             or is_initialized(claim)
         ):
-            return
-        known = (self._cache.get(NodeClaim, name) for name in replaced.split(","))
-        if any(each is not None and not each.metadata.deletionTimestamp for each in known):
-            await self._cache.delete(claim)
+            return False
+        known = (self._cache.get(NodeClaim, name) for name in _replaced_claims(claim))
+        return any(each is not None and not each.metadata.deletionTimestamp for each in known)
 
     # Reporting
 
@@ -442,6 +488,12 @@ def describe_command(command: Command) -> str:
 
 
 async def _ignore(_: Sequence[NodeClaim]) -> None: ...
+
+
+def _replaced_claims(claim: NodeClaim) -> list[str]:
+    """Names of those that it was launched for."""
+    stated = (claim.metadata.annotations or {}).get(REPLACES_ANNOTATION)
+    return stated.split(",") if stated else []
 
 
 def _launching_pools(command: Command) -> set[str]:

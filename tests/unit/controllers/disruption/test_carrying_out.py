@@ -28,7 +28,7 @@ from wainwright.cluster import Cluster
 from wainwright.controllers.disruption.disruption_reports import NEW_SECONDS
 from wainwright.controllers.settings import ControllerSettings
 from wainwright.core.disruption.disruption_input import DisruptionOptions
-from wainwright.errors import KubernetesError, ObjectNotFoundError
+from wainwright.errors import KubernetesError, ObjectNotFoundError, RequestForbiddenError
 from wainwright.metrics import (
     DISRUPTION_DECISIONS,
     DISRUPTION_DECISIONS_BY_POOL,
@@ -456,13 +456,22 @@ def test_a_claim_that_is_being_deleted_does_not_become_consolidatable() -> None:
     run_cluster(story, instanceTypes=["m5.large"])
 
 
-def test_p2_a_pod_that_has_just_ended_keeps_no_other_from_its_cost() -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        ObjectNotFoundError("the watch has not shown it yet"),
+        RequestForbiddenError("admission webhook denied the request"),
+    ],
+)
+def test_p2_a_pod_that_cannot_be_changed_keeps_no_other_from_its_cost(
+    error: KubernetesError,
+) -> None:
     async def story(cluster: ControlledCluster) -> None:
         ended = ""
 
         def before(verb: str, kind: str, details: Mapping[str, Any]) -> None:
             if (verb, kind) == ("patch", "Pod") and details["name"] == ended:
-                raise ObjectNotFoundError("the watch has not shown it yet")
+                raise error
 
         cluster.port = ObservedCluster(cluster.api, before)
         await cluster.set_up(pool())
