@@ -29,6 +29,7 @@ from wainwright.controllers.disruption.consolidation_backoff import (
     ConsolidationBackoff,
     undone_annotation,
 )
+from wainwright.controllers.disruption.failed_starts import FailedStarts
 from wainwright.controllers.informer_cache import Change
 from wainwright.controllers.node.disrupted_taint import taint_patch, untaint_patch
 from wainwright.controllers.nodeclaim.claim_creation import ClaimCreator, SeenCreations
@@ -40,7 +41,7 @@ from wainwright.controllers.nodeclaim.claim_deletion import (
 )
 from wainwright.controllers.runtime import DONE, Again, Key, Result, WorkQueue
 from wainwright.core.disruption.budgets import DisruptionReason
-from wainwright.core.disruption.candidates import undone_consolidations
+from wainwright.core.disruption.candidates import Candidate, undone_consolidations
 from wainwright.core.disruption.commands import Command
 from wainwright.errors import KubernetesError, ObjectNotFoundError
 from wainwright.messages.formatting import format_count, format_hourly
@@ -49,6 +50,7 @@ from wainwright.metrics import (
     DISRUPTION_DECISIONS_BY_POOL,
     DISRUPTION_QUEUE_FAILURES,
 )
+from wainwright.model.disruption import FailedStart
 from wainwright.model.snapshot import Node as ModelNode
 
 LOG: Final = logging.getLogger(__name__)
@@ -57,6 +59,9 @@ MIN_TIMEOUT: Final = 600.0  # seconds
 MAX_TIMEOUT: Final = 3600.0
 TIMEOUT_PER_COMMAND: Final = 0.08
 """Seconds that each command in the queue adds: EC2 and the API server slow down together."""
+NOT_MARKED: Final = "its taint, or the reason on its NodeClaim, could not be written"
+NOT_CREATED: Final = "a replacement could not be created"
+NOT_DELETED: Final = "NodeClaim {}, a replacement of an earlier command, could not be deleted"
 REPLACES_ANNOTATION: Final = "wainwright.dev/replaces"
 """On a replacement: the claims of the nodes that it is launched for."""
 
@@ -83,6 +88,9 @@ class DisruptionQueue:
     ) -> None:
         self._context, self._creator, self._backoff = context, creator, backoff
         self._cache, self._state = context.cache, context.state
+        self._failed_starts = FailedStarts(context)
+        self._behind_orphans: list[FailedStart] = []
+        """Nodes that are not replaced again while a replacement of them cannot be deleted."""
         self._commands: dict[Key, CommandInFlight] = {}
         self._by_replacement: dict[str, Key] = {}
         self._queue: WorkQueue | None = None
@@ -111,6 +119,11 @@ class DisruptionQueue:
     def seen_creations(self) -> SeenCreations:
         """For `start`: taken when the cluster is looked at."""
         return self._creator.creations.seen()
+
+    @property
+    def failed_starts(self) -> tuple[FailedStart, ...]:
+        """Of the nodes of which no command is to be begun now."""
+        return (*self._failed_starts.current(), *self._behind_orphans)
 
     @property
     def in_flight(self) -> list[CommandInFlight]:
@@ -170,6 +183,7 @@ class DisruptionQueue:
             replacements=names,
         )
         self._by_replacement |= dict.fromkeys(names, key)
+        self._failed_starts.begun(self._commands[key].nodes)
         self._state.take_nodes(self._commands[key].nodes)
         self._nominate(command)
         self._queue.add(key)
@@ -188,8 +202,18 @@ class DisruptionQueue:
                 marked.append(candidate.name)
             except KubernetesError as error:
                 LOG.warning("node %s could not be tainted: %s", candidate.name, error)
+                if not isinstance(error, ObjectNotFoundError):  # it is gone
+                    self._could_not_begin(command, [candidate], 1, f"{NOT_MARKED} ({error})")
                 await self._read_again(candidate.name)
         return marked
+
+    def _could_not_begin(
+        self, command: Command, candidates: Iterable[Candidate], failures: int, message: str
+    ) -> None:
+        for each in candidates:
+            self._failed_starts.failed(each.name, message)
+        labels = {"consolidation_type": command.method}
+        self._context.metrics.add(DISRUPTION_QUEUE_FAILURES, failures, **labels)
 
     async def _read_again(self, name: str) -> None:
         """What was answered with an error may have been written: unseen, the node would be marked
@@ -230,6 +254,8 @@ class DisruptionQueue:
         if not isinstance(failed[0], KubernetesError):
             raise failed[0]
         LOG.warning("replacements could not be created: %s", failed[0])
+        message = f"{NOT_CREATED} ({failed[0]})"
+        self._could_not_begin(command, command.candidates, len(failed), message)
         if is_undone:
             await self._set_free(each.name for each in command.candidates)
         return None
@@ -412,16 +438,26 @@ class DisruptionQueue:
         as both together may be more than limits allow: a node whose replacement cannot be deleted
         waits for it. False where something is left to the next time.
         """
-        waiting: set[str] = set()
-        for claim in [*self._cache.all(NodeClaim)]:
-            if self._is_orphaned(claim) and not await self._take_back(claim):
-                waiting.update(_replaced_claims(claim))
-        is_free = True
+        orphans = [
+            claim
+            for claim in [*self._cache.all(NodeClaim)]
+            if self._is_orphaned(claim) and not await self._take_back(claim)
+        ]
+        self._behind_orphans = [*self._waiting_for(orphans)]
+        waiting, is_free = {each.name for each in self._behind_orphans}, True
         for node in [*self._cache.all(Node)]:
-            if self._state.is_abandoned(node):
-                names = {each.metadata.name for each in self._state.claims_of_node(node)}
-                is_free &= not names & waiting and await self._set_free([node.metadata.name])
-        return not waiting and is_free
+            if self._state.is_abandoned(node) and node.metadata.name not in waiting:
+                is_free &= await self._set_free([node.metadata.name])
+        return not orphans and is_free
+
+    def _waiting_for(self, orphans: Iterable[NodeClaim]) -> Iterator[FailedStart]:
+        """The nodes that they replace."""
+        for orphan in orphans:
+            claims = (self._cache.get(NodeClaim, name) for name in _replaced_claims(orphan))
+            for claim in claims:
+                for node in () if claim is None else self._state.nodes_of_claim(claim):
+                    message = NOT_DELETED.format(orphan.metadata.name)
+                    yield FailedStart(name=node.metadata.name, message=message)
 
     def _is_orphaned(self, claim: NodeClaim) -> bool:
         if (

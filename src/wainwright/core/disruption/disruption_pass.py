@@ -97,6 +97,7 @@ class DisruptionPass:
             static_capacity=options.plan.static_capacity,
             managed_deletion_cost=options.managed_deletion_cost,
             paused=given.paused,
+            failed_starts={each.name: each for each in given.failed_starts},
         )
         alike = previous if previous is not None and self._is_alike(previous) else None
         known: Sequence[Candidate] = alike.candidates if alike is not None else ()
@@ -453,11 +454,13 @@ class DisruptionPass:
         return None
 
     def _may_repair(self, candidate: Candidate) -> bool:
-        """A node that never came up uses no budget."""
+        """A node that never came up uses no budget. One of which a command could not be begun lets
+        others be repaired first.
+        """
+        if candidate.pool is None or candidate.failed_start is not None:
+            return False
         is_within = self._budgets.any_of([candidate], DisruptionReason.UNHEALTHY)
-        return candidate.pool is not None and (
-            not is_initialized(candidate.node) or bool(is_within)
-        )
+        return not is_initialized(candidate.node) or bool(is_within)
 
     def _repair_one(self, unhealthy: UnhealthyNode) -> Command | None:
         candidate, reason = unhealthy.candidate, DisruptionReason.UNHEALTHY

@@ -21,6 +21,7 @@ from wainwright.gc_pause import gc_paused
 from wainwright.model.disruption import (
     Condition,
     DisruptionBudget,
+    FailedStart,
     MinimumSaving,
     NodeClaimState,
     PodDisruptionBudget,
@@ -202,6 +203,32 @@ def test_a_paused_pool_replaces_no_drifted_node() -> None:
     assert DisruptionPass(given).find_command() is not None
     paused = msgspec.structs.replace(given, paused=frozenset({"web"}))
     assert DisruptionPass(paused).find_command() is None
+
+
+@pytest.mark.parametrize("kind", ["empty", "drifted", "underutilized"])
+def test_a_node_of_which_a_command_could_not_be_begun_leaves_its_turn_to_others(kind: str) -> None:
+    """Until then, and not longer: also where nothing else has changed."""
+    cpus = () if kind == "empty" else (900,)
+    claims = {
+        name: NodeClaimState(
+            name=name,
+            conditions={"Drifted": Condition(status="True")} if kind == "drifted" else {},
+        )
+        for name in "ab"
+    }
+    nodes = [node(name, "large", *cpus, claim=claim) for name, claim in claims.items()]
+    options = DisruptionOptions(max_nodes=1)
+    given = DisruptionInput(snapshot=at(0.0, *nodes), catalogs=CATALOGS)
+    first = DisruptionPass(given, options)
+    waiting = FailedStart(name="a", until=60.0, message="refused")
+    refused = msgspec.structs.replace(given, snapshot=at(10.0, *nodes), failed_starts=(waiting,))
+    second = DisruptionPass(refused, options, first)
+    third = DisruptionPass(
+        msgspec.structs.replace(given, snapshot=at(60.0, *nodes)), options, second
+    )
+    found = [each.find_command() for each in (first, second, third)]
+    assert [each.candidates[0].name for each in found if each is not None] == ["a", "b", "a"]
+    assert second.next_change == 60.0
 
 
 def test_con_15_a_command_holds_only_while_budgets_allow_all_its_nodes() -> None:

@@ -20,6 +20,7 @@ from wainwright.core.disruption.repair import DO_NOT_REPAIR, RepairBlock, check_
 from wainwright.model.disruption import (
     Condition,
     DisruptionBudget,
+    FailedStart,
     NodeClaimState,
     NodePoolDisruption,
     RepairPolicy,
@@ -282,6 +283,22 @@ def test_h1_repair_does_not_wait_until_every_node_has_been_simulated() -> None:
     assert command.method is Method.REPAIR
     voluntary = DisruptionPass(given, DisruptionOptions(methods=VOLUNTARY_METHODS))
     assert len(list(voluntary.prepare())) == 3
+
+
+def test_a_repair_that_could_not_be_begun_lets_others_be_repaired_first() -> None:
+    """Nothing keeps the node from being drained, so that nobody is told so."""
+    snapshot = Snapshot(nodes=(sick("a", for_=9000.0), sick("b"), *well(9)), pools=(WEB,), now=NOW)
+    given = DisruptionInput(
+        snapshot=snapshot,
+        catalogs={"web": InstanceTypeIndex(types())},
+        repair_policies=(NOT_READY,),
+        failed_starts=(FailedStart(name="a", until=NOW + 60.0, message="refused"),),
+    )
+    looked = DisruptionPass(given, DisruptionOptions(methods=REPAIR))
+    command = looked.find_command()
+    assert command is not None
+    assert [each.name for each in command.candidates] == ["b"]
+    assert [each.block for each in looked.repairs.due] == [None, None]
 
 
 def test_paused_pools_are_repaired_and_not_disrupted_otherwise() -> None:
