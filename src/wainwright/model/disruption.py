@@ -88,6 +88,8 @@ class FailedStart(msgspec.Struct, frozen=True, kw_only=True):
     """When it is tried again; None where another write has to succeed first."""
     message: str
     """What was not accepted, and what the API server said."""
+    is_marked: bool = False
+    """Whether it is still marked for the command: then it counts against budgets."""
 
 
 class NodePoolDisruption(msgspec.Struct, frozen=True, kw_only=True):

@@ -62,6 +62,7 @@ TIMEOUT_PER_COMMAND: Final = 0.08
 NOT_MARKED: Final = "its taint, or the reason on its NodeClaim, could not be written"
 NOT_CREATED: Final = "a replacement could not be created"
 NOT_DELETED: Final = "NodeClaim {}, a replacement of an earlier command, could not be deleted"
+NOT_FREED: Final = "the taint of an earlier command, or its reason, could not be removed"
 REPLACES_ANNOTATION: Final = "wainwright.dev/replaces"
 """On a replacement: the claims of the nodes that it is launched for."""
 
@@ -89,8 +90,8 @@ class DisruptionQueue:
         self._context, self._creator, self._backoff = context, creator, backoff
         self._cache, self._state = context.cache, context.state
         self._failed_starts = FailedStarts(context)
-        self._behind_orphans: list[FailedStart] = []
-        """Nodes that are not replaced again while a replacement of them cannot be deleted."""
+        self._left: dict[str, str] = {}
+        """By node, what of an earlier command could not be cleaned up the last time."""
         self._commands: dict[Key, CommandInFlight] = {}
         self._by_replacement: dict[str, Key] = {}
         self._queue: WorkQueue | None = None
@@ -122,8 +123,17 @@ class DisruptionQueue:
 
     @property
     def failed_starts(self) -> tuple[FailedStart, ...]:
-        """Of the nodes of which no command is to be begun now."""
-        return (*self._failed_starts.current(), *self._behind_orphans)
+        """Of the nodes of which no command is to be begun now; those that are still marked for an
+        earlier one included.
+        """
+        return (*self._still_marked(), *self._failed_starts.current())
+
+    def _still_marked(self) -> Iterator[FailedStart]:
+        for name in sorted({*self._state.disrupted_nodes, *self._left}):
+            node = self._cache.get(Node, name)
+            if node is not None and (name in self._left or self._state.is_abandoned(node)):
+                message = self._left.get(name, NOT_FREED)
+                yield FailedStart(name=name, message=message, is_marked=True)
 
     @property
     def in_flight(self) -> list[CommandInFlight]:
@@ -443,21 +453,23 @@ class DisruptionQueue:
             for claim in [*self._cache.all(NodeClaim)]
             if self._is_orphaned(claim) and not await self._take_back(claim)
         ]
-        self._behind_orphans = [*self._waiting_for(orphans)]
-        waiting, is_free = {each.name for each in self._behind_orphans}, True
+        self._left = self._waiting_for(orphans)
         for node in [*self._cache.all(Node)]:
-            if self._state.is_abandoned(node) and node.metadata.name not in waiting:
-                is_free &= await self._set_free([node.metadata.name])
-        return not orphans and is_free
+            name = node.metadata.name
+            is_next = name not in self._left and self._state.is_abandoned(node)
+            if is_next and not await self._set_free([name]):
+                self._left[name] = NOT_FREED
+        return not self._left
 
-    def _waiting_for(self, orphans: Iterable[NodeClaim]) -> Iterator[FailedStart]:
-        """The nodes that they replace."""
-        for orphan in orphans:
-            claims = (self._cache.get(NodeClaim, name) for name in _replaced_claims(orphan))
-            for claim in claims:
-                for node in () if claim is None else self._state.nodes_of_claim(claim):
-                    message = NOT_DELETED.format(orphan.metadata.name)
-                    yield FailedStart(name=node.metadata.name, message=message)
+    def _waiting_for(self, orphans: Iterable[NodeClaim]) -> dict[str, str]:
+        """The nodes that they replace: they are not replaced again meanwhile."""
+        return {
+            node.metadata.name: NOT_DELETED.format(orphan.metadata.name)
+            for orphan in orphans
+            for name in _replaced_claims(orphan)
+            if (claim := self._cache.get(NodeClaim, name)) is not None
+            for node in self._state.nodes_of_claim(claim)
+        }
 
     def _is_orphaned(self, claim: NodeClaim) -> bool:
         if (

@@ -45,6 +45,7 @@ from wainwright.core.disruption.repair import RepairSearch, UnhealthyNode
 from wainwright.core.disruption.static_drift import StaticNodeReplacer
 from wainwright.core.plan import plan
 from wainwright.core.removal_simulation import ClusterSimulator
+from wainwright.model.disruption import FailedStart
 from wainwright.model.plan import Plan
 from wainwright.model.snapshot import Node, Pool, Snapshot
 
@@ -106,7 +107,8 @@ class DisruptionPass:
         )
         self._removals = self._new_removals() if alike is None else self._reuse(alike)
         self._removals.begin_pass(options.max_repetitions)
-        self._budgets = BudgetCounter(self.snapshot, ignored=options.ignore_budgets)
+        counted = _with_marked_leaving(self.snapshot, given.failed_starts)
+        self._budgets = BudgetCounter(counted, ignored=options.ignore_budgets)
         self._found_nothing = previous is not None and self._is_at_rest(previous)
         self.is_at_rest = self._found_nothing
         """Whether nothing has changed since a pass that found nothing."""
@@ -582,6 +584,18 @@ def _covers(found: Command, earlier: Command) -> bool:
         {*before.choices.instance_types} <= {*now.choices.instance_types}
         for now, before in zip(found.replacements, earlier.replacements, strict=True)
     )
+
+
+def _with_marked_leaving(snapshot: Snapshot, failed: Iterable[FailedStart]) -> Snapshot:
+    """For budgets: nodes that could not be set free again count as if they were removed."""
+    marked = {each.name for each in failed if each.is_marked}
+    if not marked:
+        return snapshot
+    nodes = (
+        msgspec.structs.replace(node, deleting=True) if node.name in marked else node
+        for node in snapshot.nodes
+    )
+    return msgspec.structs.replace(snapshot, nodes=tuple(nodes))
 
 
 def _without_usage(pool: Pool) -> Pool:

@@ -235,6 +235,30 @@ def test_q5_nodes_wait_until_what_was_launched_of_a_refused_command_could_be_del
     run_cluster(story, instanceTypes=TYPES)
 
 
+def test_bud_5_a_node_that_cannot_be_set_free_uses_the_budget() -> None:
+    async def story(cluster: ControlledCluster) -> None:
+        writes = RefusedWrites(cluster)
+        nodes = await started(cluster, "web-0", "web-1", budgets=[{"nodes": "1"}])
+        await drift(cluster)
+        await cluster.wait(20)
+        (claim,) = await replacements(cluster)
+        (first,) = await tainted(cluster)
+        writes.refuse("taint", "Node", first)
+        await cluster.api.delete(NodeClaim, claim.metadata.name)
+        await cluster.wait(300)
+        assert await tainted(cluster) == [first]
+        assert await replacements(cluster) == []
+        await cluster.api.patch(
+            NodePool, "web", {"spec": {"disruption": {"budgets": [{"nodes": "2"}]}}}
+        )
+        await cluster.wait(60)
+        assert sorted(await tainted(cluster)) == sorted(each.metadata.name for each in nodes)
+        said = (await verdicts(cluster))[first]
+        assert "the taint of an earlier command, or its reason, could not be removed" in said
+
+    run_cluster(story, instanceTypes=["m5.large"])
+
+
 # Commands that cannot be begun
 
 
