@@ -75,6 +75,7 @@ def _blocker(blocker: Blocker) -> BlockerFacts:
         name=blocker.name,
         until=blocker.until,
         budget=blocker.budget,
+        message=blocker.message,
     )
 
 

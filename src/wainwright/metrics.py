@@ -402,7 +402,8 @@ DISRUPTION_DECISIONS: Final = Metric(
 )
 DISRUPTION_QUEUE_FAILURES: Final = Metric(
     name="karpenter_voluntary_disruption_queue_failures_total",
-    help="Replacements that never came up, so that their command was given up.",
+    help="Replacements that could not be created or never came up, and nodes that could not be "
+    "tainted, of commands that were given up or went on without them.",
     kind=MetricKind.COUNTER,
     labels=("consolidation_type",),
 )

@@ -21,7 +21,7 @@ FOUND = {
     "claim-released-early": (160, 55),
     "replacement-not-awaited": (0, 5, 1),
     "node-not-drained": (0, 5, 19),
-    "command-not-cleaned-up": (0, 5, 1),
+    "command-not-cleaned-up": (29, 58, 70),
     "reservation-count-stale": (5, 18, 6),
 }
 """Seeds by bug: the first one found it when it was last looked for."""

@@ -130,8 +130,9 @@ async def _do_not_drain(self: NodeTermination, node: Node, claim: NodeClaim | No
     """The instance ends with its pods on it."""
 
 
-async def _clean_nothing(self: DisruptionQueue) -> None:
+async def _clean_nothing(self: DisruptionQueue) -> bool:  # noqa: ARG001
     """What a process that was killed has begun stays as it is."""
+    return True
 
 
 def _count_without_launches(self: ReservationAvailability, reservation_id: str) -> int:

@@ -36,6 +36,8 @@ class BlockerFacts(msgspec.Struct, frozen=True, kw_only=True):
     """When it ceases by itself, in seconds since 1970."""
     budget: BlockingBudget | None = None
     """Of a PodDisruptionBudget."""
+    message: str = ""
+    """What the API server said; empty where it is not known."""
 
 
 class VerdictFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -205,6 +207,7 @@ REASONS: Final[Mapping[str, str]] = {
     "needs-several-nodes": "{its_pods} would need several new nodes, and a command launches one",
     "do-not-disrupt-node": "the node has the annotation karpenter.sh/do-not-disrupt",
     "do-not-disrupt-pod": "{pod} {names} {has} the annotation karpenter.sh/do-not-disrupt",
+    "cannot-begin": "its disruption could not be begun, and is tried again later{refusal}",
     "pdb": "{budget} {names_and_counts} {allows} no eviction now",
     "budget": "the disruption budgets of NodePool {pool} allow no further node now{unreadable}",
     "consolidate-after": (
@@ -268,7 +271,9 @@ def _values(facts: VerdictFacts) -> dict[str, str]:
     place += [f"in {facts.zone}"] if facts.zone else []
     place += [f"as {facts.capacity_type}"] if facts.capacity_type else []
     is_waiting = facts.consolidate_after is None
+    refusals = [f": {each.message}" for each in facts.blockers if each.message]
     return {
+        "refusal": next(iter(refusals), ""),
         "node": facts.node,
         "pool": facts.pool,
         "rule_pool": next(iter(names), facts.pool),

@@ -80,6 +80,18 @@ class MinimumSaving(msgspec.Struct, frozen=True, kw_only=True):
 NO_MINIMUM_SAVING: Final = MinimumSaving()
 
 
+class FailedStart(msgspec.Struct, frozen=True, kw_only=True):
+    """A node of which a command could not be begun, as the API server did not accept a write."""
+
+    name: str
+    until: float | None = None
+    """When it is tried again; None where another write has to succeed first."""
+    message: str
+    """What was not accepted, and what the API server said."""
+    is_marked: bool = False
+    """Whether it is still marked for the command: then it counts against budgets."""
+
+
 class NodePoolDisruption(msgspec.Struct, frozen=True, kw_only=True):
     """When nodes of a NodePool may be removed or replaced."""
 

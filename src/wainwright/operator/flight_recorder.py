@@ -112,6 +112,7 @@ class FlightRecorder:
                 nominated=given.nominated,
                 paused=given.paused,
                 repair_policies=given.repair_policies,
+                failed_starts=given.failed_starts,
             ),
         )
         saved = msgspec.structs.replace(

@@ -187,13 +187,14 @@ HELD_WORDS: Final = {
 RULE_WORDS: Final = {
     "consolidate-after": "consolidateAfter of NodePool {}",
     "static-pool": "replicas of NodePool {}",
+    "cannot-begin": "API server, for node {}",
     "balanced-score": "policy Balanced of NodePool {}",
     "spot-to-spot": "spot-to-spot rule for NodePool {}",
     "min-values": "minValues of NodePool {}",
     "min-saving": "minimum saving for NodePool {}",
     "limits": "limits for NodePool {}",
 }
-"""Where the kind alone would not say which rule of a NodePool it is."""
+"""Where the kind alone would not say what it is."""
 
 
 def held_words(held: Document) -> str:

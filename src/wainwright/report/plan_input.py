@@ -23,7 +23,7 @@ from wainwright.core.disruption.disruption_input import (
 from wainwright.errors import InvalidInputError
 from wainwright.manifests.problems import Problem
 from wainwright.messages.input_remarks import region_note
-from wainwright.model.disruption import Pause, RepairPolicy
+from wainwright.model.disruption import FailedStart, Pause, RepairPolicy
 from wainwright.model.input_remarks import RegionChoice
 from wainwright.model.instance_type import InstanceType, OfferedTypes
 from wainwright.model.instance_type_index import InstanceTypeIndex
@@ -58,6 +58,7 @@ class LiveDisruption(msgspec.Struct, frozen=True, kw_only=True):
     nominated: frozenset[str] = frozenset()
     paused: frozenset[str] = frozenset()
     repair_policies: tuple[RepairPolicy, ...] = ()
+    failed_starts: tuple[FailedStart, ...] = ()
 
 
 class ConsolidationSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,6 +111,7 @@ class PlanInput(msgspec.Struct, frozen=True, kw_only=True):
                 nominated=live.nominated,
                 paused=live.paused,
                 repair_policies=live.repair_policies,
+                failed_starts=live.failed_starts,
                 is_live=True,
             )
         stated = {} if self.consolidation is None else self.consolidation.offered

@@ -57,6 +57,13 @@ SHARED = tuple(
     blocker("pdb", "pdb", name, budget=BlockingBudget(is_shared=True))
     for name in ("shop/a", "shop/b")
 )
+REFUSED = blocker(
+    "cannot-begin",
+    "condition",
+    "n1",
+    until=86400.0,
+    message="its taint could not be written (webhook denied)",
+)
 TWO_PODS = tuple(blocker("do-not-disrupt-pod", name=name) for name in ("shop/a", "shop/b"))
 
 
@@ -171,6 +178,17 @@ def test_no_sentence_has_gaps(code: str) -> None:
                 "minute 61 is none; correct spec.disruption.budgets of NodePool web to "
                 "save $0.300/h"
             ),
+        ),
+        (
+            facts("cannot-begin", blockers=(REFUSED, blocker("policy")), drift="NodePoolDrifted"),
+            "it has drifted (NodePoolDrifted), but its disruption could not be begun, and is "
+            "tried again later: its taint could not be written (webhook denied), and 1 other "
+            "reason",
+        ),
+        (
+            facts("cannot-begin", blockers=(REFUSED,), saving=0.4),
+            "its disruption could not be begun, and is tried again later: its taint could not "
+            "be written (webhook denied); wait until 1970-01-02T00:00:00Z to save $0.400/h",
         ),
         (facts("no-saving", "kept", pods=1), "no cheaper node can run its pod"),
         (

@@ -1,28 +1,40 @@
 """The flight recorder: decisions of controllers in virtual time, repeated by the commands."""
 
+import asyncio
+import json
 import logging
 from pathlib import Path
 
+import jsonschema
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from tests.support.controlled_cluster import node_pool, pending_pod
+from tests.support.manifest_tables import TESTS
 from tests.support.operator_world import CLOUD, SETTINGS, World, play
+from tests.unit.core.disruption.test_commands import WEB, node, types
 
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.cluster import Service, ServiceSpec
 from wainwright.api.kubernetes.workloads import Pod, TopologySpreadConstraint
 from wainwright.api.wire import ObjectMeta
 from wainwright.cli.main import wain
+from wainwright.clock import SystemClock
+from wainwright.core.disruption.disruption_input import DEFAULT_DISRUPTION_OPTIONS, DisruptionInput
+from wainwright.core.disruption.disruption_pass import DisruptionPass
 from wainwright.errors import UsageError
+from wainwright.model.disruption import FailedStart
+from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import ZONE
 from wainwright.model.plan import PreferencePolicy
+from wainwright.model.snapshot import Snapshot
 from wainwright.operator.flight_recorder import FlightRecorder
 from wainwright.operator.process import EMULATOR, RunOptions
 from wainwright.operator.recorder_options import RecorderOptions
 from wainwright.operator.settings import OperatorSettings
 from wainwright.report.plan_input import load_plan_input
 
+SCHEMA = json.loads((TESTS.parent / "docs" / "consolidation.schema.json").read_text())
 COMMANDS = {"provision": "plan", "disrupt": "consolidate"}
 
 
@@ -229,3 +241,40 @@ def test_a_disk_that_fails_ends_no_controller(
     play(story)
     [line] = [each.message for each in caplog.records if "cannot be written" in each.message]
     assert line.endswith("-provision-1 cannot be written: No such file or directory")
+
+
+@pytest.mark.parametrize("redact", [False, True])
+def test_a_decision_knows_of_which_nodes_no_command_could_be_begun(
+    redact: bool, tmp_path: Path
+) -> None:
+    """Otherwise another command would be found when it is repeated."""
+    refused = FailedStart(name="a", until=60.0, message="webhook shop.example denied the request")
+    given = DisruptionInput(
+        snapshot=Snapshot(nodes=(node("a", "large"), node("b", "large")), pools=(WEB,), now=10.0),
+        catalogs={"web": InstanceTypeIndex(types())},
+        failed_starts=(refused,),
+    )
+    command = DisruptionPass(given).find_command()
+    assert command is not None
+    recorder = FlightRecorder(
+        RecorderOptions(folder=tmp_path, redact=redact), SystemClock(), "us-west-2"
+    )
+    recorder.command_found(given, DEFAULT_DISRUPTION_OPTIONS, command, [node_pool()])
+    asyncio.run(write(recorder))
+    (decision,) = tmp_path.iterdir()
+    found = msgspec.json.decode((decision / "output.json").read_bytes())
+    ((first, second),) = [found["nodes"]]
+    assert (first["reason"], second["verdict"]) == ("cannot-begin", "removed")
+    jsonschema.validate(found, SCHEMA)
+    assert ("shop.example" in first["message"]) == (not redact)
+    result = repeat(decision, "-o", "json")
+    assert result.exception is None, result.output
+    assert result.stdout_bytes == (decision / "output.json").read_bytes()
+
+
+async def write(recorder: FlightRecorder) -> None:
+    """All that it has been told."""
+    running = asyncio.create_task(recorder.run())
+    await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)

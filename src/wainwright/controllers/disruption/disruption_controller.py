@@ -94,6 +94,10 @@ class Disruption:
         self._previous: DisruptionPass | None = None
         self._found: tuple[Command, float] | None = None
         """A command, and when it is to be validated."""
+        self._left_out: Method | None = None
+        """A method whose command could not be begun: the next look uses the others. Where it has
+        many such nodes they would have no turn before the first of these is tried again.
+        """
         self._room = inf
         """How many nodes the breaker lets go."""
         self._pass_in_use = asyncio.Lock()
@@ -109,6 +113,7 @@ class Disruption:
 
     def watch(self, queue: WorkQueue) -> None:
         self._remember_removals()
+        self._queue.left_marked = lambda: queue.add(WHOLE_CLUSTER)
         queue.add(WHOLE_CLUSTER)
 
     def _remember_removals(self) -> None:
@@ -194,12 +199,24 @@ class Disruption:
     async def reconcile(self, _: Key) -> Result:
         if not self._state.is_synced:
             return Again(SYNC_POLL)
-        await self._queue.clean_up()
+        is_clean = await self._queue.clean_up()
+        result = await self._go_on()
+        is_at_rest = isinstance(result, Poll)
+        return Again(PERIOD) if is_at_rest and not is_clean else result
+
+    async def _go_on(self) -> Result:
         if self._found is not None:
             command, due = self._found
             left = due - self._context.clock.now()
             return Again(left) if left > 0 else await self._validate(command)
-        return await self._look(self._options)
+        return await self._look(self._next_options())
+
+    def _next_options(self) -> DisruptionOptions:
+        left_out, self._left_out = self._left_out, None
+        if left_out is None:
+            return self._options
+        methods = tuple(each for each in self._options.methods if each is not left_out)
+        return msgspec.structs.replace(self._options, methods=methods)
 
     async def _look(self, options: DisruptionOptions) -> Result:
         async with self._pass_in_use:
@@ -208,7 +225,8 @@ class Disruption:
                 return Again(PERIOD)
             found = await self._context.compute(looked.find_command)
             waiting = await self._waiting_for_room(looked, found)
-        self._context.metrics.set(DISRUPTION_MAX_NODES_WAITING, len(waiting))
+        if found is not None or self._had_all_methods(looked):
+            self._context.metrics.set(DISRUPTION_MAX_NODES_WAITING, len(waiting))
         if found is not None:
             await self._reports.waiting_for_room(waiting, found.reason, looked.options.max_nodes)
         await self._reports.repair_blocked(looked.repairs.due)
@@ -218,15 +236,21 @@ class Disruption:
             looked.given, looked.options, found, tuple(self._context.cache.all(NodePool))
         )
         if found.method in IMMEDIATE:
-            if (
-                await self._queue.start(found, self._catalogs, self._seen)
-                and found.method is Method.REPAIR
-            ):
+            if await self._begin(found) and found.method is Method.REPAIR:
                 self._reports.repaired(looked.repairs.due, found)
             return Again(PERIOD)
         self._found = found, self._context.clock.now() + VALIDATION_DELAY
         await self._reports.consolidation_found(found, looked)
         return Again(VALIDATION_DELAY)
+
+    async def _begin(self, command: Command) -> bool:
+        is_begun = await self._queue.start(command, self._catalogs, self._seen)
+        names = {each.name for each in command.candidates}
+        failed = [each for each in self._queue.failed_starts if each.name in names]
+        await self._reports.cannot_begin(command, failed)
+        if failed and not is_begun:
+            self._left_out = command.method
+        return is_begun
 
     async def _waiting_for_room(
         self, looked: DisruptionPass, found: Command | None
@@ -266,7 +290,15 @@ class Disruption:
             self._context.metrics.add(DISRUPTION_TIMEOUTS, consolidation_type=Method.SINGLE_NODE)
         return is_done
 
+    def _had_all_methods(self, looked: DisruptionPass) -> bool:
+        return looked.options.methods == self._options.methods
+
     async def _rest(self, looked: DisruptionPass) -> Result:
+        """A look that did not use all methods says nothing of why nodes are kept, and is no reason
+        to rest: another method may take them.
+        """
+        if not self._had_all_methods(looked):
+            return Again(PERIOD)
         due = self._reports.next_report
         if not looked.is_at_rest or (due is not None and due <= self._context.clock.now()):
             async with self._pass_in_use:
@@ -303,6 +335,7 @@ class Disruption:
             nominated=self._state.nominated(),
             paused=frozenset(pool.name for pool in pools if pauses(pool, Pause.DISRUPTION)),
             repair_policies=self._repair_policies,
+            failed_starts=self._queue.failed_starts,
         )
         plan = self._state.with_attach_limits(options.plan)
         if plan is not options.plan:
@@ -345,8 +378,9 @@ class Disruption:
     async def _validate(self, command: Command) -> Result:
         """Carries the command out if it still holds.
 
-        Where one of several nodes does not, at least the single ones are looked at: otherwise a
-        large set that never holds for long would keep all of them.
+        Where one of several nodes does not, at least the single ones are looked at at once:
+        otherwise a large set that never holds for long would keep all of them. Where none of them
+        can go, the next look uses all methods again.
         """
         self._found = None
         async with self._pass_in_use:
@@ -354,7 +388,7 @@ class Disruption:
             confirmed = await self._context.compute(lambda: looked.confirm(command))
         if isinstance(confirmed, Command):
             if not await self._is_held(confirmed):
-                await self._queue.start(confirmed, self._catalogs, self._seen)
+                await self._begin(confirmed)
             return Again(PERIOD)
         self._context.metrics.add(
             DISRUPTION_FAILED_VALIDATIONS, consolidation_type=command.method, reason=confirmed

@@ -29,6 +29,7 @@ from wainwright.controllers.disruption.consolidation_backoff import (
     ConsolidationBackoff,
     undone_annotation,
 )
+from wainwright.controllers.disruption.failed_starts import FailedStarts
 from wainwright.controllers.informer_cache import Change
 from wainwright.controllers.node.disrupted_taint import taint_patch, untaint_patch
 from wainwright.controllers.nodeclaim.claim_creation import ClaimCreator, SeenCreations
@@ -40,7 +41,7 @@ from wainwright.controllers.nodeclaim.claim_deletion import (
 )
 from wainwright.controllers.runtime import DONE, Again, Key, Result, WorkQueue
 from wainwright.core.disruption.budgets import DisruptionReason
-from wainwright.core.disruption.candidates import undone_consolidations
+from wainwright.core.disruption.candidates import Candidate, undone_consolidations
 from wainwright.core.disruption.commands import Command
 from wainwright.errors import KubernetesError, ObjectNotFoundError
 from wainwright.messages.formatting import format_count, format_hourly
@@ -49,6 +50,7 @@ from wainwright.metrics import (
     DISRUPTION_DECISIONS_BY_POOL,
     DISRUPTION_QUEUE_FAILURES,
 )
+from wainwright.model.disruption import FailedStart
 from wainwright.model.snapshot import Node as ModelNode
 
 LOG: Final = logging.getLogger(__name__)
@@ -57,6 +59,10 @@ MIN_TIMEOUT: Final = 600.0  # seconds
 MAX_TIMEOUT: Final = 3600.0
 TIMEOUT_PER_COMMAND: Final = 0.08
 """Seconds that each command in the queue adds: EC2 and the API server slow down together."""
+NOT_MARKED: Final = "its taint, or the reason on its NodeClaim, could not be written"
+NOT_CREATED: Final = "a replacement could not be created"
+NOT_DELETED: Final = "NodeClaim {}, a replacement of an earlier command, could not be deleted"
+NOT_FREED: Final = "the taint of an earlier command, or its reason, could not be removed"
 REPLACES_ANNOTATION: Final = "wainwright.dev/replaces"
 """On a replacement: the claims of the nodes that it is launched for."""
 
@@ -72,7 +78,7 @@ class CommandInFlight(msgspec.Struct, kw_only=True):
     replacements: tuple[str, ...] = ()
     """Names of the NodeClaims created for it."""
     is_recorded: bool = False
-    """Whether `removing` was told, which a deletion that is tried again does not repeat."""
+    """Whether its removal was reported, which a deletion that is tried again does not repeat."""
 
 
 class DisruptionQueue:
@@ -83,6 +89,9 @@ class DisruptionQueue:
     ) -> None:
         self._context, self._creator, self._backoff = context, creator, backoff
         self._cache, self._state = context.cache, context.state
+        self._failed_starts = FailedStarts(context)
+        self._left: dict[str, str] = {}
+        """By node, what of an earlier command could not be cleaned up the last time."""
         self._commands: dict[Key, CommandInFlight] = {}
         self._by_replacement: dict[str, Key] = {}
         self._queue: WorkQueue | None = None
@@ -90,6 +99,8 @@ class DisruptionQueue:
         """Told before the nodes of a voluntary command are deleted."""
         self.removed: Callable[[Iterable[float]], None] = lambda _: None
         """Told when each node of a voluntary command was deleted."""
+        self.left_marked: Callable[[], None] = lambda: None
+        """Told when something of a command that was given up is left to `clean_up`."""
         self._last_number = 0
         limits = context.settings.plan_options.cluster_limits
         self._has_cluster_limits = bool(limits.amounts)
@@ -109,6 +120,20 @@ class DisruptionQueue:
     def seen_creations(self) -> SeenCreations:
         """For `start`: taken when the cluster is looked at."""
         return self._creator.creations.seen()
+
+    @property
+    def failed_starts(self) -> tuple[FailedStart, ...]:
+        """Of the nodes of which no command is to be begun now; those that are still marked for an
+        earlier one included.
+        """
+        return (*self._still_marked(), *self._failed_starts.current())
+
+    def _still_marked(self) -> Iterator[FailedStart]:
+        for name in sorted({*self._state.disrupted_nodes, *self._left}):
+            node = self._cache.get(Node, name)
+            if node is not None and (name in self._left or self._state.is_abandoned(node)):
+                message = self._left.get(name, NOT_FREED)
+                yield FailedStart(name=name, message=message, is_marked=True)
 
     @property
     def in_flight(self) -> list[CommandInFlight]:
@@ -137,11 +162,11 @@ class DisruptionQueue:
                     command,
                     candidates=tuple(each for each in command.candidates if each.name in marked),
                 )
-            replacements = None
-            if self._is_current(command, seen):
-                replacements = await self._launch(command, catalogs)
+            if not self._is_current(command, seen):
+                await self._set_free(marked)
+                return False
+            replacements = await self._launch(command, catalogs)
         if replacements is None:
-            await self._set_free(marked)
             return False
         self._add(command, replacements)
         await self._report_start(command, replacements)
@@ -168,6 +193,7 @@ class DisruptionQueue:
             replacements=names,
         )
         self._by_replacement |= dict.fromkeys(names, key)
+        self._failed_starts.begun(self._commands[key].nodes)
         self._state.take_nodes(self._commands[key].nodes)
         self._nominate(command)
         self._queue.add(key)
@@ -186,8 +212,18 @@ class DisruptionQueue:
                 marked.append(candidate.name)
             except KubernetesError as error:
                 LOG.warning("node %s could not be tainted: %s", candidate.name, error)
+                if not isinstance(error, ObjectNotFoundError):  # it is gone
+                    self._could_not_begin(command, [candidate], 1, f"{NOT_MARKED} ({error})")
                 await self._read_again(candidate.name)
         return marked
+
+    def _could_not_begin(
+        self, command: Command, candidates: Iterable[Candidate], failures: int, message: str
+    ) -> None:
+        for each in candidates:
+            self._failed_starts.failed(each.name, message)
+        labels = {"consolidation_type": command.method}
+        self._context.metrics.add(DISRUPTION_QUEUE_FAILURES, failures, **labels)
 
     async def _read_again(self, name: str) -> None:
         """What was answered with an error may have been written: unseen, the node would be marked
@@ -211,7 +247,8 @@ class DisruptionQueue:
     async def _launch(
         self, command: Command, catalogs: Mapping[str, NodePoolCatalog]
     ) -> list[NodeClaim] | None:
-        """None if one of them could not be created; then those that were are deleted again.
+        """None if one of them could not be created; then those that were are deleted again, and the
+        nodes are set free. Where one cannot be deleted its nodes wait for `clean_up`.
 
         A command that ends its nodes first launches nothing: the pods are planned when they have
         lost their node.
@@ -223,11 +260,14 @@ class DisruptionQueue:
         failed = [each for each in results if isinstance(each, BaseException)]
         if not failed:
             return created
-        for claim in created:
-            await self._cache.delete(claim)
+        is_undone = all([await self._take_back(claim) for claim in created])
         if not isinstance(failed[0], KubernetesError):
             raise failed[0]
         LOG.warning("replacements could not be created: %s", failed[0])
+        message = f"{NOT_CREATED} ({failed[0]})"
+        self._could_not_begin(command, command.candidates, len(failed), message)
+        if is_undone:
+            await self._set_free(each.name for each in command.candidates)
         return None
 
     def _creations(
@@ -282,6 +322,26 @@ class DisruptionQueue:
         return min(MAX_TIMEOUT, max(MIN_TIMEOUT, seconds))
 
     async def _delete_candidates(self, key: Key, flight: CommandInFlight) -> Result:
+        """Each for itself: one that the API server refuses to delete keeps no other, and is tried
+        again.
+        """
+        if not flight.is_recorded:
+            flight.is_recorded = True
+            await self._record_removal(flight)
+        refused: list[KubernetesError] = []
+        for claim in self._remaining(flight):
+            await self._report_termination(claim, flight.command)
+            try:
+                await self._delete(claim, flight.command)
+            except KubernetesError as error:
+                LOG.warning("%s could not be deleted: %s", claim.metadata.name, error)
+                refused.append(error)
+        if refused:
+            raise refused[0]
+        self._forget(key, flight)
+        return DONE
+
+    async def _record_removal(self, flight: CommandInFlight) -> None:
         command = flight.command
         self._context.reports.command_carried_out(
             reason=command.reason,
@@ -292,14 +352,8 @@ class DisruptionQueue:
             has_modelled_prices=command.has_modelled_prices,
         )
         self._backoff.removing(command, flight.candidates)
-        if command.reason is not DisruptionReason.UNHEALTHY and not flight.is_recorded:
-            flight.is_recorded = True
+        if command.reason is not DisruptionReason.UNHEALTHY:
             await self.removing([*self._remaining(flight)])
-        for claim in self._remaining(flight):
-            await self._report_termination(claim, flight.command)
-            await self._delete(claim, flight.command)
-        self._forget(key, flight)
-        return DONE
 
     def _remaining(self, flight: CommandInFlight) -> Iterator[NodeClaim]:
         """The NodeClaims of its nodes that are not deleted yet, as they are when they are asked
@@ -328,21 +382,34 @@ class DisruptionQueue:
         count_disrupted(self._context, claim, command.reason.lower(), mode)
 
     async def _roll_back(self, key: Key, flight: CommandInFlight) -> Result:
-        """Sets the nodes free, and takes back what was launched for them and is not up.
+        """Takes back what was launched for the nodes and is not up, and then sets them free.
 
-        Otherwise the next pass would launch another replacement beside it.
+        Otherwise the next pass would launch another replacement beside it. What the API server
+        refuses of that is left to `clean_up`.
         """
+        is_undone = True
         for name in flight.replacements:
             claim = self._cache.get(NodeClaim, name)
             if claim is not None and not is_initialized(claim):
-                await self._cache.delete(claim)
+                is_undone &= await self._take_back(claim)
             if claim is None or not is_initialized(claim):
                 self._context.metrics.add(
                     DISRUPTION_QUEUE_FAILURES, consolidation_type=flight.command.method
                 )
-        await self._set_free(flight.nodes)
+        is_undone = is_undone and await self._set_free(flight.nodes)
         self._forget(key, flight)
+        if not is_undone:
+            self.left_marked()
         return DONE
+
+    async def _take_back(self, claim: NodeClaim) -> bool:
+        """Whether the replacement could be deleted."""
+        try:
+            await self._cache.delete(claim)
+        except KubernetesError as error:
+            LOG.warning("%s could not be deleted: %s", claim.metadata.name, error)
+            return False
+        return True
 
     def _forget(self, key: Key, flight: CommandInFlight) -> None:
         del self._commands[key]
@@ -350,42 +417,69 @@ class DisruptionQueue:
         for name in flight.replacements:
             self._by_replacement.pop(name, None)
 
-    async def _set_free(self, names: Iterable[str]) -> None:
-        """The taint goes last: while the API server is slow, budgets count the node by it."""
+    async def _set_free(self, names: Iterable[str]) -> bool:
+        """Whether all of them could be: one that the API server refuses to change keeps no other,
+        and is left to `clean_up`.
+        """
+        refused = []
         for name in names:
-            node = self._cache.get(Node, name)
-            if node is None:
-                continue
-            for claim in self._state.claims_of_node(node):
-                conditions = self._conditions(claim)
-                conditions.clear(condition.DISRUPTION_REASON)
-                await self._write(claim, conditions)
-            if not node.metadata.deletionTimestamp:
-                await self._cache.update(node, untaint_patch)
+            try:
+                await self._set_one_free(name)
+            except KubernetesError as error:
+                LOG.warning("node %s could not be set free: %s", name, error)
+                refused.append(name)
+        return not refused
 
-    async def clean_up(self) -> None:
+    async def _set_one_free(self, name: str) -> None:
+        """The taint goes last: while the API server is slow, budgets count the node by it."""
+        node = self._cache.get(Node, name)
+        if node is None:
+            return
+        for claim in self._state.claims_of_node(node):
+            conditions = self._conditions(claim)
+            conditions.clear(condition.DISRUPTION_REASON)
+            await self._write(claim, conditions)
+        if not node.metadata.deletionTimestamp:
+            await self._cache.update(node, untaint_patch)
+
+    async def clean_up(self) -> bool:
         """Deletes replacements that are not up of a command that no longer exists, and sets the
         nodes free that are marked for it: a process that was killed has left them. In this order,
-        as both together may be more than limits allow.
+        as both together may be more than limits allow: a node whose replacement cannot be deleted
+        waits for it. False where something is left to the next time.
         """
-        for claim in [*self._cache.all(NodeClaim)]:
-            await self._delete_if_orphaned(claim)
+        orphans = [
+            claim
+            for claim in [*self._cache.all(NodeClaim)]
+            if self._is_orphaned(claim) and not await self._take_back(claim)
+        ]
+        self._left = self._waiting_for(orphans)
         for node in [*self._cache.all(Node)]:
-            if self._state.is_abandoned(node):
-                await self._set_free([node.metadata.name])
+            name = node.metadata.name
+            is_next = name not in self._left and self._state.is_abandoned(node)
+            if is_next and not await self._set_free([name]):
+                self._left[name] = NOT_FREED
+        return not self._left
 
-    async def _delete_if_orphaned(self, claim: NodeClaim) -> None:
-        replaced = (claim.metadata.annotations or {}).get(REPLACES_ANNOTATION)
+    def _waiting_for(self, orphans: Iterable[NodeClaim]) -> dict[str, str]:
+        """The nodes that they replace: they are not replaced again meanwhile."""
+        return {
+            node.metadata.name: NOT_DELETED.format(orphan.metadata.name)
+            for orphan in orphans
+            for name in _replaced_claims(orphan)
+            if (claim := self._cache.get(NodeClaim, name)) is not None
+            for node in self._state.nodes_of_claim(claim)
+        }
+
+    def _is_orphaned(self, claim: NodeClaim) -> bool:
         if (
-            not replaced
-            or claim.metadata.deletionTimestamp
+            claim.metadata.deletionTimestamp
             or claim.metadata.name in self._by_replacement
             or is_initialized(claim)
         ):
-            return
-        known = (self._cache.get(NodeClaim, name) for name in replaced.split(","))
-        if any(each is not None and not each.metadata.deletionTimestamp for each in known):
-            await self._cache.delete(claim)
+            return False
+        known = (self._cache.get(NodeClaim, name) for name in _replaced_claims(claim))
+        return any(each is not None and not each.metadata.deletionTimestamp for each in known)
 
     # Reporting
 
@@ -442,6 +536,12 @@ def describe_command(command: Command) -> str:
 
 
 async def _ignore(_: Sequence[NodeClaim]) -> None: ...
+
+
+def _replaced_claims(claim: NodeClaim) -> list[str]:
+    """Names of those that it was launched for."""
+    stated = (claim.metadata.annotations or {}).get(REPLACES_ANNOTATION)
+    return stated.split(",") if stated else []
 
 
 def _launching_pools(command: Command) -> set[str]:

@@ -23,7 +23,7 @@ from wainwright.core.disruption.balanced import (
     pool_totals,
 )
 from wainwright.core.disruption.budgets import DisruptionReason
-from wainwright.core.disruption.candidates import BlockerCode, Candidate
+from wainwright.core.disruption.candidates import BlockerCode, Candidate, start_blocker
 from wainwright.core.disruption.commands import Command, Outcome
 from wainwright.core.disruption.disruption_input import Method
 from wainwright.core.disruption.disruption_pass import DisruptionPass, FailedValidation
@@ -41,6 +41,7 @@ from wainwright.metrics import (
     NODEPOOL_ALLOWED_DISRUPTIONS,
     NODEPOOL_CONSUMING_BUDGETS,
 )
+from wainwright.model.disruption import FailedStart
 from wainwright.model.labels import CAPACITY_TYPE
 from wainwright.translate.object_metadata import parse_timestamp
 
@@ -57,6 +58,7 @@ BLOCKED_CODES: Final = frozenset(
     each.text
     for each in (
         BlockerCode.DO_NOT_DISRUPT_NODE,
+        BlockerCode.CANNOT_BEGIN,
         BlockerCode.DO_NOT_DISRUPT_POD,
         BlockerCode.PDB,
     )
@@ -72,7 +74,7 @@ UNCONSOLIDATABLE_CODES: Final = frozenset(
 CONSOLIDATION: Final = frozenset({Method.MULTI_NODE, Method.SINGLE_NODE})
 REJECTIONS: Final = {
     FailedValidation.CANDIDATES: "a node is gone or blocked by now, or has got other pods",
-    FailedValidation.BUDGET: "a budget does not allow it any more",
+    FailedValidation.BUDGET: "a budget, or the disruption breaker, does not allow it any more",
     FailedValidation.COMMAND: "it would save less, or need another replacement",
 }
 UNHEALTHY_TEXTS: Final = {
@@ -134,6 +136,23 @@ class DisruptionReports:
             )
             text = describe_reason(verdict_facts(outcome))
             entries += [(about, text) for about in self._about_node(candidate.name)]
+        await self._context.events.inform_each(entries, "DisruptionBlocked", repeat=REPEAT_SECONDS)
+
+    async def cannot_begin(self, command: Command, failed: Iterable[FailedStart]) -> None:
+        """Nodes of the command that could not be begun, and wait before it is tried again."""
+        failures = {each.name: each for each in failed}
+        entries: list[tuple[WireStruct, str]] = []
+        for candidate in command.candidates:
+            blocker = start_blocker(failures.get(candidate.name))
+            if blocker is not None:
+                outcome = NodeOutcome(
+                    candidate=candidate,
+                    fate=Fate.BLOCKED,
+                    code=blocker.code.text,
+                    blocker=blocker,
+                )
+                text = describe_reason(verdict_facts(outcome))
+                entries += [(about, text) for about in self._about_node(candidate.name)]
         await self._context.events.inform_each(entries, "DisruptionBlocked", repeat=REPEAT_SECONDS)
 
     async def consolidation_found(self, command: Command, looked: DisruptionPass) -> None:

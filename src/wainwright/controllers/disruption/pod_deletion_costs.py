@@ -2,6 +2,7 @@
 cost, so that a ReplicaSet that shrinks empties these nodes first.
 """
 
+import logging
 from typing import Final
 
 from wainwright.api.kubernetes.workloads import Pod
@@ -10,9 +11,10 @@ from wainwright.controllers.disruption.disruption_controller import Disruption
 from wainwright.controllers.runtime import WHOLE_CLUSTER, Key, Poll, Result, WorkQueue
 from wainwright.core.disruption.deletion_costs import rank_deletion_costs
 from wainwright.core.disruption.disruption_pass import DisruptionPass
-from wainwright.errors import ObjectNotFoundError
+from wainwright.errors import KubernetesError, ObjectNotFoundError
 from wainwright.translate.object_metadata import has_owner_kind
 
+LOG: Final = logging.getLogger(__name__)
 PERIOD: Final = 60.0  # seconds
 DELETION_COST_ANNOTATION: Final = "controller.kubernetes.io/pod-deletion-cost"
 
@@ -36,7 +38,9 @@ class PodDeletionCosts:
         return Poll(PERIOD)
 
     async def _write(self, node: str, cost: str | None) -> None:
-        """Only where it is another one, and only on pods of ReplicaSets."""
+        """Only where it is another one, and only on pods of ReplicaSets. One that the API server
+        refuses to change keeps no other; it is tried again after the next look.
+        """
         for pod in self._context.state.pods_by_node.get(node):
             known = (pod.metadata.annotations or {}).get(DELETION_COST_ANNOTATION)
             if known != cost and has_owner_kind(pod.metadata, "ReplicaSet"):
@@ -48,3 +52,5 @@ class PodDeletionCosts:
             await self._context.cache.patch(pod, change, any_version=True)
         except ObjectNotFoundError:
             return  # it has just ended
+        except KubernetesError as error:
+            LOG.warning("pod %s got no deletion cost: %s", pod.metadata.name, error)

@@ -16,7 +16,7 @@ import msgspec
 from wainwright.core.disruption.disruption_cost import disruption_cost
 from wainwright.core.disruption.drift import Drift, find_drift
 from wainwright.core.disruption.eviction import EvictionAllowance
-from wainwright.model.disruption import BlockingBudget, NodeClaimState
+from wainwright.model.disruption import BlockingBudget, FailedStart, NodeClaimState
 from wainwright.model.instance_type import OfferedTypes, Offering
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import INSTANCE_TYPE
@@ -48,26 +48,28 @@ class BlockerCode(IntEnum):
     EXPIRED = 4
     STATIC_POOL = 5
     DO_NOT_DISRUPT_NODE = 6
-    DO_NOT_DISRUPT_POD = 7
-    PDB = 8
-    CONSOLIDATE_AFTER = 9
-    POLICY = 10
-    BUDGET = 11
-    UNKNOWN_PRICE = 12
-    NOT_OURS = 13
-    RESERVATION = 14
+    CANNOT_BEGIN = 7
+    """The API server did not accept what a command of it begins with."""
+    DO_NOT_DISRUPT_POD = 8
+    PDB = 9
+    CONSOLIDATE_AFTER = 10
+    POLICY = 11
+    BUDGET = 12
+    UNKNOWN_PRICE = 13
+    NOT_OURS = 14
+    RESERVATION = 15
     """Its replacement needs the reserved instance that it has itself."""
-    PAUSED = 15
-    BREAKER = 16
+    PAUSED = 16
+    BREAKER = 17
     """Too many nodes were removed within a short time."""
-    CONSOLIDATION_BACKOFF = 17
+    CONSOLIDATION_BACKOFF = 18
     """Consolidation removed a node in its place before, and it had to be launched again."""
-    SPOT_TO_SPOT = 18
+    SPOT_TO_SPOT = 19
     """This and the following: rules that forbid what a simulation found."""
-    MIN_VALUES = 19
-    MIN_SAVING = 20
-    BALANCED_SCORE = 21
-    LIMITS = 22
+    MIN_VALUES = 20
+    MIN_SAVING = 21
+    BALANCED_SCORE = 22
+    LIMITS = 23
 
     @property
     def text(self) -> str:
@@ -99,6 +101,8 @@ class Blocker(msgspec.Struct, frozen=True, kw_only=True):
     """When it ceases to block by itself; None where somebody has to act."""
     budget: BlockingBudget | None = None
     """Of a PodDisruptionBudget what it says, and what would let it allow an eviction."""
+    message: str = ""
+    """Of a command that could not be begun, what the API server said."""
 
 
 POD_CODES: Final = frozenset({BlockerCode.DO_NOT_DISRUPT_POD, BlockerCode.PDB})
@@ -153,6 +157,10 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         return any(each.code is BlockerCode.NOMINATED for each in self.blockers)
 
     @property
+    def failed_start(self) -> Blocker | None:
+        return next((each for each in self.blockers if each.code is BlockerCode.CANNOT_BEGIN), None)
+
+    @property
     def is_static(self) -> bool:
         """Whether its NodePool keeps a number of nodes, whatever pods need."""
         return self.pool is not None and self.pool.replicas is not None
@@ -193,6 +201,8 @@ class CandidateContext(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a controller writes the deletion costs of pods (feature gate)."""
     paused: AbstractSet[str] = frozenset()
     """Names of NodePools in which nothing is begun."""
+    failed_starts: Mapping[str, FailedStart] = {}
+    """By name of nodes of which a command could not be begun."""
 
 
 def find_candidates(
@@ -213,6 +223,7 @@ def find_candidates(
             and earlier.node is node
             and now < earlier.valid_until
             and earlier.is_nominated == is_nominated(node, context.nominated)
+            and earlier.failed_start == start_blocker(context.failed_starts.get(node.name))
         )
         found.append(earlier if earlier is not None and is_same else finder.candidate(node))
     return found
@@ -276,6 +287,9 @@ class _CandidateFinder:
         self, node: Node, pool: Pool | None, offering: Offering | None, drift: Drift | None
     ) -> Iterator[Blocker]:
         yield from _node_blockers(node, self._context.nominated, self._now)
+        failed = start_blocker(self._context.failed_starts.get(node.name))
+        if failed is not None:
+            yield failed
         if pool is None:
             yield Blocker(
                 code=BlockerCode.NOT_OURS, kind=BlockerKind.NODEPOOL, name=node.pool or node.name
@@ -383,6 +397,19 @@ def _node_blockers(node: Node, nominated: AbstractSet[str], now: float | None) -
         yield blocker(BlockerCode.EXPIRED, BlockerKind.CONDITION, node.name)
     if node.annotations.get(DO_NOT_DISRUPT) == "true":
         yield blocker(BlockerCode.DO_NOT_DISRUPT_NODE, BlockerKind.ANNOTATION, DO_NOT_DISRUPT)
+
+
+def start_blocker(failed: FailedStart | None) -> Blocker | None:
+    """Of a node of which a command could not be begun."""
+    if failed is None:
+        return None
+    return Blocker(
+        code=BlockerCode.CANNOT_BEGIN,
+        kind=BlockerKind.CONDITION,
+        name=failed.name,
+        until=failed.until,
+        message=failed.message,
+    )
 
 
 def _consolidation_blockers(node: Node, pool: Pool, now: float | None) -> Iterator[Blocker]:

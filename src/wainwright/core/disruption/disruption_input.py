@@ -10,7 +10,12 @@ from typing import Final
 
 import msgspec
 
-from wainwright.model.disruption import NO_MINIMUM_SAVING, MinimumSaving, RepairPolicy
+from wainwright.model.disruption import (
+    NO_MINIMUM_SAVING,
+    FailedStart,
+    MinimumSaving,
+    RepairPolicy,
+)
 from wainwright.model.instance_type import OfferedTypes
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.plan import DEFAULT_PLAN_OPTIONS, PlanOptions
@@ -93,5 +98,7 @@ class DisruptionInput(msgspec.Struct, frozen=True, kw_only=True):
     paused: frozenset[str] = frozenset()
     """Names of NodePools in which no voluntary disruption is begun."""
     repair_policies: tuple[RepairPolicy, ...] = ()
+    failed_starts: tuple[FailedStart, ...] = ()
+    """Of nodes that wait before another command of them is tried."""
     is_live: bool = False
     """Whether controllers work on it: they delete expired nodes at their own pace."""

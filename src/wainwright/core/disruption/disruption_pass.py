@@ -7,6 +7,7 @@ pods have been planned before: they are nobody's reason to keep a node, and none
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from enum import StrEnum
+from functools import cached_property
 from math import inf
 from operator import is_
 from typing import Final, TypeAlias
@@ -44,6 +45,7 @@ from wainwright.core.disruption.repair import RepairSearch, UnhealthyNode
 from wainwright.core.disruption.static_drift import StaticNodeReplacer
 from wainwright.core.plan import plan
 from wainwright.core.removal_simulation import ClusterSimulator
+from wainwright.model.disruption import FailedStart
 from wainwright.model.plan import Plan
 from wainwright.model.snapshot import Node, Pool, Snapshot
 
@@ -96,6 +98,7 @@ class DisruptionPass:
             static_capacity=options.plan.static_capacity,
             managed_deletion_cost=options.managed_deletion_cost,
             paused=given.paused,
+            failed_starts={each.name: each for each in given.failed_starts},
         )
         alike = previous if previous is not None and self._is_alike(previous) else None
         known: Sequence[Candidate] = alike.candidates if alike is not None else ()
@@ -104,7 +107,8 @@ class DisruptionPass:
         )
         self._removals = self._new_removals() if alike is None else self._reuse(alike)
         self._removals.begin_pass(options.max_repetitions)
-        self._budgets = BudgetCounter(self.snapshot, ignored=options.ignore_budgets)
+        counted = _with_marked_leaving(self.snapshot, given.failed_starts)
+        self._budgets = BudgetCounter(counted, ignored=options.ignore_budgets)
         self._found_nothing = previous is not None and self._is_at_rest(previous)
         self.is_at_rest = self._found_nothing
         """Whether nothing has changed since a pass that found nothing."""
@@ -206,9 +210,9 @@ class DisruptionPass:
 
     def prepare(self) -> Iterator[None]:
         """Does the long part of `find_command`, a slice at a time: whoever iterates over it may let
-        others work in between. Nothing where a quick method finds something, or at rest.
+        others work in between. Nothing where repair or a quick method finds something, or at rest.
         """
-        if self._found_nothing or self._find_quickly() is not None:
+        if self._found_nothing or self._repair is not None or self._find_quickly() is not None:
             return
         candidates = self._underutilized()
         waiting = self._removals.longest_outdated(candidates)
@@ -226,8 +230,8 @@ class DisruptionPass:
 
     def find_command(self) -> Command | None:
         """The first command that one of the methods finds; None if there is nothing to do."""
-        if self._found is None and Method.REPAIR in self.options.methods:
-            self._found = self._repair()
+        if self._found is None:
+            self._found = self._repair
         if self._found is None and not self._found_nothing:
             self._found = self._find_command()
             self._found_nothing = self._found is None
@@ -262,20 +266,22 @@ class DisruptionPass:
         """The command as it would be given now for the same nodes; why it no longer holds if it
         does not.
 
-        Of empty nodes those that still are; of others all, or none.
+        Of empty nodes those that still are, and no more than one command may take by now; of others
+        all, or none.
         """
         now = {each.name: each for each in self.candidates}
         current = [now[each.name] for each in command.candidates if each.name in now]
         if command.method is Method.EMPTINESS:
             free = [each for each in current if each.is_empty and not each.blockers_of_emptiness()]
-            kept = self._budgets.within(free, DisruptionReason.EMPTY)
+            kept = self._budgets.within(free, DisruptionReason.EMPTY)[: self.options.max_nodes]
             if kept:
                 return msgspec.structs.replace(command, candidates=tuple(kept))
             return FailedValidation.BUDGET if free else FailedValidation.CANDIDATES
         free = [each for each in current if not each.blockers]
         if len(free) < len(command.candidates):
             return FailedValidation.CANDIDATES
-        allowed = self._budgets.within(free, DisruptionReason.UNDERUTILIZED)
+        within = self._budgets.within(free, DisruptionReason.UNDERUTILIZED)
+        allowed = within[: self.options.max_nodes]
         if len(allowed) < len(command.candidates):
             return FailedValidation.BUDGET
         found = self._removals.consolidate(command.method, allowed)
@@ -435,8 +441,13 @@ class DisruptionPass:
         replacer = StaticNodeReplacer(self.snapshot, self.given.catalogs, self.options)
         return replacer.replace(drifted, terminate_first=self.options.terminate_first_drift)
 
+    @cached_property
     def _repair(self) -> Command | None:
-        """The most urgent node that nothing blocks."""
+        """Of the most urgent node that nothing blocks. Looked for before all else: a broken node
+        does not wait until every other one has been simulated.
+        """
+        if Method.REPAIR not in self.options.methods:
+            return None
         for unhealthy in self.repairs.due:
             if unhealthy.block is None and self._may_repair(unhealthy.candidate):
                 found = self._repair_one(unhealthy)
@@ -445,11 +456,13 @@ class DisruptionPass:
         return None
 
     def _may_repair(self, candidate: Candidate) -> bool:
-        """A node that never came up uses no budget."""
+        """A node that never came up uses no budget. One of which a command could not be begun lets
+        others be repaired first.
+        """
+        if candidate.pool is None or candidate.failed_start is not None:
+            return False
         is_within = self._budgets.any_of([candidate], DisruptionReason.UNHEALTHY)
-        return candidate.pool is not None and (
-            not is_initialized(candidate.node) or bool(is_within)
-        )
+        return not is_initialized(candidate.node) or bool(is_within)
 
     def _repair_one(self, unhealthy: UnhealthyNode) -> Command | None:
         candidate, reason = unhealthy.candidate, DisruptionReason.UNHEALTHY
@@ -571,6 +584,18 @@ def _covers(found: Command, earlier: Command) -> bool:
         {*before.choices.instance_types} <= {*now.choices.instance_types}
         for now, before in zip(found.replacements, earlier.replacements, strict=True)
     )
+
+
+def _with_marked_leaving(snapshot: Snapshot, failed: Iterable[FailedStart]) -> Snapshot:
+    """For budgets: nodes that could not be set free again count as if they were removed."""
+    marked = {each.name for each in failed if each.is_marked}
+    if not marked:
+        return snapshot
+    nodes = (
+        msgspec.structs.replace(node, deleting=True) if node.name in marked else node
+        for node in snapshot.nodes
+    )
+    return msgspec.structs.replace(snapshot, nodes=tuple(nodes))
 
 
 def _without_usage(pool: Pool) -> Pool:

@@ -37,8 +37,9 @@ IGNORED_CODES: Final = CONSOLIDATION_CODES | {
     BlockerCode.DO_NOT_DISRUPT_NODE,
     BlockerCode.STATIC_POOL,
     BlockerCode.PAUSED,
+    BlockerCode.CANNOT_BEGIN,
 }
-"""Blockers that keep nobody from repairing a broken node."""
+"""Blockers that keep nobody from repairing a broken node, or say so themselves."""
 
 
 class RepairBlock(StrEnum):

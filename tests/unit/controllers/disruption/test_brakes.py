@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from tests.support.controlled_cluster import ControlledCluster, node_pool, run_cluster
 
+from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.kubernetes.workloads import Pod
 from wainwright.controllers.disruption.disruption_breaker import DisruptionBreaker
@@ -138,6 +139,31 @@ def test_the_breaker_knows_after_a_restart_what_is_still_going() -> None:
         cluster.start()
         await cluster.wait(60)
         assert await _alive(cluster) == 2
+
+    run_cluster(story, instanceTypes=TYPES, settings=ControllerSettings(breaker=HALF))
+
+
+def test_con_15_room_that_shrinks_before_the_validation_lets_fewer_nodes_go() -> None:
+    """Nodes that others deleted leave the window with fewer nodes at its beginning."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        await _empty_nodes(cluster, 0, needed=6)
+        for name in ("web-4", "web-5"):
+            node = (await cluster.api.get(Pod, name, "default")).spec.nodeName
+            await cluster.api.delete(Pod, name, "default", grace_period=0)
+            await cluster.api.delete(NodeClaim, node.removeprefix("node-"))
+        await cluster.wait(20)
+        assert len(await cluster.claims()) == 4
+        await cluster.wait(580)  # the window begins with four of them while a command waits
+        for number in range(4):
+            await cluster.api.delete(Pod, f"web-{number}", "default", grace_period=0)
+        found: list[list[str]] = []
+        while await _alive(cluster) == 4:
+            await cluster.wait(1)
+            current = (await _disruption(cluster).verdicts()).outcomes
+            found.append(sorted(each.code for each in current))
+        assert ["breaker", "empty", "empty", "empty"] in found, "half of six"
+        assert await _alive(cluster) == 2, "half of four"
 
     run_cluster(story, instanceTypes=TYPES, settings=ControllerSettings(breaker=HALF))
 

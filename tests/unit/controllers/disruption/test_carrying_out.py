@@ -28,7 +28,7 @@ from wainwright.cluster import Cluster
 from wainwright.controllers.disruption.disruption_reports import NEW_SECONDS
 from wainwright.controllers.settings import ControllerSettings
 from wainwright.core.disruption.disruption_input import DisruptionOptions
-from wainwright.errors import KubernetesError, ObjectNotFoundError
+from wainwright.errors import KubernetesError, ObjectNotFoundError, RequestForbiddenError
 from wainwright.metrics import (
     DISRUPTION_DECISIONS,
     DISRUPTION_DECISIONS_BY_POOL,
@@ -40,6 +40,7 @@ from wainwright.metrics import (
 from wainwright.model.disruption import RepairPolicy
 from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVATION_ID, RESERVED
 from wainwright.model.plan import ClusterLimits, PlanOptions
+from wainwright.sim.world import WorldChanges
 from wainwright.translate.object_metadata import parse_timestamp
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -60,12 +61,14 @@ async def drift(cluster: ControlledCluster, tier: str = "front") -> None:
     await cluster.api.patch(NodePool, "web", change)
 
 
-async def started(cluster: ControlledCluster, *names: str, **disruption: Any) -> list[Node]:
+async def started(
+    cluster: ControlledCluster, *names: str, cpu: str = "1500m", **disruption: Any
+) -> list[Node]:
     """A node each, with a pod that leaves no room for another."""
     await cluster.set_up(pool(**{"consolidateAfter": "Never", **disruption}))
     cluster.start()
     await cluster.wait(5)
-    return [await cluster.add_node(name, cpu="1500m") for name in names]
+    return [await cluster.add_node(name, cpu=cpu) for name in names]
 
 
 async def tainted(cluster: ControlledCluster) -> list[str]:
@@ -453,13 +456,22 @@ def test_a_claim_that_is_being_deleted_does_not_become_consolidatable() -> None:
     run_cluster(story, instanceTypes=["m5.large"])
 
 
-def test_p2_a_pod_that_has_just_ended_keeps_no_other_from_its_cost() -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        ObjectNotFoundError("the watch has not shown it yet"),
+        RequestForbiddenError("admission webhook denied the request"),
+    ],
+)
+def test_p2_a_pod_that_cannot_be_changed_keeps_no_other_from_its_cost(
+    error: KubernetesError,
+) -> None:
     async def story(cluster: ControlledCluster) -> None:
         ended = ""
 
         def before(verb: str, kind: str, details: Mapping[str, Any]) -> None:
             if (verb, kind) == ("patch", "Pod") and details["name"] == ended:
-                raise ObjectNotFoundError("the watch has not shown it yet")
+                raise error
 
         cluster.port = ObservedCluster(cluster.api, before)
         await cluster.set_up(pool())
@@ -671,6 +683,33 @@ def test_con_15_a_set_that_does_not_hold_lets_single_nodes_be_looked_at_at_once(
         assert len(await tainted(cluster)) == 1, "found at once, and validated 15 s later"
 
     run_cluster(story, instanceTypes=TYPES)
+
+
+@pytest.mark.parametrize("is_simulation", [False, True])
+def test_con_15_after_a_set_that_does_not_hold_another_set_is_looked_for(
+    is_simulation: bool,
+) -> None:
+    """No node can go alone: what a look at single nodes finds is neither a reason to rest, which
+    only simulations do, nor one for which the nodes are kept."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        if is_simulation:
+            cluster.feed = WorldChanges(cluster.api, cluster.account)
+        await started(cluster, "web-0", "web-1", "web-2", cpu="1200m")
+        await cluster.wait(NEW_SECONDS + 60)
+        looks_for_savings = {"spec": {"disruption": {"consolidateAfter": "0s"}}}
+        await cluster.api.patch(NodePool, "web", looks_for_savings)
+        await cluster.wait(12)
+        protected = {"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}}
+        await cluster.api.patch(Pod, "web-2", protected, "default")
+        await cluster.wait(60)
+        labels = {"consolidation_type": "multi-node", "reason": "candidates"}
+        assert cluster.metrics.value(DISRUPTION_FAILED_VALIDATIONS, **labels) == 1
+        assert len(await tainted(cluster)) == 2
+        kept = [each.message for each in await cluster.events("Unconsolidatable")]
+        assert "no cheaper node can run its pod" not in kept
+
+    run_cluster(story, instanceTypes=["m5.large", "c5.xlarge"])
 
 
 def test_q5_a_reason_without_a_taint_is_taken_back_too() -> None:

@@ -18,6 +18,7 @@ from wainwright.core.disruption.candidates import (
 from wainwright.core.disruption.eviction import EvictionAllowance
 from wainwright.model.disruption import (
     Condition,
+    FailedStart,
     NodeClaimState,
     NodePoolDisruption,
     PodDisruptionBudget,
@@ -145,7 +146,11 @@ def test_the_order_of_blockers() -> None:
     blocking = PodDisruptionBudget(
         namespace="shop", name="pdb", selector=ALL_PODS, disruptions_allowed=0
     )
-    context = msgspec.structs.replace(CONTEXT, nominated=frozenset({"n"}))
+    context = msgspec.structs.replace(
+        CONTEXT,
+        nominated=frozenset({"n"}),
+        failed_starts={"n": FailedStart(name="n", message="refused")},
+    )
     disruption = NodePoolDisruption(policy="WhenEmpty", consolidate_after=1000.0)
     found = candidate(given, blocking, context=context, disruption=disruption, replicas=3)
     assert codes(found) == [
@@ -155,6 +160,7 @@ def test_the_order_of_blockers() -> None:
         "expired",
         "static-pool",
         "do-not-disrupt-node",
+        "cannot-begin",
         "do-not-disrupt-pod",
         "pdb",
         "consolidate-after",

@@ -21,6 +21,7 @@ from wainwright.gc_pause import gc_paused
 from wainwright.model.disruption import (
     Condition,
     DisruptionBudget,
+    FailedStart,
     MinimumSaving,
     NodeClaimState,
     PodDisruptionBudget,
@@ -204,6 +205,32 @@ def test_a_paused_pool_replaces_no_drifted_node() -> None:
     assert DisruptionPass(paused).find_command() is None
 
 
+@pytest.mark.parametrize("kind", ["empty", "drifted", "underutilized"])
+def test_a_node_of_which_a_command_could_not_be_begun_leaves_its_turn_to_others(kind: str) -> None:
+    """Until then, and not longer: also where nothing else has changed."""
+    cpus = () if kind == "empty" else (900,)
+    claims = {
+        name: NodeClaimState(
+            name=name,
+            conditions={"Drifted": Condition(status="True")} if kind == "drifted" else {},
+        )
+        for name in "ab"
+    }
+    nodes = [node(name, "large", *cpus, claim=claim) for name, claim in claims.items()]
+    options = DisruptionOptions(max_nodes=1)
+    given = DisruptionInput(snapshot=at(0.0, *nodes), catalogs=CATALOGS)
+    first = DisruptionPass(given, options)
+    waiting = FailedStart(name="a", until=60.0, message="refused")
+    refused = msgspec.structs.replace(given, snapshot=at(10.0, *nodes), failed_starts=(waiting,))
+    second = DisruptionPass(refused, options, first)
+    third = DisruptionPass(
+        msgspec.structs.replace(given, snapshot=at(60.0, *nodes)), options, second
+    )
+    found = [each.find_command() for each in (first, second, third)]
+    assert [each.candidates[0].name for each in found if each is not None] == ["a", "b", "a"]
+    assert second.next_change == 60.0
+
+
 def test_con_15_a_command_holds_only_while_budgets_allow_all_its_nodes() -> None:
     nodes = [node(name, "huge", 900) for name in "abc"]
     command = look(at(0.0, *nodes)).find_command()
@@ -211,6 +238,22 @@ def test_con_15_a_command_holds_only_while_budgets_allow_all_its_nodes() -> None
     assert len(command.candidates) > 1
     now = look(at(15.0, *nodes, pool=with_budget(DisruptionBudget(nodes="1"))))
     assert now.confirm(command) is FailedValidation.BUDGET
+
+
+def test_con_15_a_command_takes_no_more_nodes_than_one_may_take_when_it_is_carried_out() -> None:
+    """The breaker may leave less room than it did fifteen seconds before."""
+    fewer = DisruptionOptions(max_nodes=2)
+    full = [node(name, "huge", 900) for name in "abc"]
+    command = look(at(0.0, *full)).find_command()
+    assert command is not None
+    assert [each.name for each in command.candidates] == ["a", "b", "c"]
+    assert look(at(15.0, *full), options=fewer).confirm(command) is FailedValidation.BUDGET
+    empty = [node(name, "huge") for name in "abc"]
+    command = look(at(0.0, *empty)).find_command()
+    assert command is not None
+    kept = look(at(15.0, *empty), options=fewer).confirm(command)
+    assert isinstance(kept, Command)
+    assert [each.name for each in kept.candidates] == ["a", "b"]
 
 
 def test_con_15_a_command_holds_only_while_all_its_types_can_be_launched() -> None:

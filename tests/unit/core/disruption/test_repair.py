@@ -9,12 +9,18 @@ from tests.unit.core.disruption.test_commands import WEB, node, types
 from wainwright.core.disruption.budgets import DisruptionReason, evaluate_budgets
 from wainwright.core.disruption.candidates import DO_NOT_DISRUPT
 from wainwright.core.disruption.commands import Command
-from wainwright.core.disruption.disruption_input import DisruptionInput, DisruptionOptions, Method
-from wainwright.core.disruption.disruption_pass import DisruptionPass
+from wainwright.core.disruption.disruption_input import (
+    VOLUNTARY_METHODS,
+    DisruptionInput,
+    DisruptionOptions,
+    Method,
+)
+from wainwright.core.disruption.disruption_pass import SLICE, DisruptionPass
 from wainwright.core.disruption.repair import DO_NOT_REPAIR, RepairBlock, check_repair_policies
 from wainwright.model.disruption import (
     Condition,
     DisruptionBudget,
+    FailedStart,
     NodeClaimState,
     NodePoolDisruption,
     RepairPolicy,
@@ -258,6 +264,41 @@ def test_h11_a_node_that_is_rebooted_is_no_candidate_and_uses_up_every_budget() 
     one = with_budgets(DisruptionBudget(nodes="1"))
     for reason in DisruptionReason:
         assert evaluate_budgets(one, [empty, *well(3)], reason, NOW).allowed == 0
+
+
+def test_h1_repair_does_not_wait_until_every_node_has_been_simulated() -> None:
+    """It is the first method: the long part of a look is for savings."""
+    others = well(3 * SLICE, 1500)
+    methods = tuple(Method)
+    snapshot = Snapshot(nodes=(sick("a", 900), *others), pools=(WEB,), now=NOW)
+    given = DisruptionInput(
+        snapshot=snapshot,
+        catalogs={"web": InstanceTypeIndex(types())},
+        repair_policies=(NOT_READY,),
+    )
+    looked = DisruptionPass(given, DisruptionOptions(methods=methods))
+    assert len(list(looked.prepare())) == 0
+    command = looked.find_command()
+    assert command is not None
+    assert command.method is Method.REPAIR
+    voluntary = DisruptionPass(given, DisruptionOptions(methods=VOLUNTARY_METHODS))
+    assert len(list(voluntary.prepare())) == 3
+
+
+def test_a_repair_that_could_not_be_begun_lets_others_be_repaired_first() -> None:
+    """Nothing keeps the node from being drained, so that nobody is told so."""
+    snapshot = Snapshot(nodes=(sick("a", for_=9000.0), sick("b"), *well(9)), pools=(WEB,), now=NOW)
+    given = DisruptionInput(
+        snapshot=snapshot,
+        catalogs={"web": InstanceTypeIndex(types())},
+        repair_policies=(NOT_READY,),
+        failed_starts=(FailedStart(name="a", until=NOW + 60.0, message="refused"),),
+    )
+    looked = DisruptionPass(given, DisruptionOptions(methods=REPAIR))
+    command = looked.find_command()
+    assert command is not None
+    assert [each.name for each in command.candidates] == ["b"]
+    assert [each.block for each in looked.repairs.due] == [None, None]
 
 
 def test_paused_pools_are_repaired_and_not_disrupted_otherwise() -> None:
