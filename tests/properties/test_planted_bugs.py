@@ -15,7 +15,7 @@ FOUND = {
     "finalizer-lost": (19, 6, 0),
     "taint-left": (0, 19, 40),
     "budget-counted-late": (5, 6, 7),
-    "orphan-not-collected": (40, 63, 29),
+    "orphan-not-collected": (89, 100, 127),
     "eviction-without-uid": (26, 27, 28),
     "watch-not-listed-again": (4, 0, 1),
     "claim-released-early": (160, 55),
