@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 from tests.fuzz.inputs import HOSTILE_TEXTS, change_document, make_input, tear_text
-from tests.fuzz.user_data import odd_user_data
+from tests.fuzz.user_data import ALIASES, YAML_VALUES, odd_user_data
 from tests.support.node_boot import boot_facts
 
 from wainwright.aws.interruptions import parse_interruptions
@@ -71,6 +71,20 @@ BOOTSTRAP: Final = BootstrapOptions(
     ca="Q0E=",
     service_cidr="10.0.0.0/16",
     labels={"team": "web"},
+)
+EXEC_EXTENSION: Final = """\
+current-context: a
+contexts: [{name: a, context: {cluster: c}}]
+clusters:
+- name: c
+  cluster:
+    server: https://127.0.0.1:1
+    extensions: [{name: client.authentication.k8s.io/exec, extension: %s}]
+"""
+HOSTILE_KUBECONFIGS: Final = (
+    *("[" * 100_000, "{a: " * 100_000, "x: &a [*a]\n", ALIASES, "a: [" + "x," * 300_000 + "]\n"),
+    f"a: &a {'x' * 2**20}\nb: [{'*a,' * 1000}]\n",
+    *(EXEC_EXTENSION % value for value in YAML_VALUES),
 )
 INSTANCE: Final = {"instance-id": "i-0123456789abcdef0"}
 EVENTS: Final[tuple[dict[str, Any], ...]] = tuple(
@@ -131,6 +145,8 @@ def odd_kubeconfig(random: Random, folder: Path) -> str:
     text = random.choice((json.dumps, yaml.safe_dump))(config)
     if random.random() < 0.2:
         text = tear_text(text, random)
+    if random.random() < 0.2:
+        text = random.choice(HOSTILE_KUBECONFIGS) + random.choice(("", text))
     file = folder / "kubeconfig"
     file.write_text(text, "utf-8", newline="")
     return str(file)
