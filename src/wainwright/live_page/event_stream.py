@@ -14,6 +14,8 @@ import msgspec
 
 MAX_FRAMES: Final = 2_000
 MAX_BYTES: Final = 16 * 2**20
+MAX_DIGITS: Final = 18
+"""Of the number of a frame; of thousands Python makes no number."""
 
 
 class FrameKind(StrEnum):
@@ -81,7 +83,7 @@ class EventStream:
         """Those after it; None where they are not known any more, or never were."""
         with self._lock:
             run, _, text = last_id.rpartition("-")
-            if run != self._run or not text.isdecimal():
+            if run != self._run or not text.isdecimal() or len(text) > MAX_DIGITS:
                 return None
             missing = self._number - int(text)
             if not 0 <= missing <= len(self._frames):
