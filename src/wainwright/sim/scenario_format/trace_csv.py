@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from wainwright import file_names
 from wainwright.api.field_error import did_you_mean, format_value
 from wainwright.api.quantity import InvalidQuantity, parse_quantity
 from wainwright.api.wire import DNS_NAME_PATTERN
@@ -38,6 +39,7 @@ IGNORED_COLUMNS: Final = ("gpu_milli", "gpu_spec", "qos", "pod_phase", "schedule
 REQUIRED_COLUMNS: Final = ("name", "created")
 GPU: Final = "nvidia.com/gpu"
 MAX_REPORTED_ROWS: Final = 10
+MAX_DIGITS: Final = 18
 DNS_NAME: Final = re.compile(DNS_NAME_PATTERN)
 EXPECTED_MOMENT: Final = "seconds since the start, or a time such as 2026-01-31T08:00:00Z"
 
@@ -66,6 +68,9 @@ class TraceReader:
 
     def read(self) -> list[TracePod]:
         """The pods in the order of their creation; what is wrong is in `problems`."""
+        if file_names.is_device(self.file):
+            self._add(1, "", "cannot be read: a device, not a file")
+            return []
         try:
             with Path(self.file).open(encoding="utf-8-sig", newline="") as opened:
                 return sorted(self._read_rows(opened), key=lambda pod: pod.created)
@@ -212,7 +217,7 @@ def _quantity(column: str, text: str) -> str:
 
 
 def _whole_number(column: str, text: str) -> str:
-    if not (text.isascii() and text.isdigit()):
+    if not (text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS):
         raise InvalidRow(column, text, "a whole number of 0 or more")
     return str(int(text))
 
