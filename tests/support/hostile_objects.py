@@ -417,6 +417,16 @@ NODE_POOLS = (
         "NodePool",
     ),
     Hostile(
+        "a number of instance types of 5,000 digits",
+        pool(metadata={"annotations": {"wainwright.dev/spot-to-spot-types": DIGITS}}),
+        "NodePool",
+    ),
+    Hostile(
+        "a step of 5,000 digits in the schedule of a budget",
+        disrupting(budgets=[{"nodes": "1", "schedule": f"*/{DIGITS} * * * *", "duration": "1h"}]),
+        "NodePool",
+    ),
+    Hostile(
         "a budget of 5,000 digits",
         disrupting(budgets=[{"nodes": f"{DIGITS}%"}]),
         "NodePool",

@@ -28,6 +28,7 @@ from wainwright.translate.object_metadata import (
     parse_timestamp,
 )
 from wainwright.translate.topology import translate_selector
+from wainwright.whole_numbers import parse_whole_number
 
 DO_NOT_DISRUPT_ANNOTATION: Final = "karpenter.sh/do-not-disrupt"
 DISRUPTION_COST_ANNOTATION: Final = "karpenter.sh/disruption-cost"
@@ -83,7 +84,7 @@ def parse_minimum_saving(text: str) -> MinimumSaving | None:
 
 def parse_type_count(text: str) -> int | None:
     """How many instance types; None for what is no count."""
-    return int(text) if text.isascii() and text.isdecimal() else None
+    return parse_whole_number(text)
 
 
 def parse_pause(text: str) -> Pause | None:

@@ -26,6 +26,8 @@ def test_a_minimum_saving_is_a_percentage_or_dollars_an_hour(
     assert parse_minimum_saving(text) == expected
 
 
-@pytest.mark.parametrize(("text", "expected"), [("3", 3), ("", None), ("-3", None), ("3.5", None)])
+@pytest.mark.parametrize(
+    ("text", "expected"), [("3", 3), ("", None), ("-3", None), ("3.5", None), ("9" * 5000, None)]
+)
 def test_a_number_of_types_is_a_count(text: str, expected: int | None) -> None:
     assert parse_type_count(text) == expected

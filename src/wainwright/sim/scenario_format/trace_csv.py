@@ -22,6 +22,7 @@ from wainwright.manifests.problems import Problem
 from wainwright.sim.scenario import TracePod
 from wainwright.translate.disruption import format_duration, parse_duration
 from wainwright.translate.object_metadata import parse_timestamp
+from wainwright.whole_numbers import parse_whole_number
 
 COLUMNS: Final = (
     *("name", "cpu", "memory", "gpu", "created", "deleted"),
@@ -39,7 +40,6 @@ IGNORED_COLUMNS: Final = ("gpu_milli", "gpu_spec", "qos", "pod_phase", "schedule
 REQUIRED_COLUMNS: Final = ("name", "created")
 GPU: Final = "nvidia.com/gpu"
 MAX_REPORTED_ROWS: Final = 10
-MAX_DIGITS: Final = 18
 DNS_NAME: Final = re.compile(DNS_NAME_PATTERN)
 EXPECTED_MOMENT: Final = "seconds since the start, or a time such as 2026-01-31T08:00:00Z"
 
@@ -217,9 +217,10 @@ def _quantity(column: str, text: str) -> str:
 
 
 def _whole_number(column: str, text: str) -> str:
-    if not (text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS):
+    number = parse_whole_number(text)
+    if number is None:
         raise InvalidRow(column, text, "a whole number of 0 or more")
-    return str(int(text))
+    return str(number)
 
 
 def _pairs(column: str, row: Mapping[str, str]) -> dict[str, str]:
