@@ -508,6 +508,21 @@ ALIASES = f"{NODE_CONFIG}a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
 )
 BOTTLEROCKET = {"amiSelectorTerms": [{"alias": "bottlerocket@latest"}]}
 INVALID_TEMPLATE = "LaunchTemplateInvalid"
+UNREADABLE_USER_DATA: dict[str, Manifest] = {
+    "nested YAML": {"userData": "{a: " * 3000},
+    "a NodeConfig with aliases of aliases": {"userData": ALIASES},
+    "a NodeConfig that contains itself": {"userData": f"{NODE_CONFIG}spec: &s {{x: *s}}"},
+    "a NodeConfig with a tag that promises a time": {
+        "userData": f"{NODE_CONFIG}spec: {{x: !!timestamp x}}"
+    },
+    "nested MIME": {"userData": "MIME-Version: 1.0\n" + "Content-Type: message/rfc822\n\n" * 500},
+    "MIME with a boundary numbered by 5,000 digits": {
+        "userData": f"Content-Type: multipart/mixed; boundary*{DIGITS}*=a\n\n--a"
+    },
+    "nested TOML": BOTTLEROCKET | {"userData": f"a = {'[' * 3000}"},
+    "TOML with a number of 5,000 digits": BOTTLEROCKET | {"userData": f"a = {DIGITS}"},
+    "TOML with a key of 7,000 parts": BOTTLEROCKET | {"userData": f"{'a.' * 7000}a = 1"},
+}
 NODE_CLASSES = (
     Hostile(
         "user data of 250 kB",
@@ -526,23 +541,7 @@ NODE_CLASSES = (
     ),
     *(
         Hostile(f"user data of {name}", node_class(**spec), "NodePool", reason=INVALID_TEMPLATE)
-        for name, spec in {
-            "nested YAML": {"userData": "{a: " * 3000},
-            "a NodeConfig with aliases of aliases": {"userData": ALIASES},
-            "a NodeConfig that contains itself": {"userData": f"{NODE_CONFIG}spec: &s {{x: *s}}"},
-            "a NodeConfig with a tag that promises a time": {
-                "userData": f"{NODE_CONFIG}spec: {{x: !!timestamp x}}"
-            },
-            "nested MIME": {
-                "userData": "MIME-Version: 1.0\n" + "Content-Type: message/rfc822\n\n" * 500
-            },
-            "MIME with a boundary numbered by 5,000 digits": {
-                "userData": f"Content-Type: multipart/mixed; boundary*{DIGITS}*=a\n\n--a"
-            },
-            "nested TOML": BOTTLEROCKET | {"userData": f"a = {'[' * 3000}"},
-            "TOML with a number of 5,000 digits": BOTTLEROCKET | {"userData": f"a = {DIGITS}"},
-            "TOML with a key of 7,000 parts": BOTTLEROCKET | {"userData": f"{'a.' * 7000}a = 1"},
-        }.items()
+        for name, spec in UNREADABLE_USER_DATA.items()
     ),
     Hostile(
         "a volume of 1e999999999 GiB",

@@ -37,12 +37,8 @@ def check_size_of_values(text: str) -> None:
     parser = CParser(text)
     try:
         counter = _ValueCounter()
-        for _ in range(MAX_VALUES):
-            event = parser.get_event()
-            if isinstance(event, yaml.StreamEndEvent):
-                return
+        while not isinstance(event := parser.get_event(), yaml.StreamEndEvent):
             counter.count(event)
-        raise _error(f"more than {MAX_VALUES:,} values", event)
     finally:
         parser.dispose()
 
@@ -55,9 +51,13 @@ class _ValueCounter:
         """The anchor of each open collection, and the size of all before it."""
         self._size = 0
         self._aliased = 0
-        self._sizes: dict[str, int] = {}
+        self._sizes: dict[str | None, int] = {}
+        self._values = 0
 
     def count(self, event: Any) -> None:
+        self._values += 1
+        if self._values > MAX_VALUES:
+            raise _error(f"more than {MAX_VALUES:,} values", event)
         match event:
             case yaml.AliasEvent():
                 self._count_alias(event)
@@ -71,6 +71,8 @@ class _ValueCounter:
                 anchor, before = self._open.pop()
                 size, self._size = VALUE + self._size - before, before
                 self._add(anchor, size)
+            case _:  # the begin or end of a stream or a document
+                pass
 
     def _add(self, anchor: str | None, size: int) -> None:
         self._size += size

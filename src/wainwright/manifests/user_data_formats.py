@@ -18,7 +18,7 @@ import yaml
 
 from wainwright.manifests.yaml_reader import (
     MAX_DEPTH,
-    LimitExceeded,
+    ParserLimitExceeded,
     UnreadableDocument,
     parse_yaml,
 )
@@ -52,13 +52,14 @@ def parse_yaml_documents(text: str) -> Iterator[Any]:
             yield document.value
     except UnreadableDocument as error:
         raise UnreadableUserData(
-            f"line {error.line}: {error.message}", exceeds_limit=isinstance(error, LimitExceeded)
+            f"line {error.line}: {error.message}",
+            exceeds_limit=isinstance(error, ParserLimitExceeded),
         ) from error
     except UnicodeEncodeError as error:
         raise UnreadableUserData("half of a surrogate pair, which is no text") from error
 
 
-class _Dumper(yaml.SafeDumper):
+class _NodeConfigDumper(yaml.SafeDumper):
     """Texts are quoted where they would be read as something else: `y` as true, `1e3` as 1000."""
 
 
@@ -67,12 +68,12 @@ def _represent_text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 
-_Dumper.add_representer(str, _represent_text)
+_NodeConfigDumper.add_representer(str, _represent_text)
 
 
 def dump_yaml_document(value: Any) -> str:
     """Block style on long lines; equal values give equal text, whatever the order of their keys."""
-    text: str = yaml.dump(value, Dumper=_Dumper, width=10_000)
+    text: str = yaml.dump(value, Dumper=_NodeConfigDumper, width=10_000)
     return text
 
 

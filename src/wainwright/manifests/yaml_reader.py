@@ -55,7 +55,7 @@ class UnreadableDocument(Exception):
         self.path = path
 
 
-class LimitExceeded(UnreadableDocument):
+class ParserLimitExceeded(UnreadableDocument):
     """It may be YAML or not: reading ended where it became too deep or too large."""
 
 
@@ -204,7 +204,7 @@ class _YamlReader:
 
     def _open(self, value: Any, event: Any) -> None:
         if len(self.stack) >= MAX_DEPTH:
-            raise LimitExceeded(
+            raise ParserLimitExceeded(
                 f"more than {MAX_DEPTH} levels of nesting",
                 line=_line(event),
                 hint="no manifest is that deep",
@@ -243,7 +243,7 @@ class _YamlReader:
         value, line_map, size = self.anchors[event.anchor]
         self.expanded_values += size
         if self.expanded_values > self.max_expansion:
-            raise LimitExceeded(
+            raise ParserLimitExceeded(
                 f"aliases blow this file up to more than {self.max_expansion:,} values",
                 line=_line(event),
                 hint="write the values out, or split the file",

@@ -30,7 +30,7 @@ SHUTDOWN_SECONDS: Final = 0.5
 
 NO_IPV6: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 
-Handler: TypeAlias = Callable[[web.Request], Awaitable[web.Response]]
+Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class EndpointOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -306,7 +306,8 @@ def test_a_pipe_is_a_kubeconfig() -> None:
 @pytest.mark.parametrize("field", ["certificate-authority", "client-certificate", "client-key"])
 def test_no_more_than_16_mib_are_read_of_a_file_that_is_named(tmp_path: Path, field: str) -> None:
     part = "cluster" if field == "certificate-authority" else "user"
-    content = kubeconfig(**{part: {field: "/dev/zero"}})
+    entry: Any = {part: {field: "/dev/zero"}}
+    content = kubeconfig(**entry)
     found = load_address(kubeconfig=str(write(tmp_path, "config", content)), environment={})
     named = {
         "certificate-authority": found.authority,

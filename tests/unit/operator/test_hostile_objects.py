@@ -40,7 +40,8 @@ async def reason_of_class(world: World, hostile: Hostile) -> str:
     if not hostile.reason:
         return ""
     found = await world.api.get(EC2NodeClass, hostile.manifest["metadata"]["name"])
-    conditions = {each.type: each for each in found.status.conditions}
+    assert found.status is not None
+    conditions = {each.type: each for each in found.status.conditions or ()}
     assert conditions["Ready"].status == "False"
     return conditions["ValidationSucceeded"].reason
 
