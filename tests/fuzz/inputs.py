@@ -11,6 +11,7 @@ from random import Random
 from typing import Any, Final
 
 import yaml
+from tests.fuzz.user_data import odd_user_data
 from tests.support import consolidation_manifests as manifests
 from tests.support.manifest_tables import TESTS
 
@@ -282,6 +283,8 @@ def make_input(random: Random) -> FuzzInput:
         change_header(random.choice(documents), random)
     if random.random() < 0.1:
         documents.append(deepcopy(random.choice(documents)))
+    if random.random() < 0.1:
+        _change_user_data(documents, random)
     text, suffix = _render(documents, random)
     if random.random() < 0.12:
         text = tear_text(text, random)
@@ -334,6 +337,17 @@ def change_header(document: Any, random: Random) -> None:
         document[random.choice(("apiVersion", "kind"))] = random.choice(([], {}, None, 1, ["Pod"]))
     elif isinstance(metadata := document.get("metadata"), dict):
         metadata[random.choice(("labels", "annotations"))] = {"x": None, "": None}
+
+
+def _change_user_data(documents: Sequence[Any], random: Random) -> None:
+    for each in documents:
+        spec = each.get("spec") if isinstance(each, dict) else None
+        if _kind(each) == "EC2NodeClass" and isinstance(spec, dict):
+            spec["userData"] = odd_user_data(random)
+            family = random.choice(("", "al2023@latest", "bottlerocket@latest", "al2@latest"))
+            if family:
+                spec["amiSelectorTerms"] = [{"alias": family}]
+                spec.pop("amiFamily", None)
 
 
 def _alike(value: Any, random: Random) -> Any:

@@ -1,5 +1,5 @@
 """What `wain run` and `wain snapshot` read besides manifests: settings, kubeconfigs, messages of a
-queue, and the objects of a cluster. Each is read, or refused with an error of ours.
+queue, user data, and the objects of a cluster. Each is read, or refused with an error of ours.
 """
 
 import json
@@ -9,10 +9,16 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+import msgspec
 import yaml
 from tests.fuzz.inputs import HOSTILE_TEXTS, change_document, make_input, tear_text
+from tests.fuzz.user_data import ALIASES, YAML_VALUES, odd_user_data
+from tests.support.node_boot import boot_facts
 
 from wainwright.aws.interruptions import parse_interruptions
+from wainwright.aws.userdata.bootstrap_options import BootstrapOptions
+from wainwright.aws.userdata.user_data import USER_DATA_BUILDERS, build_user_data
+from wainwright.emulator.boot.node_boot import boot_from_user_data
 from wainwright.errors import WainError
 from wainwright.kube.kubeconfig import load_address
 from wainwright.kube.redaction import redact
@@ -59,6 +65,27 @@ KUBECONFIG: Final = {
         {"name": "b", "context": {"cluster": "c", "user": "x", "namespace": "n"}},
     ],
 }
+BOOTSTRAP: Final = BootstrapOptions(
+    cluster="wain",
+    endpoint="https://a",
+    ca="Q0E=",
+    service_cidr="10.0.0.0/16",
+    labels={"team": "web"},
+)
+EXEC_EXTENSION: Final = """\
+current-context: a
+contexts: [{name: a, context: {cluster: c}}]
+clusters:
+- name: c
+  cluster:
+    server: https://127.0.0.1:1
+    extensions: [{name: client.authentication.k8s.io/exec, extension: %s}]
+"""
+HOSTILE_KUBECONFIGS: Final = (
+    *("[" * 100_000, "{a: " * 100_000, "x: &a [*a]\n", ALIASES, "a: [" + "x," * 300_000 + "]\n"),
+    f"a: &a {'x' * 2**20}\nb: [{'*a,' * 1000}]\n",
+    *(EXEC_EXTENSION % value for value in YAML_VALUES),
+)
 INSTANCE: Final = {"instance-id": "i-0123456789abcdef0"}
 EVENTS: Final[tuple[dict[str, Any], ...]] = tuple(
     {"source": source, "detail-type": kind, "time": "2026-01-01T00:00:10Z", "detail": detail}
@@ -83,7 +110,12 @@ EVENTS: Final[tuple[dict[str, Any], ...]] = tuple(
 def fuzz_reader(seed: str, folder: Path) -> str | None:
     """The finding of this seed, if there is one."""
     random = Random(f"reader {seed}")
-    read = random.choice((_read_settings, _read_kubeconfig, _read_message, _read_message, _redact))
+    read = random.choice(
+        (
+            *(_read_settings, _read_kubeconfig, _read_message, _read_message, _redact),
+            *(_read_user_data, _read_user_data),
+        )
+    )
     return read(random, folder)
 
 
@@ -113,6 +145,8 @@ def odd_kubeconfig(random: Random, folder: Path) -> str:
     text = random.choice((json.dumps, yaml.safe_dump))(config)
     if random.random() < 0.2:
         text = tear_text(text, random)
+    if random.random() < 0.2:
+        text = random.choice(HOSTILE_KUBECONFIGS) + random.choice(("", text))
     file = folder / "kubeconfig"
     file.write_text(text, "utf-8", newline="")
     return str(file)
@@ -141,6 +175,18 @@ def _read_message(random: Random, _folder: Path) -> str | None:
         case _:
             pass
     return _outcome(body, lambda: parse_interruptions(body), ValueError)
+
+
+def _read_user_data(random: Random, _folder: Path) -> str | None:
+    """Both what the launch template gets and what an instance would make of it."""
+    text, family = odd_user_data(random), random.choice([*USER_DATA_BUILDERS])
+    bootstrap = msgspec.structs.replace(BOOTSTRAP, custom_user_data=text)
+
+    def boot() -> None:
+        boot_from_user_data(text, boot_facts())
+        boot_from_user_data(build_user_data(family, bootstrap).text, boot_facts())
+
+    return _outcome((family, text), boot, WainError)
 
 
 def _redact(random: Random, folder: Path) -> str | None:

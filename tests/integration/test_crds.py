@@ -15,7 +15,8 @@ from wainwright.api.kinds import (
     known_kinds,
 )
 from wainwright.api.validation.object_validation import with_defaults
-from wainwright.manifests.documents import SourceFile, split_documents
+from wainwright.manifests.documents import split_documents
+from wainwright.manifests.source_files import SourceFile
 
 STRICT = {"dryRun": "All", "fieldValidation": "Strict"}
 BY_KIND = {(item.api_version, item.kind): item for item in CUSTOM_RESOURCES}

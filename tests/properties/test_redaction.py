@@ -13,7 +13,7 @@ from wainwright.kube.redaction import redact
 from wainwright.kube.snapshot import ClusterSnapshot
 from wainwright.library import plan
 from wainwright.manifests.cluster_manifests import read_manifests
-from wainwright.manifests.documents import NamedText
+from wainwright.manifests.source_files import NamedText
 
 Manifest = dict[str, Any]
 TEAMS = ("blue", "green", "acme")

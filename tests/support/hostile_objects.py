@@ -32,6 +32,8 @@ class Hostile(NamedTuple):
     author: str
     """pod, node or NodePool: what somebody has to be allowed to create or change for it."""
     outcome: Outcome = Outcome.HARMLESS
+    reason: str = ""
+    """Of the condition of an EC2NodeClass that says why nothing is launched."""
 
     def companions(self) -> list[Manifest]:
         """What makes the controllers act on it: a NodePool of a class, a pod for a NodePool."""
@@ -415,6 +417,16 @@ NODE_POOLS = (
         "NodePool",
     ),
     Hostile(
+        "a number of instance types of 5,000 digits",
+        pool(metadata={"annotations": {"wainwright.dev/spot-to-spot-types": DIGITS}}),
+        "NodePool",
+    ),
+    Hostile(
+        "a step of 5,000 digits in the schedule of a budget",
+        disrupting(budgets=[{"nodes": "1", "schedule": f"*/{DIGITS} * * * *", "duration": "1h"}]),
+        "NodePool",
+    ),
+    Hostile(
         "a budget of 5,000 digits",
         disrupting(budgets=[{"nodes": f"{DIGITS}%"}]),
         "NodePool",
@@ -489,13 +501,48 @@ MIME = (
     'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="BOUNDARY"\n\n'
     + "--BOUNDARY\n" * 2000
 )
+NODE_CONFIG = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n"
+ALIASES = f"{NODE_CONFIG}a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"{name}: &{name} [{','.join([f'*{last}'] * 9)}]\n"
+    for last, name in zip("abcdefgh", "bcdefghi", strict=True)
+)
+BOTTLEROCKET = {"amiSelectorTerms": [{"alias": "bottlerocket@latest"}]}
+INVALID_TEMPLATE = "LaunchTemplateInvalid"
+UNREADABLE_USER_DATA: dict[str, Manifest] = {
+    "nested YAML": {"userData": "{a: " * 3000},
+    "a NodeConfig with aliases of aliases": {"userData": ALIASES},
+    "a NodeConfig that contains itself": {"userData": f"{NODE_CONFIG}spec: &s {{x: *s}}"},
+    "a NodeConfig with a tag that promises a time": {
+        "userData": f"{NODE_CONFIG}spec: {{x: !!timestamp x}}"
+    },
+    "nested MIME": {"userData": "MIME-Version: 1.0\n" + "Content-Type: message/rfc822\n\n" * 500},
+    "MIME with a boundary numbered by 5,000 digits": {
+        "userData": f"Content-Type: multipart/mixed; boundary*{DIGITS}*=a\n\n--a"
+    },
+    "nested TOML": BOTTLEROCKET | {"userData": f"a = {'[' * 3000}"},
+    "TOML with a number of 5,000 digits": BOTTLEROCKET | {"userData": f"a = {DIGITS}"},
+    "TOML with a key of 7,000 parts": BOTTLEROCKET | {"userData": f"{'a.' * 7000}a = 1"},
+}
 NODE_CLASSES = (
-    Hostile("user data of 250 kB", node_class(userData=BOMB), "NodePool"),
+    Hostile(
+        "user data of 250 kB",
+        node_class(userData=BOMB),
+        "NodePool",
+        reason="UserDataTooLarge",
+    ),
     Hostile(
         "user data with odd Unicode", node_class(userData=f"#!/bin/sh\n{UNICODE}\n"), "NodePool"
     ),
-    Hostile("user data of 2,000 empty MIME parts", node_class(userData=MIME), "NodePool"),
-    Hostile("user data of nested YAML", node_class(userData="{a: " * 5000), "NodePool"),
+    Hostile(
+        "user data of 2,000 empty MIME parts",
+        node_class(userData=MIME),
+        "NodePool",
+        reason="UserDataTooLarge",
+    ),
+    *(
+        Hostile(f"user data of {name}", node_class(**spec), "NodePool", reason=INVALID_TEMPLATE)
+        for name, spec in UNREADABLE_USER_DATA.items()
+    ),
     Hostile(
         "a volume of 1e999999999 GiB",
         node_class(

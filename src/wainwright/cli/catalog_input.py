@@ -23,8 +23,9 @@ from wainwright.manifests.cluster_manifests import (
     default_node_class,
     read_manifests,
 )
-from wainwright.manifests.documents import STDIN, ManifestDocument, load_manifests, locate_error
+from wainwright.manifests.documents import ManifestDocument, load_manifests, locate_error
 from wainwright.manifests.problems import InvalidInput, Problem, ProblemReport
+from wainwright.manifests.source_files import STDIN
 from wainwright.messages.input_remarks import region_note
 from wainwright.model.input_remarks import RegionChoice, RegionSource
 from wainwright.offline import PlanSettings, catalog_inputs, catalog_scope, choose_region

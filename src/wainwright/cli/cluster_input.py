@@ -17,7 +17,7 @@ from wainwright.kube.snapshot import (
     describe_missing,
     take_snapshot,
 )
-from wainwright.manifests.documents import NamedText
+from wainwright.manifests.source_files import NamedText
 from wainwright.messages.formatting import format_count
 
 

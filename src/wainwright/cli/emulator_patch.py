@@ -14,7 +14,7 @@ import click
 from wainwright.cli import printing
 from wainwright.cli.options import Choice
 from wainwright.errors import InvalidInputError, UsageError
-from wainwright.manifests.documents import UnreadableFile, read_source
+from wainwright.manifests.source_files import UnreadableFile, read_source
 from wainwright.manifests.yaml_reader import UnreadableDocument, parse_yaml
 
 Command = TypeVar("Command", bound=Callable[..., Any])

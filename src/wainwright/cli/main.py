@@ -58,6 +58,8 @@ def detect_output_failure() -> Iterator[None]:
 
 def check_streams() -> None:
     """Handles streams that were closed before the start: Python sets them to None."""
+    if sys.stdin is None:
+        sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115
     if sys.stderr is None:
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     if sys.stdout is None:
@@ -253,11 +255,19 @@ def _print_error(error: WainError) -> None:
         click.echo(f"  hint: {escape_unprintable(error.hint)}", err=True)
 
 
+def _first_cause(error: BaseException) -> BaseException:
+    """Tasks that run side by side fail as a group, whose own text says nothing."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
 def print_unexpected(error: Exception) -> None:
     """One sentence and what to do with it; the traceback only for whoever asks for it."""
     if os.environ.get(TRACEBACK_VARIABLE, "0") != "0":
         traceback.print_exception(error)
-    text = escape_unprintable(f"{type(error).__name__}: {error}".removesuffix(": "))
+    cause = _first_cause(error)
+    text = escape_unprintable(f"{type(cause).__name__}: {cause}".removesuffix(": "))
     if len(text) > MAX_ERROR_TEXT:
         text = f"{text[:MAX_ERROR_TEXT]}…"
     click.echo(f"error: a bug in wain, triggered by this input: {text}", err=True)

@@ -6,6 +6,7 @@ import signal
 import socket
 from collections.abc import Sequence
 from typing import Any, Final
+from urllib.parse import quote
 
 import click
 import msgspec
@@ -203,5 +204,5 @@ def _first_line(
         what = shown.name
     elif not shown.from_cluster:
         what = ", ".join([*shown.files, *shown.more])
-    query = f"?token={guard.token}" if guard.token else ""
+    query = f"?token={quote(guard.token, safe='')}" if guard.token else ""
     return f"{endpoint_url(sock)}/{query} shows {what}; Ctrl-C stops it"

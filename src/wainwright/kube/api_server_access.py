@@ -6,6 +6,8 @@ from urllib.parse import quote
 
 import msgspec
 
+from wainwright.kube.kubeconfig_text import read_bounded
+
 HEADER_NAME_SIGNS: Final = "!#$&'*+-.^_`|~"
 """What the name of a header may have beside letters and digits; % is that of what it may not."""
 
@@ -41,8 +43,7 @@ class FileOrData(msgspec.Struct, frozen=True, kw_only=True):
         """Data goes before a file, as it does for kubectl."""
         if self.data or not self.file:
             return self.data
-        with open(self.file, "rb") as file:  # noqa: PTH123 - names are strings all the way
-            return file.read()
+        return read_bounded(self.file)
 
 
 NO_PEM = FileOrData()

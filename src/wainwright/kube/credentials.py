@@ -14,6 +14,7 @@ import msgspec
 from wainwright.clock import Clock
 from wainwright.errors import CredentialsError
 from wainwright.kube.api_server_access import ApiServerAddress, ExecPlugin
+from wainwright.kube.kubeconfig_text import read_bounded
 
 REREAD_SECONDS: Final = 60.0
 """Files are read again after this long: a server may accept an old token for an hour after it was
@@ -109,14 +110,24 @@ class CredentialSource:
     def _authorization(self) -> str:
         """A file goes before a token, as it does for kubectl: the token may be that of the file."""
         if self._address.token_file:
-            with open(self._address.token_file, encoding="utf-8") as file:  # noqa: PTH123
-                return f"Bearer {file.read().strip()}"
+            return f"Bearer {_read_token(self._address.token_file)}"
         if self._address.token:
             return f"Bearer {self._address.token.strip()}"
         if self._address.username:
             pair = f"{self._address.username}:{self._address.password}"
             return f"Basic {base64.b64encode(pair.encode()).decode()}"
         return ""
+
+
+def _read_token(file: str) -> str:
+    content = read_bounded(file)
+    try:
+        token = content.decode("utf-8").strip()
+    except UnicodeDecodeError as error:
+        raise CredentialsError(f"{file}: not UTF-8 text, expected a token on one line") from error
+    if any(sign < " " or sign == "\x7f" for sign in token):
+        raise CredentialsError(f"{file}: a control character, expected a token on one line")
+    return token
 
 
 def _expiry(plugin: ExecPlugin, status: _ExecStatus) -> float:

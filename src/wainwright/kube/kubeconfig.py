@@ -24,6 +24,7 @@ from wainwright.kube.api_server_access import (
     FileOrData,
     Impersonation,
 )
+from wainwright.kube.kubeconfig_text import check_size_of_values, read_bounded
 
 DEFAULT_FILE: Final = "~/.kube/config"
 SERVICE_ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -191,31 +192,32 @@ def _candidates(explicit: str, environment: Mapping[str, str]) -> list[str]:
 
 def _read(file: str) -> _Config:
     try:
-        text = Path(file).read_text(encoding="utf-8")
+        text = read_bounded(file).decode("utf-8")
+        check_size_of_values(text)
         # Every scalar as text: a token of digits is no number.
-        value = _without_empty(yaml.load(text, Loader=yaml.BaseLoader)) or {}
-        msgspec.json.encode(value)  # refuses texts that no request could be written with
+        value = _without_empty(yaml.load(text, Loader=yaml.CBaseLoader)) or {}
         return _with_typed_extensions(msgspec.convert(value, _Config, strict=False), text, file)
     except OSError as error:
         raise InvalidInputError(f"{file}: cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InvalidInputError(f"{file}: no YAML: {_one_line(error)}") from error
-    except UnicodeEncodeError as error:  # of a text that YAML can escape and nobody can write
-        letter = f"\\u{ord(error.object[error.start]):04x}"
-        raise InvalidInputError(
-            f"{file}: no kubeconfig: a text has {letter}, half of a surrogate pair"
-        ) from error
     except msgspec.ValidationError as error:
         raise InvalidInputError(f"{file}: no kubeconfig: {error}") from error
 
 
-class _TypedLoader(yaml.SafeLoader):
+class _TypedLoader(yaml.CSafeLoader):
     """Numbers, booleans and null as they are; times stay texts, as JSON has them."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - as PyYAML declares it
         first: [each for each in resolvers if each[0] != "tag:yaml.org,2002:timestamp"]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
+
+
+UNUSABLE_EXTENSION: Final = (
+    *(yaml.YAMLError, TypeError, ValueError),
+    *(ArithmeticError, AttributeError, LookupError),  # `!!bool x`, a number of 70 bits
+)
 
 
 def _with_typed_extensions(config: _Config, text: str, file: str) -> _Config:
@@ -241,7 +243,7 @@ def _exec_extension(text: str, cluster: int, where: str) -> msgspec.Raw:
         listed = typed["clusters"][cluster]["cluster"]["extensions"]
         found = next(each for each in listed if each.get("name") == EXEC_EXTENSION)
         return msgspec.Raw(msgspec.json.encode(found.get("extension")))
-    except (yaml.YAMLError, TypeError, ValueError) as error:
+    except UNUSABLE_EXTENSION as error:
         raise InvalidInputError(
             f"{where}: cannot be written as JSON: {_one_line(error)}"
         ) from error

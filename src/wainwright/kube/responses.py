@@ -19,6 +19,7 @@ from wainwright.errors import (
     ServerUnavailableError,
     TooManyRequestsError,
 )
+from wainwright.whole_numbers import parse_whole_number
 
 NO_FIELD: Final = "<nil>"
 """The field of a cause that only says that validation stopped early."""
@@ -95,7 +96,7 @@ def _too_many_requests(status: ApiStatus, headers: Mapping[str, str]) -> TooMany
 
 
 def _retry_after(status: ApiStatus, headers: Mapping[str, str]) -> float:
-    stated = headers.get("Retry-After", "")
-    if stated.isdigit():
+    stated = parse_whole_number(headers.get("Retry-After", ""))
+    if stated is not None:
         return float(stated)
     return float(status.details.retryAfterSeconds) if status.details else 0.0

@@ -12,6 +12,8 @@ from typing import Final
 
 import msgspec
 
+from wainwright.whole_numbers import parse_whole_number
+
 MAX_FRAMES: Final = 2_000
 MAX_BYTES: Final = 16 * 2**20
 
@@ -81,9 +83,10 @@ class EventStream:
         """Those after it; None where they are not known any more, or never were."""
         with self._lock:
             run, _, text = last_id.rpartition("-")
-            if run != self._run or not text.isdecimal():
+            number = parse_whole_number(text)
+            if run != self._run or number is None:
                 return None
-            missing = self._number - int(text)
+            missing = self._number - number
             if not 0 <= missing <= len(self._frames):
                 return None
             return list(self._frames)[len(self._frames) - missing :]

@@ -17,14 +17,9 @@ from typing import Any, Final, Protocol
 import msgspec
 from aiohttp import ClientError, web
 
-from wainwright.emulator.http.server import (
-    CONNECTION_LOG,
-    LOCAL_HOSTS,
-    SAME_SITE,
-    close_after_bad_body,
-    host_name,
-)
+from wainwright.emulator.http.server import LOCAL_HOSTS, SAME_SITE, host_name
 from wainwright.errors import InvalidInputError
+from wainwright.http_connections import CONNECTION_LOG, close_after_bad_body
 from wainwright.live_page.event_stream import EventStream, Frame, FrameKind
 from wainwright.live_page.scenario_player import MAX_SPEED, MAX_STEP, ScenarioPlayer
 from wainwright.manifests.problems import InvalidInput, Problem

@@ -2,14 +2,11 @@
 Files of a folder that are no manifests are left out (`folder_scan.py`); named ones are judged.
 """
 
-import os
-import stat
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import msgspec
 
@@ -20,7 +17,6 @@ from wainwright.gc_pause import gc_paused
 from wainwright.manifests import json_reader, yaml_reader
 from wainwright.manifests.aws_answers import is_reservations_answer, reservations_manifest
 from wainwright.manifests.folder_scan import (
-    FileKind,
     FolderScan,
     SkippedFile,
     classify_file,
@@ -40,6 +36,15 @@ from wainwright.manifests.rendering import (
     template_hint,
     template_message,
 )
+from wainwright.manifests.source_files import (
+    STDIN,
+    FileKind,
+    SourceFile,
+    UnreadableFile,
+    read_file,
+    read_source,
+    unreadable,
+)
 from wainwright.manifests.yaml_reader import (
     DuplicateKey,
     LineMap,
@@ -47,93 +52,6 @@ from wainwright.manifests.yaml_reader import (
     UnreadableDocument,
     line_at,
 )
-
-MAX_YAML: Final = 128 * 2**20  # takes about half a minute to read
-MAX_JSON: Final = 1024 * 2**20
-STDIN: Final = "-"
-
-
-class SourceFile(msgspec.Struct, frozen=True):
-    """A file's name, as the user gave it, and its text."""
-
-    name: str
-    text: str
-
-    @property
-    def is_json(self) -> bool:
-        return self.name.endswith(".json") or self.text.lstrip()[:1] in ("{", "[")
-
-
-class UnreadableFile(msgspec.Struct, frozen=True):
-    """A file without text, why, and what it is where that is no mistake in a folder."""
-
-    problem: Problem
-    kind: FileKind | None = None
-
-
-class NamedText(str):
-    """An argument beside files that is none: its value is the name, and its text is here."""
-
-    text: str
-
-    def __new__(cls, name: str, text: str) -> Self:
-        created = super().__new__(cls, name)
-        created.text = text
-        return created
-
-
-def read_source(argument: str) -> SourceFile | UnreadableFile:
-    """The file that the argument names, or standard input, or a text that came otherwise."""
-    if isinstance(argument, NamedText):
-        return SourceFile(argument, argument.text)
-    if argument == STDIN:
-        return _decode_source("standard input", sys.stdin.buffer.read())
-    return _read_file(argument)
-
-
-def _read_file(name: str) -> SourceFile | UnreadableFile:
-    try:
-        status = Path(name).stat()
-        if not stat.S_ISREG(status.st_mode):
-            return _unreadable(name, "not an ordinary file", "a file or folder")
-        if status.st_size > (MAX_JSON if name.endswith(".json") else MAX_YAML):
-            return UnreadableFile(_too_large(name, status.st_size))
-        return _decode_source(name, Path(name).read_bytes())
-    except (OSError, ValueError) as error:  # a ValueError: a name that no file can have
-        is_link = os.path.islink(name)  # noqa: PTH114  # Path.is_symlink raises for a long name
-        kind = FileKind.NOT_A_MANIFEST if is_link else None  # to nothing
-        return _unreadable(
-            name, f"cannot be read: {getattr(error, 'strerror', '') or error}", "", kind
-        )
-
-
-def _unreadable(
-    name: str, message: str, expected: str, kind: FileKind | None = None, line: int | None = None
-) -> UnreadableFile:
-    return UnreadableFile(Problem(file=name, line=line, message=message, expected=expected), kind)
-
-
-def _too_large(name: str, size: int) -> Problem:
-    return Problem(
-        file=name,
-        message=f"too large to read: {size / 2**20:,.0f} MiB",
-        expected=f"at most {MAX_YAML >> 20} MiB of YAML or {MAX_JSON >> 20} MiB of JSON",
-        hint="split the file, or save it as JSON",
-    )
-
-
-def _decode_source(name: str, data: bytes) -> SourceFile | UnreadableFile:
-    other = FileKind.NOT_A_MANIFEST
-    if b"\0" in data[:65536] and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return _unreadable(name, "a binary file", "YAML or JSON text", other)
-    try:
-        text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        return _unreadable(name, "not UTF-8 text", "UTF-8", other, line)
-    if not text.strip():
-        return _unreadable(name, "the file is empty", "a manifest", FileKind.EMPTY, 1)
-    return SourceFile(name, text)
 
 
 class SourceDocument:
@@ -337,7 +255,7 @@ class _Loader:
             return
         _add_documents(source, parsed, self.loaded)
         if kind is FileKind.EMPTY:
-            problem = _unreadable(source.name, "no document in this file", "a manifest", line=1)
+            problem = unreadable(source.name, "no document in this file", "a manifest", line=1)
             self.loaded.problems.append(problem.problem)
 
     def load_folder(self, name: str) -> None:
@@ -362,7 +280,7 @@ class _Loader:
         self.loaded.extend(loaded)
 
     def _load_found(self, file: str, loaded: LoadedManifests) -> None:
-        source = _read_file(file)
+        source = read_file(file)
         if isinstance(source, UnreadableFile):
             if source.kind is None:
                 loaded.problems.append(source.problem)

@@ -8,7 +8,6 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +24,7 @@ from wainwright.manifests.kustomizations import (
 )
 from wainwright.manifests.placeholders import find_placeholder, has_helm_value
 from wainwright.manifests.problems import Problem
+from wainwright.manifests.source_files import FileKind, SourceFile, read_file
 from wainwright.manifests.yaml_reader import UnreadableDocument
 
 MANIFEST_SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
@@ -44,17 +44,6 @@ OPEN_BRACES: Final = re.compile(r"\{\{")
 INDENTED_KEY: Final = {
     key: re.compile(rf"^[ \t]*['\"]?{key}['\"]?[ \t]*:", re.MULTILINE) for key in HEADER_KEYS
 }
-
-
-class FileKind(Enum):
-    """What a file of a folder is."""
-
-    MANIFEST = "manifest"
-    NOT_A_MANIFEST = "no manifest"
-    EMPTY = "without a document"
-    TEMPLATE = "template"
-    UNLISTED = "not listed by the kustomization beside it"
-    KUSTOMIZATION_PART = "part of a kustomization"
 
 
 class SkippedFile(msgspec.Struct, frozen=True):
@@ -102,8 +91,8 @@ class FolderScan:
     def _add_chart(self, root: str, folders: list[str]) -> None:
         """Library charts have nothing to render; their templates are used by others."""
         folders[:] = [each for each in folders if each not in CHART_FOLDERS]
-        text = Path(root, CHART_FILE).read_text("utf-8", errors="replace")
-        if LIBRARY_CHART.search(text) is None:
+        source = read_file(str(Path(root, CHART_FILE)))
+        if not isinstance(source, SourceFile) or LIBRARY_CHART.search(source.text) is None:
             self.packages.append(Package(folder=root))
 
     def _add_kustomization(self, root: str, files: list[str]) -> None:

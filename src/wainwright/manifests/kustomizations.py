@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from wainwright import file_names
+from wainwright.manifests.source_files import SourceFile, read_file
 from wainwright.manifests.yaml_reader import UnreadableDocument, parse_yaml
 
 KUSTOMIZATION_FILES: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
@@ -43,7 +44,7 @@ class Kustomization(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_kustomization(folder: str, file: str) -> Kustomization | None:
     """The kustomization of this file of the folder; None if the file is something else."""
-    value = _read_document(Path(folder, file))
+    value = _read_document(str(Path(folder, file)))
     if isinstance(value, dict) and not _is_kustomization(value):
         return None
     if not isinstance(value, dict):
@@ -64,11 +65,14 @@ def read_kustomization(folder: str, file: str) -> Kustomization | None:
     )
 
 
-def _read_document(file: Path) -> Any:
+def _read_document(file: str) -> Any:
     """The only document; None where there is none or it cannot be read, as in a template."""
+    source = read_file(file)
+    if not isinstance(source, SourceFile):
+        return None
     try:
-        documents = [parsed.value for parsed, _ in parse_yaml(file.read_text("utf-8"))]
-    except (OSError, UnicodeDecodeError, UnreadableDocument):
+        documents = [parsed.value for parsed, _ in parse_yaml(source.text)]
+    except UnreadableDocument:
         return None
     return documents[0] if len(documents) == 1 else None
 

@@ -55,6 +55,10 @@ class UnreadableDocument(Exception):
         self.path = path
 
 
+class ParserLimitExceeded(UnreadableDocument):
+    """It may be YAML or not: reading ended where it became too deep or too large."""
+
+
 class DuplicateKey(msgspec.Struct, frozen=True):
     """A key that its mapping has already; the last one counts, as for an API server."""
 
@@ -85,12 +89,12 @@ class _OpenCollection(msgspec.Struct):
 
 
 def parse_yaml(
-    text: str, *, with_lines: bool = False
+    text: str, *, with_lines: bool = False, max_expansion: int = MAX_EXPANSION
 ) -> Iterator[tuple[ParsedDocument, LineMap | None]]:
     """Every document of the stream, in order; empty ones are skipped."""
     parser = CParser(text)
     try:
-        yield from _YamlReader(parser, with_lines).read()
+        yield from _YamlReader(parser, with_lines, max_expansion).read()
     except yaml.YAMLError as error:
         raise _yaml_error(error, text) from error
     finally:
@@ -105,9 +109,10 @@ class _YamlReader:
     through a dict, which is faster than a chain of isinstance checks for millions of events.
     """
 
-    def __init__(self, parser: CParser, with_lines: bool) -> None:
+    def __init__(self, parser: CParser, with_lines: bool, max_expansion: int) -> None:
         self.parser = parser
         self.with_lines = with_lines
+        self.max_expansion = max_expansion
         self.stack: list[_OpenCollection] = []
         self.anchors: dict[str, tuple[Any, LineMap | None, int]] = {}
         self.duplicate_keys: list[DuplicateKey] = []
@@ -199,7 +204,7 @@ class _YamlReader:
 
     def _open(self, value: Any, event: Any) -> None:
         if len(self.stack) >= MAX_DEPTH:
-            raise UnreadableDocument(
+            raise ParserLimitExceeded(
                 f"more than {MAX_DEPTH} levels of nesting",
                 line=_line(event),
                 hint="no manifest is that deep",
@@ -237,9 +242,9 @@ class _YamlReader:
             )
         value, line_map, size = self.anchors[event.anchor]
         self.expanded_values += size
-        if self.expanded_values > MAX_EXPANSION:
-            raise UnreadableDocument(
-                f"aliases blow this file up to more than {MAX_EXPANSION:,} values",
+        if self.expanded_values > self.max_expansion:
+            raise ParserLimitExceeded(
+                f"aliases blow this file up to more than {self.max_expansion:,} values",
                 line=_line(event),
                 hint="write the values out, or split the file",
             )

@@ -105,7 +105,7 @@ class _Dumper(yaml.CSafeDumper):
 
 
 def _represent_string(dumper: yaml.CSafeDumper, value: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in value else "'" if _needs_quotes(value) else None
+    style = "|" if "\n" in value else "'" if needs_quotes(value) else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 
@@ -114,11 +114,11 @@ class _OneLineDumper(_Dumper):
 
 
 def _represent_on_one_line(dumper: yaml.CSafeDumper, value: str) -> yaml.ScalarNode:
-    style = '"' if "\n" in value or _needs_quotes(value) else None
+    style = '"' if "\n" in value or needs_quotes(value) else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 
-def _needs_quotes(value: str) -> bool:
+def needs_quotes(value: str) -> bool:
     """Where Kubernetes would read another value, or a CI log a command at the start of a line."""
     if value.startswith("::"):
         return True

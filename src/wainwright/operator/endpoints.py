@@ -13,6 +13,7 @@ import msgspec
 from aiohttp import web
 
 from wainwright.errors import InvalidInputError
+from wainwright.http_connections import CONNECTION_LOG, close_after_bad_body
 from wainwright.metrics import MetricsRegistry
 from wainwright.operator.shared_answers import AnswerSender, Parts, SharedAnswer
 
@@ -117,10 +118,12 @@ async def _metric_parts(metrics: MetricsRegistry) -> Parts:
 async def _serving(
     setting: str, host: str, port: int, handlers: Mapping[str, Handler]
 ) -> AsyncIterator[int]:
-    application = web.Application()
+    application = web.Application(middlewares=[_checking_bodies])
     for path, handler in handlers.items():
         application.router.add_get(path, handler)
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
+    runner = web.AppRunner(
+        application, access_log=None, logger=CONNECTION_LOG, shutdown_timeout=SHUTDOWN_SECONDS
+    )
     await runner.setup()
     try:
         await web.SockSite(runner, _listen(host, port)).start()
@@ -132,6 +135,17 @@ async def _serving(
         yield runner.addresses[0][1]
     finally:
         await runner.cleanup()
+
+
+@web.middleware
+async def _checking_bodies(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        response = await handler(request)
+    except web.HTTPException as error:  # no such path
+        close_after_bad_body(request, error)
+        raise
+    close_after_bad_body(request, response)
+    return response
 
 
 def _listen(host: str, port: int) -> socket.socket:

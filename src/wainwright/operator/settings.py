@@ -200,8 +200,8 @@ def _default_constraints(text: str) -> DefaultConstraints:
     if any(map(_is_surrogate, text)):
         raise _Refused("UTF-8 text")
     # Only a process that is given a document loads what reads manifests.
-    from wainwright.manifests.documents import NamedText
     from wainwright.manifests.scheduler_config import read_scheduler_config
+    from wainwright.manifests.source_files import NamedText
 
     config = read_scheduler_config(NamedText("scheduler configuration", text))
     if config.errors:

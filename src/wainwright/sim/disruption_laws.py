@@ -29,6 +29,7 @@ from wainwright.sim.pod_counts import is_daemon
 from wainwright.sim.recorder import Recorder
 from wainwright.sim.world import World
 from wainwright.translate.pools import translate_pool
+from wainwright.whole_numbers import parse_whole_number
 
 EVICTIONS_END_NODES: Final = "evictions-end-nodes"
 CONSOLIDATION_SAVES: Final = "consolidation-saves"
@@ -361,10 +362,10 @@ def _instance_id(claim: NodeClaim) -> str:
 
 
 def _node_count(nodes: str, total: int) -> int:
-    number = nodes.removesuffix("%")
-    if not number.isdigit():
+    number = parse_whole_number(nodes.removesuffix("%"))
+    if number is None:
         return 0
-    return ceil(int(number) * total / 100) if nodes.endswith("%") else int(number)
+    return ceil(number * total / 100) if nodes.endswith("%") else number
 
 
 def _tolerates(toleration: Any) -> bool:

@@ -25,10 +25,8 @@ from wainwright.catalogue.region_catalog import load_region_catalog
 from wainwright.clock import EPOCH
 from wainwright.manifests.cluster_manifests import ClusterManifests, read_loaded_manifests
 from wainwright.manifests.documents import (
-    STDIN,
     LoadedManifests,
     ManifestDocument,
-    NamedText,
     ProgressCallback,
     ReadOptions,
     load_manifests,
@@ -37,6 +35,7 @@ from wainwright.manifests.documents import (
 )
 from wainwright.manifests.manifest_validation import SCENARIO_KIND
 from wainwright.manifests.problems import InvalidInput, Problem, ProblemReport, sort_problems
+from wainwright.manifests.source_files import STDIN, NamedText
 from wainwright.offline import known_reservations
 from wainwright.sim.scenario import (
     END,

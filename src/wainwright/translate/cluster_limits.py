@@ -9,6 +9,7 @@ from wainwright.errors import UsageError
 from wainwright.model.plan import PRICE_LIMIT, ClusterLimits
 from wainwright.model.resources import CPU, MEMORY, capacity_from_nano
 from wainwright.model.snapshot import NODES_LIMIT
+from wainwright.whole_numbers import parse_whole_number
 
 Amount = TypeVar("Amount", int, float)
 
@@ -78,7 +79,8 @@ def _memory(text: str) -> int:
 
 
 def _whole_number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() else -1
+    number = parse_whole_number(text)
+    return -1 if number is None else number
 
 
 def _price(text: str) -> float:

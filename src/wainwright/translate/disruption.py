@@ -29,6 +29,7 @@ from wainwright.translate.object_metadata import (
     parse_timestamp,
 )
 from wainwright.translate.topology import translate_selector
+from wainwright.whole_numbers import parse_whole_number
 
 DO_NOT_DISRUPT_ANNOTATION: Final = "karpenter.sh/do-not-disrupt"
 DISRUPTION_COST_ANNOTATION: Final = "karpenter.sh/disruption-cost"
@@ -41,8 +42,6 @@ PAUSE_ANNOTATION: Final = "wainwright.dev/pause"
 NO_PAUSE: Final = frozenset({"", "false", "no", "none", "off"})
 EXPECTED_PAUSE: Final = f"one of {', '.join(sorted(Pause))}"
 PAUSES_EVERYTHING: Final = "everything is paused"
-MAX_COUNT_DIGITS: Final = 9
-"""Of a number of instance types; of more than 4,300 digits Python makes no number."""
 
 NEVER: Final = "Never"
 DECIMAL: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")
@@ -89,8 +88,7 @@ def parse_minimum_saving(text: str) -> MinimumSaving | None:
 
 def parse_type_count(text: str) -> int | None:
     """How many instance types; None for what is no count."""
-    is_count = text.isascii() and text.isdecimal() and len(text) <= MAX_COUNT_DIGITS
-    return int(text) if is_count else None
+    return parse_whole_number(text)
 
 
 def parse_pause(text: str) -> Pause | None:

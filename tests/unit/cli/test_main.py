@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from tests.support.manifest_tables import TESTS
 
 from wainwright.cli import main
-from wainwright.cli.main import COMMAND_GROUPS, wain
+from wainwright.cli.main import COMMAND_GROUPS, print_unexpected, wain
 
 ROOT = TESTS.parent
 STORY = "examples/reserved-then-spot"
@@ -62,6 +62,27 @@ def test_a_full_disk_is_reported_in_one_line(arguments: tuple[str, ...]) -> None
 def test_a_closed_standard_output_is_reported_in_one_line() -> None:
     code, output = started(("plan", STORY), None)
     assert (code, output) == (2, "error: standard output cannot be written: it is closed\n")
+
+
+@pytest.mark.parametrize(
+    "command", ["plan", "validate", "convert", "consolidate", "emulator set", "emulator --faults"]
+)
+def test_a_closed_standard_input_is_an_empty_file(command: str) -> None:
+    line = ["sh", "-c", 'exec "$@" <&-', "sh", *WAIN, *command.split(), "-"]
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "standard input" in done.stdout + done.stderr
+    assert "the file is empty" in done.stdout + done.stderr
+
+
+def test_the_error_of_a_task_is_named_and_not_that_there_was_a_group(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tasks = "unhandled errors in a TaskGroup"
+    inner = ExceptionGroup(tasks, [KeyError("the real one"), ValueError("another")])
+    print_unexpected(ExceptionGroup(tasks, [inner]))
+    first = capsys.readouterr().err.splitlines()[0]
+    assert first == "error: a bug in wain, triggered by this input: KeyError: 'the real one'"
 
 
 def test_without_a_standard_error_the_plan_is_made_all_the_same() -> None:

@@ -100,6 +100,11 @@ def test_a_limit_of_the_cluster_holds_and_is_the_reason() -> None:
         (["gpu=3"], "a cluster has no limit gpu", "cpu, memory, nodes, pricePerHour"),
         (["cpu=x"], "the cluster's limit cpu is 'x'", "a quantity of 0 or more, such as 1000"),
         (["memory=-1Gi"], "the cluster's limit memory is '-1Gi'", "such as 4Ti"),
+        (
+            [f"nodes={'9' * 5000}"],
+            "the cluster's limit nodes is '999",
+            "a whole number of 0 or more",
+        ),
         (["nodes=1.5"], "the cluster's limit nodes is '1.5'", "a whole number of 0 or more"),
         (["pricePerHour=1e400"], "the cluster's limit pricePerHour is '1e400'", "USD per hour"),
         (["pricePerHour=nan"], "the cluster's limit pricePerHour is 'nan'", "USD per hour"),

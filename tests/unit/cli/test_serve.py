@@ -1,13 +1,15 @@
 """`wain serve` as somebody at a terminal meets it: what it refuses, and how it begins and ends."""
 
 import json
+import os
 import signal
 import socket
 import subprocess
 import sys
 from pathlib import Path
 from urllib.error import HTTPError
-from urllib.request import Request, urlopen
+from urllib.parse import urlsplit
+from urllib.request import HTTPCookieProcessor, Request, build_opener, urlopen
 
 import pytest
 from click.testing import CliRunner
@@ -101,6 +103,26 @@ def test_it_serves_until_it_is_stopped_and_ends_quietly() -> None:
         assert process.wait(60) == 0
         assert process.stderr is not None
         assert "Traceback" not in process.stderr.read()
+
+
+@pytest.mark.parametrize(
+    "token", ["s3cret", "a+b", "a&b#c=d", "a b", "é%41/?", '"quoted"; x,y', "\x1b[31m"]
+)
+def test_the_printed_address_opens_whatever_the_token_is(token: str) -> None:
+    command = [*WAIN, "serve", CLUSTER, "--port", "0"]
+    environment = {**os.environ, "WAIN_SERVE_TOKEN": token}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        url, _, rest = process.stdout.readline().partition(" ")
+        try:
+            assert rest.strip() == f"shows {CLUSTER}; Ctrl-C stops it"
+            browser = build_opener(HTTPCookieProcessor())
+            with browser.open(url, timeout=60) as answer:
+                assert "<html" in answer.read().decode()
+                assert urlsplit(answer.url).query == ""
+        finally:
+            process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
 
 
 def test_the_limit_of_pods_is_that_of_events_from_the_page_too() -> None:

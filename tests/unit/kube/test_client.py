@@ -131,16 +131,17 @@ def test_an_old_version_is_gone_as_an_event_and_as_a_response() -> None:
     expect_watch_error(answering(lambda: status(410)), ResourceVersionGoneError)
 
 
-def test_a_watch_may_be_refused_for_now() -> None:
+@pytest.mark.parametrize(("stated", "seconds"), [("3", 3), ("²", 0), ("9" * 5000, 0)])
+def test_a_watch_may_be_refused_for_now(stated: str, seconds: float) -> None:
     def busy() -> web.Response:
         response = status(429, "storage is (re)initializing")
-        response.headers["Retry-After"] = "3"
+        response.headers["Retry-After"] = stated
         return response
 
     error = expect_watch_error(answering(busy), TooManyRequestsError)
     assert isinstance(error, TooManyRequestsError)
     assert not isinstance(error, EvictionBlockedError)
-    assert error.retry_after == 3
+    assert error.retry_after == seconds
 
 
 # Lists

@@ -186,6 +186,28 @@ def test_a_token_file_is_read_again_each_minute(tmp_path: Path) -> None:
     assert found == ["Bearer one", "Bearer one", "Bearer three", "Bearer three"]
 
 
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (None, "it is larger than 16 MiB; name an ordinary file"),
+        (b"\0" * 100, "a control character, expected a token on one line"),
+        (b"one\ntwo\n", "a control character, expected a token on one line"),
+        (b"\xff", "not UTF-8 text, expected a token on one line"),
+    ],
+)
+def test_a_token_file_without_a_token_is_named(
+    tmp_path: Path, content: bytes | None, expected: str
+) -> None:
+    file = tmp_path / "token" if content is not None else Path("/dev/zero")
+    if content is not None:
+        file.write_bytes(content)
+    address = ApiServerAddress(url="http://a", token_file=str(file))
+    with pytest.raises(CredentialsError) as caught:
+        asyncio.run(CredentialSource(address, SystemClock()).current())
+    assert caught.value.message.startswith(f"{file}: ")
+    assert caught.value.message.endswith(expected)
+
+
 @pytest.mark.parametrize("version", [V1, V1BETA1])
 def test_a_plugin_is_run_once_and_knows_the_cluster(tmp_path: Path, version: str) -> None:
     seen: list[str] = []

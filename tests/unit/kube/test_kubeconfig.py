@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +19,10 @@ from wainwright.kube.api_server_access import Impersonation
 from wainwright.kube.kubeconfig import in_cluster_address, load_address
 
 EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "a"}
+ALIASES = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"{name}: &{name} [{','.join([f'*{last}'] * 9)}]\n"
+    for last, name in zip("abcdefgh", "bcdefghi", strict=True)
+)
 PEM = base64.b64encode(b"pem").decode()
 
 
@@ -238,8 +243,19 @@ def test_certificates_are_always_verified(tmp_path: Path) -> None:
         (EXTENSION.replace("size: 3", "size: !odd 3"), "cluster '12': extension client.auth"),
         ("clusters: {a: 1}", "no kubeconfig: Expected `array`"),
         ("a: [", "no YAML"),
-        ('"\\ud83d": a', "no kubeconfig: a text has \\ud83d, half of a surrogate pair"),
-        ('users: [{name: one, user: {token: "a\\udc00"}}]', "a text has \\udc00, half of"),
+        ('"\\ud83d": a', "no YAML: while parsing a quoted scalar"),
+        ('users: [{name: one, user: {token: "a\\udc00"}}]', "invalid Unicode character escape"),
+        ("[" * 100_000, "no YAML: more than 100 levels of nesting"),
+        ("a: " + "{a: " * 99 + "b" + "}" * 99, "no current-context"),
+        (ALIASES, "no YAML: aliases blow the file up to millions of characters"),
+        ("a: &a [*a]", "no YAML: the alias *a stands for no value above"),
+        (f"a: &a {'x' * 2**20}\nb: [*a, *a, *a, *a, *a]", "no YAML: aliases blow the file up"),
+        (f"[{'a,' * 250_000}]", "no YAML: more than 250,000 values"),
+        ("x" * (16 * 2**20 + 1), "cannot be read: it is larger than 16 MiB; name an ordinary file"),
+        *(
+            (EXTENSION.replace("size: 3", f"size: {value}"), "cluster '12': extension client.auth")
+            for value in ("!!bool x", "!!timestamp x", "9" * 5000, "&a {x: !!int x}", "{null: a}")
+        ),
     ],
 )
 def test_what_cannot_be_used_is_named_with_its_file(
@@ -267,6 +283,43 @@ def test_without_any_file_and_outside_a_pod_there_is_no_cluster(tmp_path: Path) 
     ) as caught:
         load_address(environment={"KUBECONFIG": str(tmp_path / "missing")})
     assert "--kubeconfig" in caught.value.hint
+
+
+def test_aliases_are_read_where_they_are_few(tmp_path: Path) -> None:
+    text = yaml.safe_dump(kubeconfig()).replace(
+        "token:", "username: &name me\n    password: *name\n    token:"
+    )
+    found = load_address(kubeconfig=str(write(tmp_path, "config", text)), environment={})
+    assert (found.username, found.password, found.token) == ("me", "me", "token-of-one")
+
+
+def test_a_pipe_is_a_kubeconfig() -> None:
+    """As `--kubeconfig <(aws …)` makes one."""
+    reading, writing = os.pipe()
+    os.write(writing, yaml.safe_dump(kubeconfig()).encode())
+    os.close(writing)
+    found = load_address(kubeconfig=f"/dev/fd/{reading}", environment={})
+    os.close(reading)
+    assert found.token == "token-of-one"
+
+
+@pytest.mark.parametrize("field", ["certificate-authority", "client-certificate", "client-key"])
+def test_no_more_than_16_mib_are_read_of_a_file_that_is_named(tmp_path: Path, field: str) -> None:
+    part = "cluster" if field == "certificate-authority" else "user"
+    entry: Any = {part: {field: "/dev/zero"}}
+    content = kubeconfig(**entry)
+    found = load_address(kubeconfig=str(write(tmp_path, "config", content)), environment={})
+    named = {
+        "certificate-authority": found.authority,
+        "client-certificate": found.client_certificate,
+        "client-key": found.client_key,
+    }
+    with pytest.raises(OSError, match="larger than 16 MiB; name an ordinary file: '/dev/zero'"):
+        named[field].read()
+
+
+def test_a_device_without_an_end_is_no_kubeconfig() -> None:
+    assert refusal(Path("/dev/zero")).startswith("/dev/zero: cannot be read: it is larger than 16")
 
 
 def test_inside_a_pod_the_service_account_is_used(tmp_path: Path) -> None:

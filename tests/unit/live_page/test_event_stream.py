@@ -59,7 +59,9 @@ def test_memory_is_bounded_by_bytes_and_the_latest_frame_stays() -> None:
 
 def test_ids_of_another_process_or_of_nobody_mean_nothing() -> None:
     stream, other = stream_of(3), stream_of(3)
-    for identity in (other.last_id, "", "7", f"{stream.last_id}0", "a-b-c", stream.next_id):
+    run = stream.last_id.partition("-")[0]
+    long = (f"{run}-{'9' * 5000}", f"{run}-{'0' * 5000}3")
+    for identity in (other.last_id, "", "7", f"{stream.last_id}0", "a-b-c", stream.next_id, *long):
         assert stream.since(identity) is None
 
 

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from wainwright.manifests.documents import MAX_YAML, ReadOptions
+from wainwright.manifests.documents import ReadOptions
 from wainwright.manifests.manifest_validation import validate_manifests
 from wainwright.manifests.problems import Problem
+from wainwright.manifests.source_files import MAX_YAML
 from wainwright.manifests.yaml_writer import NotJSONValue, parse_plain_scalar
 
 POOL = """\

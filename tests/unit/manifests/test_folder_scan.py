@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from wainwright.manifests.documents import LoadedManifests, load_manifests
-from wainwright.manifests.folder_scan import FileKind
+from wainwright.manifests.source_files import FileKind
 
 NAMESPACE = "apiVersion: v1\nkind: Namespace\nmetadata: {name: %s}\n"
 CHART_TEMPLATE = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: {{ .Values.name }}\n"
@@ -240,6 +240,14 @@ def test_a_kustomization_that_transforms_is_named_with_the_command(tmp_path: Pat
     [problem] = load(tmp_path / "test").problems
     assert problem.message.startswith("a kustomization with patches and nameSuffix")
     assert f"kubectl kustomize {tmp_path / 'test'} | wain plan -" in problem.hint
+
+
+@pytest.mark.parametrize("name", ["kustomization.yaml", "Chart.yaml"])
+def test_a_device_without_an_end_is_not_read(tmp_path: Path, name: str) -> None:
+    write(tmp_path, {"web/m.yaml": NAMESPACE % "a", "web/templates/t.yaml": "{{ x }}"})
+    (tmp_path / "web" / name).symlink_to("/dev/zero")
+    loaded = load(tmp_path)
+    assert str(tmp_path / "web") in {each.file for each in (*loaded.warnings, *loaded.problems)}
 
 
 def test_neither_patches_nor_what_they_change_are_manifests(tmp_path: Path) -> None:

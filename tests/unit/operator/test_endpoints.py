@@ -221,6 +221,38 @@ def test_a_process_ends_while_an_answer_is_being_made() -> None:
     asyncio.run(main())
 
 
+NOT_HTTP = (
+    b"\x16\x03\x01\r\n\r\n",
+    b"GET http://[::1 HTTP/1.1\r\nHost: a\r\n\r\n",
+    b"GET /metrics HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    b"GET /healthz HTTP/1.1\r\nHost: a\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc",
+)
+
+
+async def connection_ends(port: int, request: bytes) -> bytes:
+    """What is answered until the server closes the connection."""
+    reader, writer = await asyncio.open_connection(LOOPBACK, port)
+    writer.write(request)
+    async with asyncio.timeout(60):
+        answer = await reader.read()
+    writer.close()
+    return answer
+
+
+def test_bytes_that_are_no_request_end_the_connection_and_are_no_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def check(ports: Ports) -> None:
+        for port in (ports.metrics, ports.health):
+            for request in NOT_HTTP:
+                answer = await connection_ends(port, request)
+                assert answer.startswith((b"HTTP/1.0 400", b"HTTP/1.1 200", b"HTTP/1.1 404"))
+                assert answer[5:8] == b"1.0" or b"connection: close" in answer.lower()
+
+    serving(LOOPBACK, check)
+    assert not [each for each in caplog.records if each.exc_info]
+
+
 @pytest.mark.parametrize("host", [LOOPBACK, EVERYWHERE])
 def test_a_port_that_is_taken_is_named_with_its_setting(host: str) -> None:
     async def check(_: Ports) -> None:

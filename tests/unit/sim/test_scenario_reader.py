@@ -234,6 +234,10 @@ class TestSet:
                                                     "there is no NodePool/shop/default"),
             ("NodePool:spec.weight=1", "--set NodePool:spec.weight=1: 'NodePool' is not an object"),
             ("spec.seed={", "--set spec.seed={: not YAML: did not find expected node content"),
+            (f"spec.{'a.' * 1000}b=1", f"--set spec.{'a.' * 27}a…: a path of more than 100 "
+                                       "segments"),
+            (f"spec.events[{'9' * 50}]=1", f"--set spec.events[{'9' * 50}]=1: "
+                                           f"'spec.events[{'9' * 50}]' is not a path"),
         ],
     )  # fmt: skip
     def test_a_change_that_cannot_be_made_is_refused(
@@ -276,6 +280,7 @@ class TestTraces:
             ("b,much,1Gi,0,0,1", "cpu", "a quantity of 0 or more such as 500m or 2Gi"),
             ("b,1,-1,0,0,1", "memory", "a quantity of 0 or more such as 500m or 2Gi"),
             ("b,1,1Gi,half,0,1", "gpu", "a whole number of 0 or more"),
+            (f"b,1,1Gi,{'9' * 5000},0,1", "gpu", "a whole number of 0 or more"),
             ("b,1,1Gi,0,-1,1", "created", "seconds since the start, or a time such as "
                                           "2026-01-31T08:00:00Z, not before it"),
             ("b,1,1Gi,0,5,1", "deleted", "a time that is not before created"),
@@ -302,6 +307,10 @@ class TestTraces:
     )
     def test_a_wrong_header_names_the_first_line(self, tmp_path: Path, header: str) -> None:
         (tmp_path / "pods.csv").write_text(f"{header}\na,1,0\n")
+        assert set(refusals(tmp_path, self.SPEC)) == {"pods.csv:1"}
+
+    def test_a_device_without_an_end_is_no_trace(self, tmp_path: Path) -> None:
+        (tmp_path / "pods.csv").symlink_to("/dev/zero")
         assert set(refusals(tmp_path, self.SPEC)) == {"pods.csv:1"}
 
     def test_a_file_with_many_wrong_rows_is_not_read_to_its_end(self, tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ from wainwright.api.kubernetes.workloads import (
     ReplicationControllerSpec,
     StatefulSetSpec,
 )
+from wainwright.whole_numbers import parse_whole_number
 
 COMPLETION_MODES: Final = ("NonIndexed", "Indexed")
 JOB_RESTART_POLICIES: Final = ("OnFailure", "Never")
@@ -205,10 +206,15 @@ def _validate_pod_count(given: int | str | None, path: FieldPath) -> Iterator[Fi
     if isinstance(given, str):
         if not PERCENTAGE.fullmatch(given):
             yield invalid_value(path, given, EXPECTED_POD_COUNT)
-        elif len(given) < 20 and int(given[:-1]) > 100:
+        elif not _is_at_most_all(given):
             yield invalid_value(path, given, "at most 100%")
     elif given is not None and given < 0:
         yield invalid_value(path, given, EXPECTED_POD_COUNT)
+
+
+def _is_at_most_all(percentage: str) -> bool:
+    number = parse_whole_number(percentage[:-1])
+    return number is not None and number <= 100
 
 
 def validate_priority_class(given: PriorityClass) -> Iterator[FieldError]:

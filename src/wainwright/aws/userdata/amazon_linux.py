@@ -17,14 +17,13 @@ The user's parts come first. nodeadm merges NodeConfigs in order, so that ours w
 value, and the user's settings stay where ours has none.
 """
 
+import re
 from collections.abc import Iterable, Iterator
-from email import message_from_string
 from email.message import Message
 from shlex import quote
 from typing import Any, Final
 
 import msgspec
-import yaml
 
 from wainwright.aws.userdata.bootstrap_options import (
     BootstrapOptions,
@@ -33,6 +32,12 @@ from wainwright.aws.userdata.bootstrap_options import (
     shell_lookup,
 )
 from wainwright.errors import InvalidInputError
+from wainwright.manifests.user_data_formats import (
+    UnreadableUserData,
+    dump_yaml_document,
+    parse_mime,
+    parse_yaml_documents,
+)
 
 NODE_CONFIG_TYPE: Final = "application/node.eks.aws"
 SHELL_SCRIPT_TYPE: Final = "text/x-shellscript"
@@ -73,13 +78,19 @@ def is_mime(text: str) -> bool:
 
 def parse_mime_parts(text: str) -> tuple[MimePart, ...]:
     """The parts of a user's document, nested ones flattened."""
-    message = message_from_string(text.lstrip())
+    try:
+        message, *inner = parse_mime(text)
+    except UnreadableUserData as error:
+        raise InvalidInputError(
+            f"the user data says that it is MIME, and cannot be read: {error}",
+            "write one multipart/mixed document, whose parts are divided by its boundary",
+        ) from error
     if message.get_content_maintype() == "multipart" and not message.is_multipart():
         raise InvalidInputError(
             "the user data says that it is MIME in several parts, but has none",
             "check that its boundary is the one that its parts are divided by",
         )
-    return tuple(_parse_part(each) for each in message.walk() if not each.is_multipart())
+    return tuple(_parse_part(each) for each in (message, *inner) if not each.is_multipart())
 
 
 def _parse_part(message: Message) -> MimePart:
@@ -174,6 +185,10 @@ def _al2_custom_parts(text: str) -> Iterator[MimePart]:
 NODE_CONFIG_API_VERSION: Final = "node.eks.aws/v1alpha1"
 NODE_CONFIG_GROUP: Final = "node.eks.aws/"
 NODE_CONFIG_KIND: Final = "NodeConfig"
+MANIFEST_START: Final = re.compile(
+    r"(?:[ \t\r]*(?:#(?!!).*|---.*)?\n)*(?:apiVersion|kind|metadata|spec):\s"
+)
+"""After comments and blank lines; `#!` begins a script."""
 
 SET_MAX_PODS: Final = """\
 config=/etc/kubernetes/kubelet/config.json
@@ -204,7 +219,7 @@ def al2023_user_data(bootstrap: BootstrapOptions) -> str:
         set_reserved = SET_KUBE_RESERVED if table.has_kube_reserved else ""
         script = f"#!/bin/bash\n{shell_lookup(table)}{SET_MAX_PODS}{set_reserved}"
         parts.append(script_part(script))
-    config = yaml.safe_dump(node_config(bootstrap), width=10_000)
+    config = dump_yaml_document(node_config(bootstrap))
     return mime_document([*parts, mime_part(NODE_CONFIG_TYPE, config)])
 
 
@@ -256,14 +271,24 @@ def _al2023_custom_parts(text: str) -> Iterator[MimePart]:
 def _node_configs(text: str) -> list[str]:
     """The documents of a text that consists of NodeConfigs only; empty if it is anything else."""
     try:
-        documents = [each for each in yaml.safe_load_all(text) if each is not None]
-    except (yaml.YAMLError, ValueError):  # ValueError: an invalid date
+        documents = [*parse_yaml_documents(text)]
+    except UnreadableUserData as error:
+        if error.exceeds_limit or _begins_as_manifest(text):
+            raise InvalidInputError(
+                f"the user data is no script and no NodeConfig that can be read: {error}",
+                "write NodeConfigs of node.eks.aws/v1alpha1, or a script that begins with #!",
+            ) from error
         return []
     if not all(isinstance(each, dict) and _is_node_config(each) for each in documents):
         return []
     if len(documents) == 1:
         return [text]
-    return [yaml.safe_dump(each, width=10_000) for each in documents]
+    return [dump_yaml_document(each) for each in documents]
+
+
+def _begins_as_manifest(text: str) -> bool:
+    """As no script does: run as one, such a text would lose its settings without a word."""
+    return NODE_CONFIG_GROUP in text and MANIFEST_START.match(text) is not None
 
 
 def _is_node_config(value: dict[str, Any]) -> bool:

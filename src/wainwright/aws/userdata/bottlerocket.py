@@ -7,13 +7,13 @@ another number are not launched (`launchtemplate/launch_templates.py`).
 
 import json
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time
 from typing import Any, Final
 
 from wainwright.aws.userdata.bootstrap_options import BootstrapOptions
 from wainwright.errors import InvalidInputError
+from wainwright.manifests.user_data_formats import UnreadableUserData, parse_toml
 
 BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -108,8 +108,8 @@ def bottlerocket_user_data(bootstrap: BootstrapOptions) -> str:
 
 def _parse_custom_settings(text: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        return parse_toml(text)
+    except UnreadableUserData as error:
         raise InvalidInputError(
             f"the user data of a Bottlerocket class is TOML, and this is not: {error}",
             "write settings as in [settings.kubernetes]",
@@ -120,7 +120,9 @@ def _ensure_table(document: dict[str, Any], key: str) -> dict[str, Any]:
     """The table under the key, created if it is missing."""
     table = document.setdefault(key, {})
     if not isinstance(table, dict):
-        raise InvalidInputError(f"expected {key} in the user data to be a table, found {table!r}")
+        raise InvalidInputError(
+            f"expected {key} in the user data to be a table, found {table!r:.80}"
+        )
     return table
 
 

@@ -29,6 +29,7 @@ from wainwright.translate.annotations import (
     STORAGE_PER_POD_ANNOTATION,
     KubeReservedMemoryStrategy,
 )
+from wainwright.whole_numbers import parse_whole_number
 
 
 class AmiFamily(Enum):
@@ -267,11 +268,12 @@ def _parse_kubelet(node_class: wire.EC2NodeClass) -> KubeletSettings:
 
 
 def _parse_max_pods(max_pods: int | str | None, node_class: wire.EC2NodeClass) -> int | None:
-    if isinstance(max_pods, str):
-        if not max_pods.isdecimal():
-            raise _unsupported_expression(node_class, ("spec", "kubelet", "maxPods"), max_pods)
-        return int(max_pods)
-    return max_pods
+    if not isinstance(max_pods, str):
+        return max_pods
+    number = parse_whole_number(max_pods)
+    if number is None:
+        raise _unsupported_expression(node_class, ("spec", "kubelet", "maxPods"), max_pods)
+    return number
 
 
 def _parse_reserved(

@@ -12,6 +12,7 @@ from wainwright.core.disruption.candidates import Candidate, is_initialized, is_
 from wainwright.core.disruption.cron import InvalidScheduleError, parse_schedule
 from wainwright.model.disruption import DisruptionBudget
 from wainwright.model.snapshot import Node, Pool, Snapshot
+from wainwright.whole_numbers import parse_whole_number
 
 
 class DisruptionReason(StrEnum):
@@ -145,10 +146,10 @@ def _allowed_by(budget: DisruptionBudget, total: int, now: float) -> int | None:
 
 
 def _node_count(nodes: str, total: int) -> int:
-    number = nodes.removesuffix("%")
-    if not (number.isascii() and number.isdigit()):
+    number = parse_whole_number(nodes.removesuffix("%"))
+    if number is None:
         raise ValueError(f"{nodes!r} is neither a count nor a percentage")
-    return ceil(int(number) * total / 100) if nodes.endswith("%") else int(number)
+    return ceil(number * total / 100) if nodes.endswith("%") else number
 
 
 class BudgetCounter:

@@ -23,6 +23,7 @@ from wainwright.model.labels import INSTANCE_TYPE
 from wainwright.model.pod import Pod
 from wainwright.model.snapshot import Node, Pool, Snapshot, find_offering
 from wainwright.model.taints import UNREGISTERED_TAINT
+from wainwright.whole_numbers import MAX_DIGITS, parse_whole_number
 
 COST_PRECISION: Final = 0.01
 """The share of a node's lifetime for which the cost of its disruption is taken to be the same."""
@@ -444,7 +445,7 @@ def undone_consolidations(node: Node) -> int:
 
 def _undone(claim: NodeClaimState) -> int:
     stated = claim.annotations.get(UNDONE_CONSOLIDATIONS, "")
-    return int(stated) if stated.isdecimal() else 0
+    return parse_whole_number(stated[:MAX_DIGITS]) or 0
 
 
 def consolidated_again_at(claim: NodeClaimState) -> float | None:

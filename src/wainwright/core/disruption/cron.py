@@ -11,6 +11,8 @@ from typing import Final
 
 import msgspec
 
+from wainwright.whole_numbers import parse_whole_number
+
 MACROS: Final = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
@@ -116,9 +118,10 @@ def _values(field: str, low: int, high: int, names: dict[str, int]) -> Iterator[
         first, last = _span(span, low, high, names)
         if slash and "-" not in span and span not in ("*", "?"):
             last = high  # 5/10 means from 5 on
-        if slash and not (step.isascii() and step.isdigit() and int(step) > 0):
+        width = parse_whole_number(step) if slash else 1
+        if not width:
             raise InvalidScheduleError(f"{step!r} is not a step of {field!r}")
-        yield from range(first, last + 1, int(step) if slash else 1)
+        yield from range(first, last + 1, width)
 
 
 def _span(span: str, low: int, high: int, names: dict[str, int]) -> tuple[int, int]:
@@ -135,6 +138,7 @@ def _span(span: str, low: int, high: int, names: dict[str, int]) -> tuple[int, i
 def _number(text: str, names: dict[str, int]) -> int:
     if text.lower() in names:
         return names[text.lower()]
-    if not (text.isascii() and text.isdigit()):
+    number = parse_whole_number(text)
+    if number is None:
         raise InvalidScheduleError(f"{text!r} is not a number")
-    return int(text)
+    return number

@@ -11,6 +11,7 @@ from wainwright.model.disruption import BlockingBudget, PodDisruptionBudget
 from wainwright.model.pod import Pod
 from wainwright.model.snapshot import Node, Snapshot
 from wainwright.model.taints import DISRUPTED_TAINT, find_untolerated_taint
+from wainwright.whole_numbers import MAX_DIGITS, parse_whole_number
 
 _Anchor: TypeAlias = tuple[str, tuple[str, str] | None]
 """A namespace, and a label with its value; None for selectors that require no such pair."""
@@ -158,9 +159,13 @@ def desired_healthy(budget: PodDisruptionBudget, expected: int) -> int:
 def _scaled(value: int | str, total: int) -> int:
     text = str(value)
     if not text.endswith("%"):
-        return int(text) if text.isdecimal() else 0
-    number = text.removesuffix("%")
-    return -(-int(number) * total // 100) if number.isdecimal() else 0
+        return _whole_number(text)
+    return -(-_whole_number(text.removesuffix("%")) * total // 100)
+
+
+def _whole_number(text: str) -> int:
+    """Of thousands of digits the first are enough: it is more than all pods."""
+    return parse_whole_number(text[:MAX_DIGITS]) or 0
 
 
 MAX_MORE_REPLICAS: Final = 100

@@ -1,6 +1,5 @@
 """Bottlerocket: user data is a TOML document of settings."""
 
-import tomllib
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -10,6 +9,7 @@ from wainwright.emulator.boot.user_data import (
     BootstrapConfig,
     BootstrapMethod,
 )
+from wainwright.manifests.user_data_formats import UnreadableUserData, parse_toml
 from wainwright.model.taints import Taint
 
 MAP_SETTINGS: Final = {
@@ -30,15 +30,15 @@ STRIPE_COMMAND: Final = ["apiclient", "ephemeral-storage", "init"]
 
 def is_toml(text: str) -> bool:
     try:
-        return "settings" in tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
+        return "settings" in parse_toml(text)
+    except UnreadableUserData:
         return False
 
 
 def read_settings(text: str) -> BootstrapConfig:
     try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        document = parse_toml(text)
+    except UnreadableUserData as error:
         raise BootError(
             BootFailureReason.UNREADABLE, f"the user data is not TOML: {error}"
         ) from error
@@ -99,7 +99,7 @@ def _stripes_local_disks(settings: Mapping[str, Any]) -> bool:
     """Whether a boot command combines the local disks into one array."""
     commands = _get_table(settings, "bootstrap-commands")
     return any(
-        isinstance(each, dict) and STRIPE_COMMAND in each.get("commands", [])
+        isinstance(each, dict) and STRIPE_COMMAND in _as_list(each.get("commands"))
         for each in commands.values()
     )
 

@@ -23,6 +23,8 @@ MAP_FLAGS: Final = {
     "eviction-soft-grace-period": ("eviction_soft_grace", "="),
 }
 """By flag, the field of BootstrapConfig and the separator of key and value."""
+INT32_LIMIT: Final = 2**31
+"""Of numbers in the kubelet's configuration."""
 NUMBER_FLAGS: Final = {"max-pods": "max_pods", "pods-per-core": "pods_per_core"}
 
 
@@ -177,6 +179,8 @@ def check_taints(taints: Iterable[Taint]) -> None:
 def check_non_negative(name: str, value: int) -> int:
     if value < 0:
         raise BootError(BootFailureReason.REFUSED, f"{name} is {value}, which is below zero")
+    if value >= INT32_LIMIT:
+        raise BootError(BootFailureReason.REFUSED, f"{name} has more than 32 bits")
     return value
 
 

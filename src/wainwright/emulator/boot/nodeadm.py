@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import ip_network
 from typing import Any, Final
 
-import yaml
-
 from wainwright.emulator.boot import kubelet_config
 from wainwright.emulator.boot.user_data import (
     NODE_CONFIG_TYPE,
@@ -22,6 +20,7 @@ from wainwright.emulator.boot.user_data import (
     UserDataPart,
     look_up_max_pods,
 )
+from wainwright.manifests.user_data_formats import UnreadableUserData, parse_yaml_documents
 from wainwright.model.taints import Taint
 
 NODE_CONFIG_GROUP: Final = "node.eks.aws/"
@@ -33,6 +32,7 @@ MAP_FIELDS: Final = {
     "evictionSoftGracePeriod": "eviction_soft_grace",
 }
 NUMBER_FIELDS: Final = {"maxPods": "max_pods", "podsPerCore": "pods_per_core"}
+TAINT_FIELDS: Final = ("key", "value", "effect")
 CLUSTER_FIELDS: Final = ("name", "apiServerEndpoint", "certificateAuthority", "cidr")
 
 
@@ -62,8 +62,8 @@ def _set_kube_reserved(config: BootstrapConfig, reserved: str) -> None:
 
 def _parse_spec(text: str) -> dict[str, Any]:
     try:
-        document = next(iter(yaml.load_all(text, yaml.CSafeLoader)), None)
-    except yaml.YAMLError as error:
+        document = next(parse_yaml_documents(text), None)
+    except UnreadableUserData as error:
         raise BootError(
             BootFailureReason.UNREADABLE, f"a NodeConfig is not YAML: {error}"
         ) from error
@@ -127,9 +127,9 @@ def _apply_kubelet_config(bootstrap: BootstrapConfig, config: Mapping[str, Any])
                 )
             setattr(bootstrap, NUMBER_FIELDS[field], value)
         elif field == "registerWithTaints":
-            bootstrap.taints = tuple(_parse_taint(each) for each in value or ())
+            bootstrap.taints = tuple(_parse_taint(each) for each in _list(field, value))
         elif field == "clusterDNS":
-            bootstrap.dns = tuple(value or ())
+            bootstrap.dns = tuple(map(str, _list(field, value)))
         else:
             bootstrap.other_config[field] = value
 
@@ -143,12 +143,20 @@ def _text_map(field: str, value: Any) -> dict[str, str]:
     return {str(key): each for key, each in value.items()}
 
 
+def _list(field: str, value: Any) -> list[Any]:
+    if value is not None and not isinstance(value, list):
+        raise BootError(BootFailureReason.REFUSED, f"{field} is {value!r}, which is not a list")
+    return value or []
+
+
 def _parse_taint(value: Any) -> Taint:
-    if not isinstance(value, dict) or not value.get("key"):
+    fields = [value.get(each) or "" for each in TAINT_FIELDS] if isinstance(value, dict) else [""]
+    if not fields[0] or not all(isinstance(each, str) for each in fields):
         raise BootError(
             BootFailureReason.REFUSED, f"registerWithTaints has {value!r}, which is not a taint"
         )
-    return Taint(key=value["key"], value=value.get("value") or "", effect=value.get("effect") or "")
+    key, text, effect = fields
+    return Taint(key=key, value=text, effect=effect)
 
 
 def _kubelet_flags(kubelet: Mapping[str, Any]) -> list[str]:

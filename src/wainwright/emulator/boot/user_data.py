@@ -12,7 +12,7 @@ import gzip
 import zlib
 from base64 import b64decode
 from collections.abc import Mapping
-from email import errors, message_from_string
+from email import errors
 from email.message import Message
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from wainwright.catalogue.instancetypes.instance_type_info import InstanceTypeInfo
+from wainwright.manifests.user_data_formats import UnreadableUserData, parse_mime
 from wainwright.model.taints import Taint
 
 
@@ -195,8 +196,14 @@ def split_parts(text: str) -> list[UserDataPart]:
     """The parts of a MIME document, nested ones in order; any other text is a single part."""
     if not is_mime(text):
         return [UserDataPart(_guess_content_type(text), text)]
+    try:
+        messages = parse_mime(text)
+    except UnreadableUserData as error:
+        raise BootError(
+            BootFailureReason.UNREADABLE, f"the user data is broken MIME: {error}"
+        ) from error
     parts: list[UserDataPart] = []
-    for message in message_from_string(text.lstrip()).walk():
+    for message in messages:
         defects = [each for each in message.defects if isinstance(each, FATAL_MIME_DEFECTS)]
         if defects:
             raise BootError(

@@ -22,7 +22,6 @@ from uuid import UUID
 
 import msgspec
 from aiohttp import ClientError, web
-from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import RequestHandler
 from botocore.exceptions import DataNotFoundError, UnknownServiceError
 from botocore.loaders import Loader
@@ -49,6 +48,7 @@ from wainwright.emulator.http.protocols import (
     ServiceProtocol,
 )
 from wainwright.errors import AwsError, InvalidInputError, UsageError
+from wainwright.http_connections import CONNECTION_LOG, close_after_bad_body
 
 CREDENTIAL_SCOPE: Final = re.compile(r"Credential=[^/\s,]+/\d{8}/[^/\s,]*/([^/\s,]+)/aws4_request")
 PRESIGNED_CREDENTIAL: Final = "X-Amz-Credential"
@@ -369,25 +369,6 @@ def is_foreign(headers: Mapping[str, str]) -> bool:
     """
     is_page = "Origin" in headers or headers.get("Sec-Fetch-Site", "") not in SAME_SITE
     return is_page or host_name(headers) not in LOCAL_HOSTS
-
-
-CLIENT_FAULTS: Final = (web.RequestPayloadError, HttpProcessingError)
-
-
-def _is_our_fault(record: logging.LogRecord) -> bool:
-    """A request or body that is not what its headers say is the client's, which has its 400."""
-    return not (record.exc_info and isinstance(record.exc_info[1], CLIENT_FAULTS))
-
-
-CONNECTION_LOG: Final = logging.getLogger("aiohttp.server.connections")
-"""Of what aiohttp meets before and after a request: it reads the rest of a body once more."""
-CONNECTION_LOG.addFilter(_is_our_fault)
-
-
-def close_after_bad_body(request: web.BaseRequest, response: web.StreamResponse) -> None:
-    """Nobody knows where the next request of the connection would begin."""
-    if request.content.exception() is not None:
-        response.force_close()
 
 
 class _RequestHandler(RequestHandler):

@@ -27,14 +27,16 @@ from wainwright.manifests.cluster_manifests import (
 )
 from wainwright.manifests.documents import LoadedManifests, ManifestDocument, ReadOptions
 from wainwright.manifests.problems import InvalidInput, Problem
-from wainwright.manifests.yaml_reader import UnreadableDocument, parse_yaml
+from wainwright.manifests.yaml_reader import MAX_DEPTH, UnreadableDocument, parse_yaml
 
-STEP: Final = re.compile(r'\.?([^.\[\]"=]+)|\[([0-9]+)\]|\["([^"]+)"\]')
+STEP: Final = re.compile(r'\.?([^.\[\]"=]+)|\[([0-9]{1,9})\]|\["([^"]+)"\]')
 HINT: Final = (
     "write it as spec.settings.minimumSaving=5% or "
     "NodePool/default:spec.disruption.consolidationPolicy=WhenEmpty"
 )
 
+MAX_STEPS: Final = MAX_DEPTH
+MAX_SHOWN: Final = 60
 SWEEP_HINT: Final = "write it as spec.settings.minimumSaving=0,5%,10%"
 
 
@@ -101,6 +103,9 @@ def _parse_path(path: str, text: str) -> FieldPath:
         key, index, quoted = match.groups()
         steps.append(int(index) if index is not None else key or quoted)
         position = match.end()
+        if len(steps) > MAX_STEPS:
+            shown = f"{text[:MAX_SHOWN]}…"
+            raise UsageError(f"--set {shown}: a path of more than {MAX_STEPS} segments", HINT)
     if not steps:
         raise UsageError(f"--set {text} names no field", HINT)
     return tuple(steps)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from wainwright import file_names
 from wainwright.api.field_error import did_you_mean, format_value
 from wainwright.api.quantity import InvalidQuantity, parse_quantity
 from wainwright.api.wire import DNS_NAME_PATTERN
@@ -21,6 +22,7 @@ from wainwright.manifests.problems import Problem
 from wainwright.sim.scenario import TracePod
 from wainwright.translate.disruption import format_duration, parse_duration
 from wainwright.translate.object_metadata import parse_timestamp
+from wainwright.whole_numbers import parse_whole_number
 
 COLUMNS: Final = (
     *("name", "cpu", "memory", "gpu", "created", "deleted"),
@@ -66,6 +68,9 @@ class TraceReader:
 
     def read(self) -> list[TracePod]:
         """The pods in the order of their creation; what is wrong is in `problems`."""
+        if file_names.is_device(self.file):
+            self._add(1, "", "cannot be read: a device, not a file")
+            return []
         try:
             with Path(self.file).open(encoding="utf-8-sig", newline="") as opened:
                 return sorted(self._read_rows(opened), key=lambda pod: pod.created)
@@ -212,9 +217,10 @@ def _quantity(column: str, text: str) -> str:
 
 
 def _whole_number(column: str, text: str) -> str:
-    if not (text.isascii() and text.isdigit()):
+    number = parse_whole_number(text)
+    if number is None:
         raise InvalidRow(column, text, "a whole number of 0 or more")
-    return str(int(text))
+    return str(number)
 
 
 def _pairs(column: str, row: Mapping[str, str]) -> dict[str, str]:

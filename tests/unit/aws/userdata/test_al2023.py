@@ -245,6 +245,8 @@ def test_an_instance_of_unknown_type_gets_the_smallest_max_pods() -> None:
     assert kubelet(written(max_pods_by_type=MIXED))["maxPods"] == 29
 
 
+NESTED_MIME = "MIME-Version: 1.0\n" + "Content-Type: message/rfc822\n\n" * 500
+BASH = "#!/bin/bash\n"
 OWN_CONFIG = """\
 apiVersion: node.eks.aws/v1alpha1
 kind: NodeConfig
@@ -278,10 +280,38 @@ def test_several_nodeconfigs_become_several_parts() -> None:
         ("when: 2026-99-99", "text/x-shellscript", "#!/bin/bash\nwhen: 2026-99-99"),
         ("#cloud-config\nruncmd: []\n", "text/cloud-config", "#cloud-config\nruncmd: []\n"),
         ("#cloud-boothook\ntrue\n", "text/cloud-boothook", "#cloud-boothook\ntrue\n"),
+        (
+            f"cat <<EOF\n{OWN_CONFIG}EOF\n",
+            "text/x-shellscript",
+            f"{BASH}cat <<EOF\n{OWN_CONFIG}EOF\n",
+        ),
+        (f"#!/bin/sh\n{OWN_CONFIG}x: [", "text/x-shellscript", f"#!/bin/sh\n{OWN_CONFIG}x: ["),
     ],
 )
 def test_other_user_data_runs_before_ours(text: str, kind: str, body: str) -> None:
     assert parts(written(custom_user_data=text))[0] == (kind, body)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"{OWN_CONFIG}  more: [", "line 8: not YAML"),
+        (f"\n# of the web team\n---\n{OWN_CONFIG}  x: *none", "alias \\*none is not defined"),
+        (f"{OWN_CONFIG}  when: !!timestamp x", "the tag .* is not allowed"),
+        ("{a: " * 2000, "more than 100 levels of nesting"),
+        (NESTED_MIME, "is MIME, and cannot be read: more than 100 levels"),
+    ],
+)
+def test_user_data_that_cannot_be_read_is_refused_with_the_reason(text: str, message: str) -> None:
+    """Run as a script, a NodeConfig with a mistake would be lost without a word."""
+    with pytest.raises(InvalidInputError, match=message):
+        written(custom_user_data=text)
+
+
+def test_numbers_that_no_parser_prints_stay_text() -> None:
+    first = f"{OWN_CONFIG}  x: 0x{'f' * 5000}\n"
+    found = parts(written(custom_user_data=f"{first}---\n{OWN_CONFIG}"))
+    assert yaml.load(found[0][1], yaml.BaseLoader)["spec"]["x"] == f"0x{'f' * 5000}"
 
 
 @pytest.mark.parametrize("text", ["", "  \n"])

@@ -132,6 +132,11 @@ def test_max_pods_of_the_class_overrides_the_users() -> None:
         ("#!/bin/bash\necho hi", "is TOML, and this is not"),
         ("settings = 1", "expected settings in the user data to be a table"),
         ("[settings]\nkubernetes = []", "expected kubernetes in the user data to be a table"),
+        (f"settings = '{'x' * 9000}'", "to be a table, found 'x{79}$"),
+        (f"a = {'9' * 5000}", "this is not: an integer of thousands of digits"),
+        (f"a = 0x{'f' * 5000}", "this is not: an integer of more than 64 bits"),
+        ("a = " + "[" * 2000, "this is not: more than 100 levels"),
+        (f"[{'.'.join(['a'] * 2000)}]", "this is not: more than 100 levels"),
     ],
 )
 def test_user_data_that_is_not_toml_is_rejected(text: str, message: str) -> None:

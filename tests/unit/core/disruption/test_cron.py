@@ -58,6 +58,8 @@ def test_when_it_is_due_next(schedule: str, after: str, expected: str | None) ->
         "1, * * * *",
         "@never",
         "1/x * * * *",
+        f"{'9' * 5000} * * * *",
+        f"*/{'9' * 5000} * * * *",
     ],
 )
 def test_what_is_no_schedule(text: str) -> None:

@@ -133,7 +133,11 @@ def test_a_stateful_pod_whose_set_is_in_the_input_has_been_replaced_already() ->
 
 @pytest.mark.parametrize(
     "spec",
-    [{"maxUnavailable": 0}, {"maxUnavailable": "0%"}, {"minAvailable": "100%"}],
+    [
+        {"maxUnavailable": 0},
+        {"maxUnavailable": "0%"},
+        {"minAvailable": "100%"},
+    ],
 )
 def test_a_budget_that_never_allows_eviction_keeps_a_pod_on_its_node(spec: Value) -> None:
     found = sort(budget(**spec), spec=ON_LEAVING, metadata=WEB)
@@ -242,6 +246,12 @@ def test_each_change_that_a_blocking_budget_names_allows_one_eviction(
         count = found.replicas_needed
         assert count - desired_healthy(stated, count) >= 1
         assert count - 1 - desired_healthy(stated, count - 1) < 1
+
+
+@pytest.mark.parametrize("text", [f"{'9' * 5000}%", "9" * 5000])
+def test_an_amount_of_thousands_of_digits_is_more_than_all_pods(text: str) -> None:
+    assert desired_healthy(stated_budget(min_available=text), 3) > 3
+    assert desired_healthy(stated_budget(max_unavailable=text), 3) == 0
 
 
 def test_of_a_budget_without_healthy_pods_no_value_is_named() -> None:

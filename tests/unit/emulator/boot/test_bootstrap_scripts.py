@@ -258,15 +258,23 @@ def test_pods_use_the_second_volume() -> None:
         (toml("[settings.kubernetes.node-taints]\na = 'web'\n"), BootFailureReason.REFUSED),
         (toml("max-pods = \n"), BootFailureReason.NO_BOOTSTRAP),
         ("[other]\na = 1\n", BootFailureReason.NO_BOOTSTRAP),
+        (toml("max-pods = 2147483648\n"), BootFailureReason.REFUSED),
+        (f"settings = {'[' * 2000}", BootFailureReason.NO_BOOTSTRAP),
     ],
 )
 def test_invalid_bottlerocket_settings_never_join(text: str, reason: BootFailureReason) -> None:
     assert boot_failure(text) is reason
 
 
+def test_a_boot_command_that_is_no_list_stripes_no_disks() -> None:
+    assert not boot_node(toml("[settings.bootstrap-commands.a]\ncommands = 5\n")).local_disks
+
+
 def test_a_bottlerocket_image_reports_invalid_toml() -> None:
     image = "bottlerocket-aws-k8s-1.36-x86_64-v1.51.0-abcdef01"
-    assert boot_failure(toml("max-pods = \n"), image_name=image) is BootFailureReason.UNREADABLE
+    for setting in ("", "9" * 5000, "[" * 2000, "0x" + "f" * 5000):
+        text = toml(f"max-pods = {setting}\n")
+        assert boot_failure(text, image_name=image) is BootFailureReason.UNREADABLE
 
 
 def windows(arguments: str = "", before: str = "") -> str:

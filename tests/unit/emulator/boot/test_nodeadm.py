@@ -29,6 +29,7 @@ from wainwright.emulator.boot.user_data import (
 from wainwright.model.taints import Taint
 
 MIB, GIB = 2**20, 2**30
+HEAD = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n"
 
 
 def test_every_node_config_field_is_read() -> None:
@@ -285,6 +286,26 @@ def test_a_config_without_cluster_fields_never_joins(missing: str) -> None:
             BootFailureReason.REFUSED,
         ),
         (node_config({"registerWithTaints": ["a"]}), BootFailureReason.REFUSED),
+        (node_config({"registerWithTaints": 5}), BootFailureReason.REFUSED),
+        (node_config({"registerWithTaints": [{"key": 5}]}), BootFailureReason.REFUSED),
+        (
+            node_config({"registerWithTaints": [{"key": "a", "effect": {}}]}),
+            BootFailureReason.REFUSED,
+        ),
+        (node_config({"clusterDNS": 5}), BootFailureReason.REFUSED),
+        (node_config({"podsPerCore": 2**31}), BootFailureReason.REFUSED),
+        (node_config({}, [f"--max-pods={'9' * 4000}"]), BootFailureReason.REFUSED),
+        (node_config_message(f"{HEAD}spec: {'{a: ' * 2000}"), BootFailureReason.UNREADABLE),
+        (node_config_message(f"{HEAD}spec: &s {{x: *s}}"), BootFailureReason.UNREADABLE),
+        (node_config_message(f"{HEAD}spec: {{x: !!timestamp x}}"), BootFailureReason.UNREADABLE),
+        (
+            "MIME-Version: 1.0\n" + "Content-Type: message/rfc822\n\n" * 500,
+            BootFailureReason.UNREADABLE,
+        ),
+        (
+            f"Content-Type: multipart/mixed; boundary*{'9' * 5000}*=a\n\n--a",
+            BootFailureReason.UNREADABLE,
+        ),
         (
             node_config({"registerWithTaints": [{"key": "a", "effect": "NoSchedule"}] * 2}),
             BootFailureReason.UNREGISTERED,

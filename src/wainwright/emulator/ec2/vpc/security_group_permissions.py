@@ -125,7 +125,7 @@ def _parse_protocol(text: str | None) -> str:
     name = (text or "").lower()
     protocol = PROTOCOL_NAMES.get(name, name)
     if protocol in (ALL_PROTOCOLS, *PROTOCOL_NAMES.values()) or (
-        protocol.isdecimal() and int(protocol) < 256
+        protocol.isdecimal() and len(protocol) <= 3 and int(protocol) < 256
     ):
         return protocol
     raise AwsError(

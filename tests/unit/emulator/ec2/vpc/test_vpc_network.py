@@ -388,6 +388,7 @@ def test_a_rule_is_removed_by_its_id(account: CheckedAccount, group: str) -> Non
     ("changes", "code"),
     [
         ({"IpProtocol": "carrier-pigeon"}, "InvalidPermission.Malformed"),
+        ({"IpProtocol": "9" * 5000}, "InvalidPermission.Malformed"),
         ({"FromPort": 23}, "InvalidParameterValue"),
         ({"ToPort": 70_000}, "InvalidParameterValue"),
         ({"IpRanges": [{"CidrIp": "10.0.0.0/40"}]}, "InvalidParameterValue"),
