@@ -17,6 +17,7 @@ import msgspec
 from wainwright.core.cluster_usage import remaining_cluster_limits
 from wainwright.core.disruption.eviction import evict_from_deleting_nodes
 from wainwright.core.explain.unschedulable import explain_unschedulable
+from wainwright.core.launch.claims_within_limits import claims_within_limits
 from wainwright.core.plan import (
     SolvedPlan,
     is_placeable,
@@ -364,6 +365,17 @@ class ClusterSimulator:
             for withheld in (each.index.groups_of_reservations(self._withheld),)
             for daemonset in each.daemonsets
         )
+
+    def exceeds_limits(self, names: Collection[str], claims: Sequence[PlannedNodeClaim]) -> bool:
+        """Whether NodeClaims that are launched together in place of the nodes may go beyond a
+        limit, as what EC2 makes of them is not known before: see `claims_within_limits`. A command
+        launches all of them or none, so that the later ones cannot wait.
+        """
+        if len(claims) < 2 or not (self._limited_pools or self._options.cluster_limits.amounts):
+            return False
+        without = _without_usage(self._snapshot, names)
+        kept = claims_within_limits(claims, without, self._catalogs, self._options)
+        return len(kept) < len(claims)
 
     @property
     def is_bounded(self) -> bool:

@@ -240,7 +240,7 @@ class RemovalEvaluator:
             replacements=replacements,
             simulation=simulation,
         )
-        return self._reason_to_keep(command) or command
+        return self._reason_to_keep(command) or self._within_limits(command)
 
     def explain(self, candidate: Candidate, *, is_drift: bool) -> ExplainedRemoval:
         closed = self._closed.starting if is_drift else self._closed.unsettled
@@ -266,7 +266,9 @@ class RemovalEvaluator:
     def _replace_drifted(self, candidate: Candidate) -> Command | Outcome:
         solution = self._simulate([candidate], self._closed.starting, candidate.blocked_pods)
         if not isinstance(solution, Outcome):
-            return _drift_command(candidate, self._simulator.simulation_of(solution))
+            return self._within_limits(
+                _drift_command(candidate, self._simulator.simulation_of(solution))
+            )
         released = (
             self.simulate_released(candidate) if self._options.terminate_first_drift else None
         )
@@ -280,13 +282,20 @@ class RemovalEvaluator:
         """
         solution = self._simulate([candidate], self._closed.starting, counts_leaving_nodes=False)
         if not isinstance(solution, Outcome):
-            return _repair_command(candidate, self._simulator.simulation_of(solution))
+            return self._within_limits(
+                _repair_command(candidate, self._simulator.simulation_of(solution))
+            )
         released = (
             self.simulate_released(candidate) if self._options.terminate_first_repair else None
         )
         if released is None:
             return solution
         return _repair_command(candidate, released, terminate_first=True)
+
+    def _within_limits(self, command: Command) -> Command | Outcome:
+        names = [each.name for each in command.candidates]
+        is_beyond = self._simulator.exceeds_limits(names, command.replacements)
+        return Outcome.LIMITS if is_beyond else command
 
     def simulate_released(self, candidate: Candidate) -> RemovalSimulation | None:
         """Where its pods would go if the node gave its reserved instance back first; None where

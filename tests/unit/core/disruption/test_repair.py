@@ -27,6 +27,7 @@ from wainwright.model.disruption import (
 )
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.plan import PlanOptions
+from wainwright.model.pod import HostPort, Pod, PodConstraints
 from wainwright.model.snapshot import STATIC_POOL, Node, Pool, Snapshot
 from wainwright.model.taints import Taint
 
@@ -79,6 +80,24 @@ def test_h1_a_sick_node_is_replaced_by_a_simulation_of_all_its_pods() -> None:
     assert isinstance(command, Command)
     assert (command.method, command.reason) == (Method.REPAIR, "Unhealthy")
     assert [claim.pods for claim in command.replacements] == [("shop/a-0",)], "blocked ones too"
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(13_000, []), (14_000, ["a"]), (None, ["a"])])
+def test_a_node_that_needs_two_replacements_is_kept_where_they_may_be_beyond_a_limit(
+    limit: int | None, expected: list[str]
+) -> None:
+    """The second is planned for when the first has become a medium one; it may become a large."""
+    alone = PodConstraints(ports=(HostPort(port=80),))
+    moved = (
+        Pod(namespace="shop", name=name, requests={"cpu": 1500}, constraints=alone)
+        for name in ("a-0", "a-1")
+    )
+    broken = sick("a", pods=tuple(moved))
+    limits = {} if limit is None else {"cpu": limit}
+    pool = msgspec.structs.replace(WEB, limits=limits, in_use={"cpu": 10_000})
+    command = look(broken, *well(4, 1900), pool=pool).find_command()
+    assert ([] if command is None else [each.name for each in command.candidates]) == expected
+    assert command is None or len(command.replacements) == 2
 
 
 def test_h1_an_empty_node_is_deleted_outright_and_one_goes_at_a_time() -> None:
