@@ -111,11 +111,12 @@ def serve(**flags: Any) -> int:
     """
     serving = PageArguments(**{name: flags.pop(name) for name in PageArguments.__struct_fields__})
     arguments = DisruptionArguments(**flags)
+    guard = _guard(serving)
     scenario = _scenario(arguments, serving)
     sock = listen(serving.port, serving.host)
     try:
         with quiet_log():
-            asyncio.run(_serve(_guard(serving), sock, scenario, arguments, serving))
+            asyncio.run(_serve(guard, sock, scenario, arguments, serving))
     finally:
         sock.close()
     return 0
@@ -158,9 +159,18 @@ def _names_scenario(files: Sequence[str]) -> bool:
 
 def _guard(serving: PageArguments) -> RequestGuard:
     token = serving.token or ""
+    if not _is_unicode(token):
+        raise UsageError(
+            "the access token is not UTF-8 text", "write it in ASCII, or leave it out for a new one"
+        )
     if not token and is_beyond_loopback(serving.host):
         token = secrets.token_urlsafe(TOKEN_BYTES)
     return RequestGuard(host=serving.host, token=token)
+
+
+def _is_unicode(text: str) -> bool:
+    """Bytes of arguments and variables that are none are halves of characters to Python."""
+    return not any("\ud800" <= sign <= "\udfff" for sign in text)
 
 
 async def _serve(

@@ -125,6 +125,10 @@ def test_the_printed_address_opens_whatever_the_token_is(token: str) -> None:
         assert process.wait(60) == 0
 
 
+def test_a_token_that_no_request_can_have_is_refused() -> None:
+    assert "not UTF-8 text" in refusal(CLUSTER, "--port", "0", "--token", "a\udcff").message
+
+
 def test_the_limit_of_pods_is_that_of_events_from_the_page_too() -> None:
     command = [*WAIN, "serve", SCENARIO, "--port", "0", "--paused", "--pod-limit", "50"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
