@@ -119,7 +119,7 @@ def test_a_world_that_never_comes_to_rest_does_not_converge() -> None:
     trial = run_case(case(expire_after="8m"))
     (broken,) = trial.broken
     assert (broken.law, broken.at) == (CONVERGES, None)
-    assert broken.message == "still busy 2 hours after the last event and fault"
+    assert broken.message == "still busy 4 hours after the last event and fault"
 
 
 def test_instances_that_never_join_are_launches_that_bind_no_pod() -> None:

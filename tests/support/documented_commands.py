@@ -64,6 +64,14 @@ NOT_RUN: Final = {
         "docs/operating.md",
         "kubectl -n kube-system port-forward",
     ): "needs a kubelet; tests/unit/operator/test_verdicts.py asks for /verdicts",
+    (
+        "docs/operating.md",
+        "kubectl -n kube-system get lease",
+    ): "needs a leader; tests/integration/test_leader_election.py reads its lease",
+    (
+        "docs/operating.md",
+        "kubectl -n kube-system cp",
+    ): "needs a kubelet; tests/unit/operator/test_flight_recorder.py reads such folders",
     ("docs/operating.md", "aws iam create-policy"): "needs an AWS account",
     ("docs/from-a-cluster.md", "aws ec2 describe"): "needs an AWS account",
     ("docs/top.md", "wain top --demo"): "simulates a day; test_top.py plays a short scenario",
