@@ -100,6 +100,9 @@ class NoComponents:
     def set_never_join(self, share: float) -> None:
         """Nobody joins."""
 
+    def set_less(self, less: Mapping[str, str]) -> None:
+        """Nobody joins."""
+
 
 def no_components(world: World, scenario: Scenario, seed: int) -> Components:  # noqa: ARG001
     return NoComponents()
