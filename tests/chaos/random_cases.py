@@ -105,6 +105,8 @@ def _less_common(
         _brakes,
         _pause,
         _prices,
+        _less_capacity,  # from here on added later: what comes before is drawn as without them
+        _moving_market,
     ):
         if random.random() < 0.25:
             feature(random, World(pools, workloads, spec, made))
@@ -399,6 +401,35 @@ def _prices(random: Random, world: World) -> None:
             change["zone"] = random.choice(ZONES)
         for_a_while = {"for": "10m"} if random.random() < 0.5 else {}
         world.more.events.append({"at": _some_time(random), **for_a_while, "price": change})
+
+
+def _less_capacity(random: Random, world: World) -> None:
+    """Instances that come up meanwhile offer less than the catalogue says, so that the
+    kube-scheduler does not bind what was planned onto them.
+    """
+    less = random.choice([{"cpu": "1500m"}, {"cpu": "3"}, {"cpu": "7"}, {"memory": "3Gi"}])
+    begin = random.choice([0, random.randint(0, 900)])
+    lasting = f"{random.randint(900, int(FAULTS_END) - 960)}s"
+    world.more.events.append({"at": f"{begin}s", "for": lasting, "less": less})
+
+
+def _moving_market(random: Random, world: World) -> None:
+    """Families of instance types whose spot prices change places, and a NodePool that follows."""
+    world.settings["priceRefresh"], world.settings["spotToSpotTypes"] = "1m", 1
+    world.settings["featureGates"]["SpotToSpotConsolidation"] = True
+    spec = random.choice(world.pools)["spec"]
+    spec["disruption"] |= {
+        "consolidationPolicy": "WhenEmptyOrUnderutilized",
+        "consolidateAfter": "30s",
+        "budgets": [{"nodes": "100%"}],
+    }
+    spec["template"]["spec"]["requirements"][0]["values"] = ["spot"]
+    families = ["m5.*", "c5.*", "m6g.*"]
+    for begin in range(600, int(FAULTS_END) - 600, 600):
+        for family, factor in zip(random.sample(families, 2), (0.3, 4), strict=True):
+            change = {"instanceType": family, "capacityType": "spot", "factor": factor}
+            at = f"{begin + random.randint(0, 300)}s"
+            world.more.events.append({"at": at, "for": "10m", "price": change})
 
 
 def _some_time(random: Random) -> str:

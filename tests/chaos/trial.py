@@ -7,22 +7,19 @@ from contextlib import contextmanager
 from typing import Final
 
 import msgspec
+from tests.chaos.launch_laws import LaunchObserver
 from tests.chaos.random_cases import ChaosCase
 
 from wainwright.emulator.faults import AnswerFault
 from wainwright.model.simulation import LawResult, SimulationResult
 from wainwright.sim.fault_injection import InjectedFault
-from wainwright.sim.observed_state import ObservedState
 from wainwright.sim.simulation import Simulation, SimulationOptions
 
 SETTLES_WITHIN: Final = 4 * 3600.0
 """Seconds after the last event and fault by which nothing may change any more: a removal that was
 undone is tried again after an hour, and then after two.
 """
-FREE_LAUNCHES: Final = 20
-LAUNCHES_PER_POD: Final = 3
 CONVERGES: Final = "converges"
-LAUNCHES_BIND: Final = "launches-bind"
 CRASHES: Final = "runs-to-the-end"
 """A simulation that ends with an error."""
 
@@ -35,6 +32,10 @@ class EndlessRunError(Exception):
     """A run that was stopped."""
 
 
+class BrokenLawError(Exception):
+    """A run that goes round in a circle, by a law: the rest of it would show nothing else."""
+
+
 class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
     broken: tuple[LawResult, ...]
     faults: tuple[InjectedFault, ...] = ()
@@ -45,103 +46,51 @@ class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
         return frozenset(each.law for each in self.broken)
 
 
-class LaunchCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """At one moment: all since the start, and the pods that there are."""
-
-    at: float
-    launches: int
-    bound: int
-    deaths: int
-    """Of the controllers."""
-    pods: int
-
-
-class LaunchStreak:
-    """Launches after which no pod was bound: their number is bounded by the pods there have been
-    meanwhile, since those of a node that is drained are gone for a moment. After a death commands
-    are rolled back, and their replacements are launched anew.
-    """
-
-    def __init__(self) -> None:
-        self._last_bound = LaunchCounts(at=0.0, launches=0, bound=0, deaths=0, pods=0)
-        self._most_pods = 0
-        self.broken: LawResult | None = None
-
-    def count(self, now: LaunchCounts) -> None:
-        if now.bound > self._last_bound.bound:
-            self._last_bound, self._most_pods = now, 0
-        self._most_pods = max(self._most_pods, now.pods)
-        launches = now.launches - self._last_bound.launches
-        deaths = now.deaths - self._last_bound.deaths
-        limit = FREE_LAUNCHES + LAUNCHES_PER_POD * self._most_pods * (1 + deaths)
-        if launches > limit and self.broken is None:
-            message = f"{launches} launches, and no pod was bound since the first"
-            self.broken = LawResult(law=LAUNCHES_BIND, held=False, at=now.at, message=message)
-
-
-class LaunchObserver:
-    """Counts for the streak at each moment of a simulation."""
-
-    def __init__(self, streak: LaunchStreak) -> None:
-        self._streak = streak
-        self._simulation: Simulation | None = None
-
-    def follow(self, simulation: Simulation) -> None:
-        self._simulation = simulation
-
-    def observe(self, state: ObservedState) -> None:
-        assert self._simulation is not None
-        recorder = self._simulation.recorder
-        self._streak.count(
-            LaunchCounts(
-                at=state.at,
-                launches=recorder.launches,
-                bound=len(recorder.pods.waits),
-                deaths=self._deaths(),
-                pods=state.pending_pods + state.running_pods,
-            )
-        )
-
-    def _deaths(self) -> int:
-        assert self._simulation is not None
-        assert self._simulation.injector is not None
-        return sum(": dies" in each.name for each in self._simulation.injector.happened)
-
-
 def run_case(
     case: ChaosCase, *, keep_timeline: bool = False, longest_run: float = LONGEST_RUN
 ) -> TrialResult:
-    streak = LaunchStreak()
-    observer = LaunchObserver(streak)
+    interruption = _Interruption()
+    observer = LaunchObserver(
+        case.faults.clock_error, on_circle=lambda: interruption.interrupt(BrokenLawError())
+    )
     simulation = Simulation(
         case.scenario(),
         options=SimulationOptions(
             until=case.faults.until + SETTLES_WITHIN, keep_timeline=keep_timeline
         ),
+        controllers=observer.start_process,
         observers=[observer],
         faults=case.faults,
     )
     observer.follow(simulation)
     _answer_unusually(simulation, case)
     assert simulation.injector is not None
+    result = None
     try:
-        with _bounded(longest_run):
+        with interruption.after(longest_run):
             result = simulation.run()
+        found = _broken_laws(simulation, result)
+    except BrokenLawError:
+        found = []  # the observer has it
     except Exception as error:
         logging.getLogger(__name__).debug("seed %d", case.seed, exc_info=True)
-        broken = LawResult(law=CRASHES, held=False, message=f"{type(error).__name__}: {error}")
-        return TrialResult(broken=(broken,), faults=tuple(simulation.injector.happened))
+        message = f"{type(error).__name__}: {error}"
+        found = [LawResult(law=CRASHES, held=False, message=message)]
     finally:
         simulation.close()
+    return TrialResult(
+        broken=(*observer.broken, *found),
+        faults=tuple(simulation.injector.happened),
+        result=result,
+    )
+
+
+def _broken_laws(simulation: Simulation, result: SimulationResult) -> list[LawResult]:
     found = [each for each in result.laws if not each.held]
-    if streak.broken is not None:
-        found.append(streak.broken)
     if not simulation.was_quiet:
         message = f"still busy {SETTLES_WITHIN / 3600:g} hours after the last event and fault"
         found.append(LawResult(law=CONVERGES, held=False, at=None, message=message))
-    return TrialResult(
-        broken=tuple(found), faults=tuple(simulation.injector.happened), result=result
-    )
+    return found
 
 
 def _answer_unusually(simulation: Simulation, case: ChaosCase) -> None:
@@ -155,23 +104,29 @@ def _answer_unusually(simulation: Simulation, case: ChaosCase) -> None:
         simulation.world.account.change({"faults": [rule]})
 
 
-@contextmanager
-def _bounded(longest_run: float) -> Iterator[None]:
-    """A run that takes too long is interrupted as by Ctrl-C, so that its tasks end in order."""
-    stopped: list[int] = []
+class _Interruption:
+    """Ends a run as Ctrl-C does, so that its tasks end in order."""
 
-    def stop(number: int, _: object) -> None:
-        stopped.append(number)
-        signal.raise_signal(signal.SIGINT)
+    def __init__(self) -> None:
+        self.error: Exception | None = None
 
-    before = signal.signal(signal.SIGVTALRM, stop)
-    signal.setitimer(signal.ITIMER_VIRTUAL, longest_run)
-    try:
-        yield
-    except KeyboardInterrupt:
-        if not stopped:
-            raise
-        raise EndlessRunError(f"no end after {longest_run:g} s of CPU") from None
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
+    def interrupt(self, error: Exception) -> None:
+        if self.error is None:
+            self.error = error
+            signal.raise_signal(signal.SIGINT)
+
+    @contextmanager
+    def after(self, seconds: float) -> Iterator[None]:
+        """Of CPU; raises the error of an interruption."""
+        endless = EndlessRunError(f"no end after {seconds:g} s of CPU")
+        before = signal.signal(signal.SIGVTALRM, lambda *_: self.interrupt(endless))
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+        try:
+            yield
+        except KeyboardInterrupt:
+            if self.error is None:
+                raise
+            raise self.error from None
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+            signal.signal(signal.SIGVTALRM, before)

@@ -1,7 +1,7 @@
 """The processes of a simulated cluster beside our controllers and the API server, run together."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from wainwright.clock import Clock
@@ -76,6 +76,9 @@ class ClusterComponents:
 
     def set_never_join(self, share: float) -> None:
         self.kubelets.set_never_join(share)
+
+    def set_less(self, less: Mapping[str, str]) -> None:
+        self.kubelets.set_less(less)
 
     async def run(self) -> None:
         """Until cancelled. Nobody acts before everything has been listed."""

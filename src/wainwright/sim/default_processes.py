@@ -13,6 +13,7 @@ from wainwright.aws.provider import AwsCloudProvider, ProviderEnvironment, Provi
 from wainwright.cloud import CloudProvider, LaunchLog
 from wainwright.controllers.cloud.cloud_upkeep import CloudRefresh
 from wainwright.controllers.manager import ControllerEnvironment, ControllerManager
+from wainwright.controllers.nodeclaim.consistency import Consistency
 from wainwright.controllers.nodeclaim.expiration import Expiration
 from wainwright.controllers.settings import ControllerSettings
 from wainwright.metrics import MetricsRegistry
@@ -59,7 +60,7 @@ def _process_settings(process: SimulatedProcess) -> ControllerSettings:
     return msgspec.structs.replace(settings, plan_options=plan)
 
 
-NOT_DUE: Final = (CloudRefresh.name, Expiration.name)
+NOT_DUE: Final = (CloudRefresh.name, Expiration.name, Consistency.name)
 """Controllers whose timers do not keep a cluster from being quiet."""
 
 
@@ -83,8 +84,9 @@ class AwsControllers:
     @property
     def next_due(self) -> float | None:
         """Expiry and polls are not waited for: a cluster whose nodes expire in a month, or whose
-        prices are fetched again tomorrow, is quiet. One that waits for the hours in which a budget
-        allows what it wants to do is not.
+        prices are fetched again tomorrow, is quiet; so is one with a node that offers too little,
+        which is warned of every ten minutes. One that waits for the hours in which a budget allows
+        what it wants to do is not.
         """
         queues = [each.queue for each in self._manager.runtime if each.name not in NOT_DUE]
         due = min((each.next_due for each in queues if each.next_due is not None), default=None)

@@ -25,6 +25,8 @@ from wainwright.model.labels import INITIALIZED as INITIALIZED_LABEL
 from wainwright.model.labels import NODEPOOL
 from wainwright.model.taints import DISRUPTED_TAINT
 from wainwright.sim.billed_instances import BilledInstance
+from wainwright.sim.known_prices import KnownPrices, PriceVersion
+from wainwright.sim.money import OfferingOfPool, offering_of
 from wainwright.sim.pod_counts import is_daemon
 from wainwright.sim.recorder import Recorder
 from wainwright.sim.world import World
@@ -55,15 +57,20 @@ LAG: Final = 300.0
 """Seconds for which a controller may not know of a change: its watch is late several times in a
 row, or was lost.
 """
-SAME_PRICE: Final = 1e-9
+SAME_PRICE: Final = 1e-6
+"""EC2 tells the prices of spot with six digits."""
 
 
 class _MarkedClaim(msgspec.Struct, kw_only=True):
     """A candidate of a command that is under way."""
 
     reason: str
-    price: float | None
-    """What its instance cost when the command began."""
+    offering: OfferingOfPool | None
+    """As what its instance was billed when the command began."""
+    prices: Sequence[PriceVersion]
+    """Those that it may have been judged by."""
+    counts: bool
+    """Whether its node had come up by then: repair of one that never has uses no budget."""
 
 
 class DisruptionLaws:
@@ -72,12 +79,9 @@ class DisruptionLaws:
         world: World,
         recorder: Recorder,
         break_law: Callable[[str, str], None],
-        *,
-        are_prices_known: bool,
     ) -> None:
-        """`are_prices_known`: whether prices stay as the controllers have fetched them."""
         self._world, self._recorder, self._break = world, recorder, break_law
-        self.are_prices_known = are_prices_known
+        self.prices = KnownPrices(world, lag=LAG)
         self._marked: dict[str, _MarkedClaim] = {}
         self._newly_marked: set[tuple[str, str]] = set()
         """NodePools and reasons of commands that began at this moment."""
@@ -90,7 +94,7 @@ class DisruptionLaws:
         self._budgets: dict[str, deque[tuple[float, tuple[DisruptionBudget, ...]]]] = defaultdict(
             deque
         )
-        self._launch_prices: dict[str, float | None] = {}
+        self._launched_as: dict[str, OfferingOfPool] = {}
         """By instance."""
         self._handlers: dict[type, Callable[[EventType, Any], None]] = {
             NodeClaim: self._on_claim,
@@ -131,13 +135,18 @@ class DisruptionLaws:
         if not reason:
             self._marked.pop(name, None)
         elif known is None or known.reason != reason:
-            self._marked[name] = _MarkedClaim(reason=reason, price=self._price(claim))
+            self._marked[name] = _MarkedClaim(
+                reason=reason,
+                offering=self._offering(claim),
+                prices=self.prices.versions() if reason == UNDERUTILIZED else (),
+                counts=_is_initialized(claim) or name in self._initialized,
+            )
             if claim.metadata.deletionTimestamp is None:
                 self._newly_marked.add((pool, reason))
 
-    def _price(self, claim: NodeClaim) -> float | None:
+    def _offering(self, claim: NodeClaim) -> OfferingOfPool | None:
         billed = self._recorder.instances.get(_instance_id(claim))
-        return None if billed is None else billed.price
+        return None if billed is None else offering_of(billed.instance)
 
     def _on_command(
         self, reason: str, candidates: Sequence[str], replacements: Sequence[str]
@@ -152,45 +161,50 @@ class DisruptionLaws:
                     f"{', '.join(candidates)} is deleted, and its replacement "
                     f"{claim.metadata.name} is not initialized",
                 )
-        if replacements and reason == UNDERUTILIZED and self.are_prices_known:
+        if replacements and reason == UNDERUTILIZED:
             self._judge_saving(candidates, known)
 
     def _judge_saving(
         self, candidates: Sequence[str], replacements: Sequence[NodeClaim | None]
     ) -> None:
-        marked = [self._marked.get(name) for name in candidates]
-        before = [each.price for each in marked if each is not None and each.price is not None]
+        """At prices that were known when the command began, whatever they are by now."""
+        marked = [each for name in candidates if (each := self._marked.get(name)) is not None]
+        before = [each.offering for each in marked if each.offering is not None]
         ids = [_instance_id(each) for each in replacements if each is not None]
-        after = [price for each in ids if (price := self._launch_prices.get(each)) is not None]
+        after = [self._launched_as[each] for each in ids if each in self._launched_as]
         if len(before) < len(candidates) or len(after) < len(replacements):
-            return  # one of them has no price, or is gone for another reason
-        if sum(after) > sum(before) + SAME_PRICE:
+            return  # one of them is gone for another reason
+        versions = dict.fromkeys(version for each in marked for version in each.prices)
+        excess = self.prices.least_excess(before, after, versions)
+        if excess is not None and excess > SAME_PRICE * (len(before) + len(after)):
             self._break(
                 CONSOLIDATION_SAVES,
-                f"{', '.join(candidates)} cost {sum(before):.6g} an hour, and what replaces them "
-                f"costs {sum(after):.6g}",
+                f"what replaces {', '.join(candidates)} costs {excess:.6g} an hour more, at the "
+                "prices by which it was decided",
             )
 
     # Budgets of NodePools
 
     def observe(self) -> None:
         """Everything that was due at this moment has been done."""
+        self.prices.observe()
         begun, self._newly_marked = self._newly_marked, set()
         for pool, reason in sorted(begun):
             self._check_budgets(pool, reason)
 
     def _check_budgets(self, pool: str, reason: str) -> None:
+        """A node that is disrupted counts against the budgets of every reason."""
         names = [
-            name
+            f"{name} ({marked.reason})"
             for name, marked in self._marked.items()
-            if marked.reason == reason and self._pools.get(name) == pool and self._has_node(name)
+            if marked.counts and self._pools.get(name) == pool and self._has_node(name)
         ]
         allowed = self._allowed(pool, reason)
         if allowed is not None and len(names) > allowed:
             self._break(
                 NODEPOOL_BUDGETS_RESPECTED,
-                f"NodePool {pool}: {', '.join(sorted(names))} are disrupted as {reason} at once, "
-                f"and its budgets allow {allowed}",
+                f"NodePool {pool}: {', '.join(sorted(names))} are disrupted at once, "
+                f"and its budgets allow {allowed} as {reason}",
             )
 
     def _has_node(self, name: str) -> bool:
@@ -271,12 +285,11 @@ class DisruptionLaws:
 
     def _on_instance(self, instance: Instance, previous: str) -> None:
         if not previous:
-            billed = self._recorder.instances.get(instance.id)
-            self._launch_prices[instance.id] = None if billed is None else billed.price
+            self._launched_as[instance.id] = offering_of(instance)
         elif not instance.alive and instance.reason == USER_INITIATED_SHUTDOWN:
             self._judge_termination(instance)
         if not instance.alive:
-            self._launch_prices.pop(instance.id, None)
+            self._launched_as.pop(instance.id, None)
 
     def _judge_termination(self, instance: Instance) -> None:
         billed = self._recorder.instances.get(instance.id)

@@ -178,6 +178,10 @@ class Kubelets:
         """From now on this share of the instances that are launched never registers."""
         self._boots.never_join = share
 
+    def set_less(self, less: Mapping[str, QuantityValue]) -> None:
+        """From now on instances that join offer so much less than they should, by resource."""
+        self._boots.less = less
+
     def on_silence(self, handler: SilenceHandler) -> None:
         self._silence_handlers.append(handler)
 
@@ -436,7 +440,7 @@ class NodeBoots:
         )
         self._now = account.clock.now
         self._options, self._seed, self._resources_of = options, seed, resources_of
-        self.never_join = options.never_join
+        self.never_join, self.less = options.never_join, options.less
         self.failures: dict[str, BootFailure] = {}
         self.booted: dict[str, NodeResources] = {}
         """What each instance that registered offers, devices included."""
@@ -518,9 +522,7 @@ class NodeBoots:
 
     def _reduced(self, offered: ResourceList) -> ResourceList:
         return {
-            name: _difference(amount, self._options.less[name])
-            if name in self._options.less
-            else amount
+            name: _difference(amount, self.less[name]) if name in self.less else amount
             for name, amount in offered.items()
         }
 

@@ -20,6 +20,7 @@ from wainwright.model.labels import NODEPOOL
 from wainwright.model.plan import ClusterLimits
 from wainwright.model.resources import CPU, MEMORY, format_quantity
 from wainwright.model.simulation import LawResult
+from wainwright.sim.aws_calls import AwsCalls
 from wainwright.sim.billed_instances import BilledInstance
 from wainwright.sim.disruption_laws import DISRUPTION_LAWS, DisruptionLaws
 from wainwright.sim.evictions import is_exempt
@@ -67,28 +68,24 @@ class Laws:
         recorder: Recorder,
         limits: ClusterLimits = NO_LIMITS,
         clock_error: float = 0.0,
-        are_prices_known: bool = True,
     ) -> None:
-        """`clock_error`: by how many seconds the clock of the controllers may be off;
-        `are_prices_known`: whether prices stay as the controllers have fetched them.
-        """
+        """`clock_error`: by how many seconds the clock of the controllers may be off."""
         self._world = world
         self._recorder = recorder
         self._limits = limits
         self._clock_error = clock_error
         self._broken: dict[str, LawResult] = {}
-        self._resources: dict[str, Mapping[str, int]] = {}
+        self._resources: dict[str, tuple[str, Mapping[str, int]]] = {}
+        """By instance: its node by then, empty before it has joined, and what both offer."""
         self._reservation_counts: object = None
         self._launched: dict[str, str] = {}
         """Pools with a launch at this moment, and one of the instances."""
         world.account.services.instances.add_listener(self._on_instance)
-        self._disruption = DisruptionLaws(
-            world, recorder, self.break_law, are_prices_known=are_prices_known
-        )
+        self._disruption = DisruptionLaws(world, recorder, self.break_law)
 
-    def prices_will_change(self) -> None:
-        """From now on savings are not what the controllers expect of them."""
-        self._disruption.are_prices_known = False
+    def heard_by_process(self, aws: AwsCalls) -> AwsCalls:
+        """The calls of a process that starts now: which prices it is told."""
+        return self._disruption.prices.heard_by_process(aws)
 
     @property
     def results(self) -> list[LawResult]:
@@ -178,18 +175,27 @@ class Laws:
         return usage
 
     def _resources_of(self, billed: BilledInstance) -> Mapping[str, int]:
-        """What the claim says once it is launched; until then what EC2 says of the type."""
+        """What its node offers, else what the claim says once it is launched; until then what EC2
+        says of the type.
+        """
         known = self._resources.get(billed.instance.id)
-        if known is not None:
-            return known
+        if known is not None and known[0] == billed.node:
+            return known[1]
         claim = self._world.api.peek(NodeClaim, billed.claim) if billed.claim else None
         stated = claim.status.capacity if claim is not None and claim.status is not None else None
         if stated:
-            found = self._resources[billed.instance.id] = translate_capacity(stated)
+            found = {**translate_capacity(stated), **self._offered(billed.node)}
+            self._resources[billed.instance.id] = billed.node, found
             return found
         info = self._world.account.region_offerings.instance_types[billed.instance.type]
         memory = int((info.memory_mib << 20) * (1 - MEMORY_OVERHEAD))
         return {CPU: info.vcpus * 1000, MEMORY: memory}
+
+    def _offered(self, name: str) -> dict[str, int]:
+        """What has been detected on the node: less than its type says where `machines` say so."""
+        node = self._world.api.peek(Node, name) if name else None
+        offered = translate_capacity(node.status.capacity) if node is not None else {}
+        return {resource: amount for resource, amount in offered.items() if amount}
 
     def _is_candidate(self, billed: BilledInstance) -> bool:
         """Whether it is going: a replacement may stand beside it.

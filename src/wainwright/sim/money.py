@@ -7,7 +7,7 @@ InstanceType objects. They are built on first use and dropped whenever one of th
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -64,6 +64,24 @@ class PriceChange(msgspec.Struct, frozen=True, kw_only=True):
     factor: float
 
 
+class OfferingOfPool(NamedTuple):
+    """What an instance is billed as: overlays may be about a NodePool."""
+
+    pool: str
+    instance_type: str
+    zone: str
+    capacity_type: str
+
+
+def offering_of(instance: Instance) -> OfferingOfPool:
+    return OfferingOfPool(
+        pool=instance.tags.get(NODEPOOL, ""),
+        instance_type=instance.type,
+        zone=instance.zone,
+        capacity_type=capacity_type_of(instance),
+    )
+
+
 class InstancePrice(NamedTuple):
     usd: float | None
     """Per hour; None where it is unknown."""
@@ -88,13 +106,9 @@ class PriceBook:
         self._market = market
         self._stated = tuple(cloud.spec.prices or ())
         self._first_prices: dict[OfferingKey, float] = {}
-        self._layers: SharedLayers | None = None
-        self._scopes: dict[str, CatalogScope] = {}
-        self._known: dict[tuple[str, ...], InstancePrice] = {}
+        self._prices: OfferingPrices | None = None
         self._changed: frozenset[OfferingKey] = frozenset()
-        self.has_estimates = False
-        """Whether a price that was asked for is modelled, and not stated by the Scenario; or what
-        a reserved instance is worth."""
+        self._had_estimates = False
 
     @property
     def cloud(self) -> Cloud:
@@ -135,18 +149,27 @@ class PriceBook:
             self._first_prices[key] = self._market.price(*key) or 0.0
         return self._first_prices[key]
 
+    @property
+    def has_estimates(self) -> bool:
+        """Whether a price that was asked for is modelled, or was when it was asked for."""
+        return self._had_estimates or (self._prices is not None and self._prices.has_estimates)
+
     def forget(self) -> None:
         """To be called when an object or a price has changed."""
-        self._layers = None
-        self._known.clear()
+        self._had_estimates, self._prices = self.has_estimates, None
 
     def price_of(self, instance: Instance) -> InstancePrice:
         """What the instance costs now."""
-        pool = instance.tags.get(NODEPOOL, "")
-        key = (pool, instance.type, instance.zone, capacity_type_of(instance))
-        if key not in self._known:
-            self._known[key] = self._find_price(*key)
-        return self._known[key]
+        if self._prices is None:
+            self._prices = OfferingPrices(
+                self._cloud,
+                self._catalog,
+                self.objects(),
+                self._region_offerings,
+                self._market,
+                self._changed,
+            )
+        return self._prices.get(offering_of(instance))
 
     def on_demand_price(self, instance_type: str, zone: str) -> float:
         return self._market.price(instance_type, zone, ON_DEMAND) or 0.0
@@ -159,19 +182,116 @@ class PriceBook:
         fees = self._cloud.spec.fees
         return 0.0 if fees is None else node_fee(fees, sum(specification.sizes.values()))
 
-    def _find_price(
-        self, pool: str, instance_type: str, zone: str, capacity_type: str
-    ) -> InstancePrice:
-        layers = self._shared_layers()
+    def objects(self) -> "PricedObjects":
+        """The objects that prices follow from, as they are now."""
+        return PricedObjects(
+            pools=tuple(self._api.peek_all(NodePool)),
+            classes=tuple(self._api.peek_all(EC2NodeClass)),
+            instance_types=tuple(self._api.peek_all(InstanceType)),
+            overlays=tuple(self._api.peek_all(NodeOverlay)),
+        )
+
+    def prices_in(self, cloud: Cloud, objects: "PricedObjects") -> "OfferingPrices":
+        """Those of another time."""
+        return OfferingPrices(cloud, self._catalog, objects, self._region_offerings, self._market)
+
+    def is_published(self, cloud: Cloud) -> bool:
+        """Whether EC2 publishes its prices: the price list has one for all zones of a type."""
+        by_type: dict[str, dict[str, float]] = {}
+        for each in cloud.spec.prices or ():
+            if each.zone is not None and each.capacityType != SPOT:
+                by_type.setdefault(each.instanceType, {})[each.zone] = each.price
+        zones = self._region_offerings.zones_by_type
+        return all(
+            len({*prices.values()}) == 1 and prices.keys() >= {*zones.get(name, ())}
+            for name, prices in by_type.items()
+        )
+
+
+class PricedObjects(msgspec.Struct, frozen=True, kw_only=True):
+    """All objects that prices follow from."""
+
+    pools: tuple[NodePool, ...]
+    classes: tuple[EC2NodeClass, ...]
+    instance_types: tuple[InstanceType, ...]
+    overlays: tuple[NodeOverlay, ...]
+
+    def is_same(self, other: "PricedObjects") -> bool:
+        """Whether both state the same: the status of pools and classes changes all the time."""
+        return self._stated == other._stated
+
+    @property
+    def _stated(self) -> list[tuple[str, Any]]:
+        every: tuple[Any, ...] = (
+            *self.pools,
+            *self.classes,
+            *self.instance_types,
+            *self.overlays,
+        )
+        return [(each.metadata.name, each.spec) for each in every]
+
+    @property
+    def scopes(self) -> dict[str, CatalogScope]:
+        """By NodePool."""
+        return {pool.metadata.name: self._scope(pool) for pool in self.pools}
+
+    def _scope(self, pool: NodePool) -> CatalogScope:
+        name = pool.spec.template.spec.nodeClassRef.name
+        template = pool.spec.template.metadata
+        known = (each for each in self.classes if each.metadata.name == name)
+        return CatalogScope(
+            node_class=next(known, None) or default_node_class(name),
+            pool=pool.metadata.name,
+            labels=(template.labels or {}) if template is not None else {},
+        )
+
+
+class OfferingPrices:
+    """What every offering costs: the layers of a plan."""
+
+    def __init__(
+        self,
+        cloud: Cloud,
+        catalog: Catalog | None,
+        objects: PricedObjects,
+        region_offerings: RegionOfferings,
+        market: CapacityMarket,
+        changed: frozenset[OfferingKey] = frozenset(),
+    ) -> None:
+        """`changed`: offerings whose price an event has changed."""
+        self._region_offerings, self._market, self._changed = region_offerings, market, changed
+        self._scopes = objects.scopes
+        self._known: dict[OfferingOfPool, InstancePrice] = {}
+        self.has_estimates = False
+        """Whether a price that was asked for is modelled, and not stated by the Scenario; or what
+        a reserved instance is worth."""
+        inputs = offline_inputs(
+            now=ANY_TIME, region=cloud.spec.region, cloud=cloud, catalog=catalog
+        )
+        self._layers = SharedLayers(
+            msgspec.structs.replace(
+                inputs,
+                instance_types=objects.instance_types,
+                overlays=objects.overlays,
+                scopes=tuple(self._scopes.values()),
+            )
+        )
+
+    def get(self, offering: OfferingOfPool) -> InstancePrice:
+        if offering not in self._known:
+            self._known[offering] = self._find(*offering)
+        return self._known[offering]
+
+    def _find(self, pool: str, instance_type: str, zone: str, capacity_type: str) -> InstancePrice:
         scope = self._scopes.get(pool) or CatalogScope(node_class=default_node_class())
-        offerings = layers.pool_offerings(scope).offerings.get(instance_type, ())
+        offerings = self._layers.pool_offerings(scope).offerings.get(instance_type, ())
         if capacity_type == RESERVED:
             listed = (each for each in offerings if _is_offering(each, zone, ON_DEMAND))
             self.has_estimates |= any(each.is_modelled for each in listed)  # of what it is worth
             on_demand = on_demand_price_in_zone(offerings, zone)
             if on_demand is None:
                 on_demand = self._market.price(instance_type, zone, ON_DEMAND)
-            return InstancePrice(layers.price_range(scope).reserved_price(on_demand or 0.0))
+            return InstancePrice(self._layers.price_range(scope).reserved_price(on_demand or 0.0))
         found = [
             (each.price, each)
             for each in offerings
@@ -186,37 +306,6 @@ class PriceBook:
         is_modelled = offering.is_modelled or (offering.modelled and key in self._changed)
         self.has_estimates |= is_modelled
         return InstancePrice(price, is_modelled)
-
-    def _shared_layers(self) -> SharedLayers:
-        if self._layers is None:
-            self._scopes = {pool.metadata.name: self._scope(pool) for pool in self._pools()}
-            inputs = offline_inputs(
-                now=ANY_TIME,
-                region=self._cloud.spec.region,
-                cloud=self._cloud,
-                catalog=self._catalog,
-            )
-            self._layers = SharedLayers(
-                msgspec.structs.replace(
-                    inputs,
-                    instance_types=tuple(self._api.peek_all(InstanceType)),
-                    overlays=tuple(self._api.peek_all(NodeOverlay)),
-                    scopes=tuple(self._scopes.values()),
-                )
-            )
-        return self._layers
-
-    def _pools(self) -> Iterable[NodePool]:
-        return self._api.peek_all(NodePool)
-
-    def _scope(self, pool: NodePool) -> CatalogScope:
-        name = pool.spec.template.spec.nodeClassRef.name
-        template = pool.spec.template.metadata
-        return CatalogScope(
-            node_class=self._api.peek(EC2NodeClass, name) or default_node_class(name),
-            pool=pool.metadata.name,
-            labels=(template.labels or {}) if template is not None else {},
-        )
 
 
 def _is_offering(offering: LayeredOffering, zone: str, capacity_type: str) -> bool:

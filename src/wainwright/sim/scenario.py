@@ -262,6 +262,12 @@ class NeverJoin(msgspec.Struct, frozen=True, kw_only=True, tag="neverJoin"):
     share: float
 
 
+class OfferLess(msgspec.Struct, frozen=True, kw_only=True, tag="less"):
+    """Instances that join meanwhile offer so much less than the catalogue says, by resource."""
+
+    quantities: Mapping[str, str]
+
+
 class FreeAddresses(msgspec.Struct, frozen=True, kw_only=True, tag="addresses"):
     """How many addresses the subnets of a zone have left."""
 
@@ -288,6 +294,7 @@ Action = (
     | PublishImage
     | SetNodeCondition
     | NeverJoin
+    | OfferLess
     | FreeAddresses
 )
 

@@ -8,7 +8,7 @@ the API server or EC2 refuses, is a warning.
 import asyncio
 import heapq
 import math
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -41,6 +41,7 @@ from wainwright.sim.scenario import (
     NeverJoin,
     NodeMatch,
     ObjectTarget,
+    OfferLess,
     PublishImage,
     RestartController,
     ScaleWorkload,
@@ -71,6 +72,8 @@ class InstanceControls(Protocol):
     def recover(self, instance_id: str) -> None: ...
 
     def set_never_join(self, share: float) -> None: ...
+
+    def set_less(self, less: Mapping[str, str]) -> None: ...
 
 
 class ScenarioEvents:
@@ -166,7 +169,7 @@ class ScenarioEvents:
         await self._carry_out(event)
         self._changed(event)
 
-    async def _carry_out(self, event: ScenarioEvent) -> None:  # noqa: C901 - one line a verb
+    async def _carry_out(self, event: ScenarioEvent) -> None:  # noqa: C901, PLR0912 - one line a verb
         match event.action:
             case ApplyObjects(objects=objects):
                 for obj in objects:
@@ -185,6 +188,8 @@ class ScenarioEvents:
                 self._kill(event, nodes)
             case NeverJoin(share=share):
                 self._controls.set_never_join(share)
+            case OfferLess(quantities=quantities):
+                self._controls.set_less(quantities)
             case ZoneOutage(zone=zone):
                 self._begin_outage(event, zone)
             case Interrupt(nodes=NodeMatch() as nodes):
@@ -226,6 +231,8 @@ class ScenarioEvents:
                 self._start_api_server()
             case NeverJoin():
                 self._controls.set_never_join(self._scenario.instances.never_join)
+            case OfferLess():
+                self._controls.set_less(self._scenario.instances.less)
             case ZoneOutage(zone=zone):
                 self._end_outage(event, zone)
             case _:
@@ -441,6 +448,9 @@ def describe_action(action: Action) -> tuple[str, str, str]:
             return verb, "", "restart the controllers"
         case ApiServerDown():
             return verb, "", "the API server is down"
+        case OfferLess(quantities=quantities):
+            stated = ", ".join(f"{name} {amount}" for name, amount in quantities.items())
+            return verb, "", f"instances offer less: {stated}"
         case _:
             return verb, "", f"{verb} {_stated_fields(action)}".rstrip()
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from wainwright.api.api_resources import served_resources
-from wainwright.api.catalog_documents import Cloud, CloudReservation, InstanceType, NodeOverlay
+from wainwright.api.catalog_documents import Cloud, CloudReservation
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
@@ -47,7 +47,7 @@ from wainwright.sim.laws import Laws
 from wainwright.sim.object_store import metadata_of
 from wainwright.sim.observed_state import ObservedState
 from wainwright.sim.recorder import Recorder, StateObserver
-from wainwright.sim.scenario import ApplyObjects, ChangePrice, Scenario, ScenarioEvent
+from wainwright.sim.scenario import Scenario, ScenarioEvent
 from wainwright.sim.scenario_events import InstanceControls, ScenarioEvents
 from wainwright.sim.settings import Pause, SimulationSettings
 from wainwright.sim.simulated_process import (
@@ -99,6 +99,9 @@ class NoComponents:
         """Nobody notices."""
 
     def set_never_join(self, share: float) -> None:
+        """Nobody joins."""
+
+    def set_less(self, less: Mapping[str, str]) -> None:
         """Nobody joins."""
 
 
@@ -157,7 +160,6 @@ class Simulation:
             self.recorder,
             scenario.settings.cluster_limits,
             clock_error=clock_error,
-            are_prices_known=not any(map(_changes_prices, scenario.events)),
         )
         self._components = components(world, scenario, self.seed)
         self._process = ControllerProcess(self._start_process, world.clock, self._on_restart)
@@ -215,8 +217,6 @@ class Simulation:
 
     def inject(self, event: ScenarioEvent) -> None:
         """What no file has happens now."""
-        if _changes_prices(event):
-            self._laws.prices_will_change()
         self._last_moment = max(self._last_moment, event.last_moment)
         self.world.clock.run(self._events.happen(event))
         self.advance(self.world.now())
@@ -261,7 +261,7 @@ class Simulation:
         return self._controllers(
             SimulatedProcess(
                 cluster=cluster,
-                aws=aws,
+                aws=self._laws.heard_by_process(aws),
                 clock=clock,
                 cluster_name=world.cluster_name,
                 region=world.region,
@@ -579,14 +579,6 @@ def simulate(
         return simulation.run()
     finally:
         simulation.close()
-
-
-def _changes_prices(event: ScenarioEvent) -> bool:
-    action = event.action
-    objects = action.objects if isinstance(action, ApplyObjects) else ()
-    return isinstance(action, ChangePrice) or any(
-        isinstance(each, (InstanceType, NodeOverlay)) for each in objects
-    )
 
 
 def _moment(seconds: float) -> str:

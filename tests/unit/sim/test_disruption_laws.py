@@ -8,6 +8,7 @@ import pytest
 from tests.support.scripted_simulation import (
     POOL,
     FinishedSimulation,
+    Manifest,
     ScriptedController,
     managed_node,
     play,
@@ -124,17 +125,87 @@ def test_a_consolidation_costs_more_than_what_it_replaces(
 
     found = broken(play(scenario(managed_node("n1")), script))
 
-    message = "n1 cost 0.096 an hour, and what replaces them costs 0.192"
+    message = "what replaces n1 costs 0.096 an hour more, at the prices by which it was decided"
     assert found == ({CONSOLIDATION_SAVES: message} if is_broken else {})
 
 
-@pytest.mark.parametrize(("nodes", "is_broken"), [("1", True), ("60%", False), ("0", True)])
-def test_more_nodes_are_disrupted_than_budgets_allow(nodes: str, is_broken: bool) -> None:
+DEAR: Manifest = {"instanceType": "m5.xlarge", "factor": 3}
+CHEAP: Manifest = {"instanceType": "m5.xlarge", "factor": 0.4}
+
+
+async def fetch_prices(controller: ScriptedController) -> None:
+    call = controller.process.aws.call
+    await call("ec2", "DescribeSpotPriceHistory", {})
+    page: dict[str, Any] = {"ServiceCode": "AmazonEC2"}
+    token = None
+    while token or "NextToken" not in page:
+        answer = await call("pricing", "GetProducts", page)
+        token = answer.get("NextToken")
+        if token is None:
+            return
+        page = {**page, "NextToken": token}
+
+
+@pytest.mark.parametrize(
+    ("price", "fetched", "at", "excess"),
+    [
+        (CHEAP, (0, 700), 1200, 0.0),
+        (CHEAP, (0, 1100), 1200, 0.0),
+        (CHEAP, (0,), 1200, 0.096),
+        (CHEAP, (0, 400), 500, 0.096),
+        (DEAR, (0, 700), 1200, 0.48),
+        (DEAR, (0, 1100), 1200, 0.096),
+        (DEAR, (), 1200, None),
+    ],
+    ids=[
+        "cheap since it was fetched",
+        "cheap, and maybe fetched too late",
+        "cheap, and not fetched again",
+        "before it is cheap",
+        "dear since it was fetched",
+        "dear, and maybe fetched too late",
+        "never fetched",
+    ],
+)
+def test_a_saving_is_judged_by_the_prices_that_may_have_been_known(
+    price: Manifest, fetched: tuple[float, ...], at: float, excess: float | None
+) -> None:
+    """The price of the replacement changes after ten minutes."""
+
     async def script(controller: ScriptedController) -> None:
-        for name in ("n1", "n2"):
+        for moment in fetched:
+            await controller.wait_until(moment)
+            await fetch_prices(controller)
+        await controller.wait_until(at)
+        await set_conditions(controller, "n1", INITIALIZED, disrupted("Underutilized"))
+        await controller.launch("default-b", instance_type="m5.xlarge")
+        await set_conditions(controller, "default-b", INITIALIZED)
+        carry_out(controller, "Underutilized", "default-b")
+        await set_conditions(controller, "n1", INITIALIZED)
+
+    events = [{"at": "10m", "price": price}]
+    found = broken(play(scenario(managed_node("n1"), events=events), script))
+
+    message = (
+        f"what replaces n1 costs {excess:.6g} an hour more, at the prices by which it was decided"
+        if excess
+        else ""
+    )
+    assert found == ({CONSOLIDATION_SAVES: message} if message else {})
+
+
+@pytest.mark.parametrize("other", ["Drifted", "Empty"])
+@pytest.mark.parametrize(("nodes", "is_broken"), [("1", True), ("60%", False), ("0", True)])
+def test_more_nodes_are_disrupted_than_budgets_allow(
+    nodes: str, is_broken: bool, other: str
+) -> None:
+    """A node counts whatever it is disrupted for."""
+
+    async def script(controller: ScriptedController) -> None:
+        for name, reason in (("n1", other), ("n2", "Drifted")):
             status = {"status": {"nodeName": name}}
             await controller.cluster.patch_status(NodeClaim, name, status)
-            await set_conditions(controller, name, INITIALIZED, disrupted("Drifted"))
+            await set_conditions(controller, name, INITIALIZED, disrupted(reason))
         await controller.wait_until(60)
         for name in ("n1", "n2"):
             await set_conditions(controller, name, INITIALIZED)
@@ -144,6 +215,27 @@ def test_more_nodes_are_disrupted_than_budgets_allow(nodes: str, is_broken: bool
 
     assert (NODEPOOL_BUDGETS_RESPECTED in found) is is_broken
     assert found.keys() <= {NODEPOOL_BUDGETS_RESPECTED}
+
+
+@pytest.mark.parametrize("came_up", [False, True])
+def test_the_repair_of_a_node_that_never_came_up_uses_no_budget(came_up: bool) -> None:
+    registered = {**INITIALIZED, "type": "Registered", "reason": "Registered"}
+    before = [registered, INITIALIZED] if came_up else [registered]
+
+    async def script(controller: ScriptedController) -> None:
+        await controller.join("node-b", await controller.launch("default-b"))
+        for claim, node in (("default-b", "node-b"), ("n1", "n1")):
+            status = {"status": {"nodeName": node}}
+            await controller.cluster.patch_status(NodeClaim, claim, status)
+        await set_conditions(controller, "default-b", *before, disrupted("Unhealthy"))
+        await set_conditions(controller, "n1", INITIALIZED, disrupted("Drifted"))
+        await controller.wait_until(60)
+        await set_conditions(controller, "default-b", *before)
+        await set_conditions(controller, "n1", INITIALIZED)
+
+    pool = {**POOL, "spec": {**POOL["spec"], "disruption": {"budgets": [{"nodes": "1"}]}}}
+    found = broken(play(scenario(pool, managed_node("n1")), script))
+    assert (NODEPOOL_BUDGETS_RESPECTED in found) is came_up
 
 
 def test_a_node_counts_from_the_moment_when_it_says_that_it_is_initialized() -> None:

@@ -208,6 +208,24 @@ def test_every_instance_offers_less_where_that_is_said() -> None:
     assert memory[0] - memory[1] == 300 * 1024 * 1024
 
 
+def test_instances_that_join_meanwhile_offer_less() -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        cluster.launch()
+        await cluster.wait(60)
+        cluster.components.set_less({"cpu": "500m"})
+        await cluster.wait(60)
+        cluster.launch()
+        await cluster.wait(60)
+        cluster.components.set_less({})
+        cluster.launch()
+        await cluster.wait(60)
+        nodes = (await cluster.nodes()).values()
+        offered = sorted((each.status.allocatable or {})["cpu"] for each in nodes)
+        assert offered == ["1430m", "1930m", "1930m"]
+
+    play(story)
+
+
 def test_csi_nodes_have_the_limit_of_attachments() -> None:
     async def story(cluster: SimulatedCluster) -> None:
         cluster.launch()

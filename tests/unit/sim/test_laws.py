@@ -189,6 +189,21 @@ def test_nodes_that_go_make_room_for_their_replacements() -> None:
     assert broken(play(scenario(limited(cpu="3")), script)) == []
 
 
+@pytest.mark.parametrize("joins", [False, True])
+def test_limits_count_what_a_node_offers_once_it_has_joined(joins: bool) -> None:
+    async def script(controller: ScriptedController) -> None:
+        first = await controller.launch("default-a", instance_type="m5.xlarge")
+        capacity = {"status": {"capacity": {"cpu": "4"}}}
+        await controller.cluster.patch_status(NodeClaim, "default-a", capacity)
+        if joins:
+            await controller.join("node-a", first)  # with two
+        await controller.wait_until(60)
+        await controller.launch("default-b")
+
+    found = broken(play(scenario(limited(cpu="5")), script))
+    assert [each.law for each in found] == ([] if joins else [LIMITS_NOT_EXCEEDED])
+
+
 @pytest.mark.parametrize(
     ("limits", "message"),
     [

@@ -1,5 +1,6 @@
 """Every verb of a scenario, carried out on objects, the account and the machines."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -520,6 +521,9 @@ class RecordedControls(NoComponents):
     def set_never_join(self, share: float) -> None:
         self.calls.append(("never join", share))
 
+    def set_less(self, less: Mapping[str, str]) -> None:
+        self.calls.append(("less", less))
+
 
 def test_an_outage_takes_the_instances_of_a_zone_and_its_launches() -> None:
     controls, outcomes = RecordedControls(), list[str]()
@@ -555,6 +559,22 @@ def test_instances_that_never_join() -> None:
     play(scenario(**spec), components=lambda *_: controls)
 
     assert controls.calls == [("never join", 0.5), ("never join", 0.1)]
+
+
+def test_instances_that_offer_less_than_the_catalogue_says() -> None:
+    controls = RecordedControls()
+    spec: dict[str, Any] = {
+        "machines": {"less": {"cpu": "100m"}},
+        "events": [{"at": "10m", "for": "20m", "less": {"cpu": "300m", "memory": "1Gi"}}],
+    }
+    finished = play(scenario(**spec), components=lambda *_: controls)
+
+    assert controls.calls == [("less", {"cpu": "300m", "memory": "1Gi"}), ("less", {"cpu": "100m"})]
+    texts = [each["message"] for each in finished.entries("scenario")]
+    assert texts == [
+        "instances offer less: cpu 300m, memory 1Gi",
+        "over: instances offer less: cpu 300m, memory 1Gi",
+    ]
 
 
 def test_a_killed_instance_ends_without_notice() -> None:

@@ -19,6 +19,7 @@ from wainwright.sim.scenario import (
     DurationRange,
     EventExpectation,
     NodeExpectation,
+    OfferLess,
     ScaleWorkload,
     Scenario,
     StateExpectation,
@@ -66,7 +67,7 @@ def test_every_part_of_a_scenario_is_read() -> None:
     scenario = read_scenario(EVERY_FIELD)
     assert (scenario.name, scenario.seed, scenario.duration) == ("sale-day", 7, 24 * 3600)
     assert scenario.start == 1795737600.0
-    assert len(scenario.events) == 21
+    assert len(scenario.events) == 22
     assert len(scenario.expect) == 8
     assert scenario.instances.boot == DurationRange(low=25, high=45)
     assert scenario.instances.less == {"memory": "300Mi"}
@@ -85,6 +86,12 @@ def test_events_are_in_the_order_in_which_they_happen() -> None:
     at_six = [event for event in events if event.at == 6 * 3600]
     assert [event.line for event in at_six] == [20, 22, 23, 24]  # of one moment in file order
     assert at_six[0].action == CancelReservation(id="cr-2")
+
+
+def test_what_instances_offer_less_is_read_by_resource() -> None:
+    actions = [event.action for event in read_scenario(EVERY_FIELD).events]
+    (less,) = (each for each in actions if isinstance(each, OfferLess))
+    assert less.quantities == {"memory": "300Mi"}
 
 
 def test_values_of_expectations_are_comparisons() -> None:

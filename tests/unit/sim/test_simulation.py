@@ -268,6 +268,15 @@ def test_quiet_is_ten_minutes_after_the_last_change_and_the_last_moment_that_is_
     assert later.finish == "2026-01-01T00:40:00Z"
 
 
+def test_a_cluster_with_a_node_that_offers_too_little_is_quiet_at_last() -> None:
+    """Its warning is repeated every ten minutes."""
+    too_little: dict[str, Any] = {"machines": {"less": {"cpu": "1"}}}
+    result = simulate(scenario(DEPLOYMENT, until="quiet", **too_little))
+    failed = [e for e in result.timeline if getattr(e, "reason", "") == "FailedConsistencyCheck"]
+    assert failed
+    assert result.finish < "2026-01-01T02:00:00Z"
+
+
 def test_controllers_that_only_look_now_and_then_are_quiet() -> None:
     """With all of ours: the first look for unused instance profiles is due after half an hour."""
     assert simulate(scenario(until="quiet")).finish == "2026-01-01T00:10:00Z"

@@ -3,9 +3,11 @@
 Where the kube-scheduler disagrees with the planner about a pod, every plan would launch one more
 node for it. A pod that got two initialized nodes of a NodePool and is still unbound waits five
 minutes for a third of that pool, then ten, and so on. Other pods, and other pools, are unaffected.
+The same holds for a pod that still runs on a node which is going: where none of the nodes that come
+up has room for it, every plan until it is evicted would launch one more.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -17,6 +19,7 @@ from wainwright.controllers.informer_cache import Change, InformerCache
 from wainwright.model.labels import NODEPOOL
 from wainwright.model.pod import Pod as ModelPod
 from wainwright.model.requirements import Requirements
+from wainwright.model.snapshot import Node as ModelNode
 from wainwright.translate.object_metadata import parse_timestamp
 
 FREE_NODES: Final = 2
@@ -78,12 +81,22 @@ class LaunchBackoff:
         That keeps them off its existing nodes as well; where one of these has room for the pod, the
         kube-scheduler binds it without us.
         """
-        blocked = {uid: pools for uid in self._by_pod if (pools := self.blocked_pools(uid, now))}
+        return _restricted(pods, self._blocked(now))
+
+    def restrict_nodes(self, nodes: tuple[ModelNode, ...], now: float) -> tuple[ModelNode, ...]:
+        """The nodes; pods of those that are going as if they waited already."""
+        blocked = self._blocked(now)
         if not blocked:
-            return pods
+            return nodes
         return tuple(
-            _keep_off(pod, blocked[pod.uid]) if pod.uid in blocked else pod for pod in pods
+            msgspec.structs.replace(node, pods=_restricted(node.pods, blocked))
+            if node.deleting and any(pod.uid in blocked for pod in node.pods)
+            else node
+            for node in nodes
         )
+
+    def _blocked(self, now: float) -> dict[str, list[str]]:
+        return {uid: pools for uid in self._by_pod if (pools := self.blocked_pools(uid, now))}
 
     def waiting(self, now: float) -> dict[str, tuple[int, float]]:
         """By uid of the pods that wait: how many nodes they got, and until when."""
@@ -96,8 +109,9 @@ class LaunchBackoff:
         return blocked
 
     def _changed_pod(self, change: Change[Pod]) -> None:
-        pod = change.after
-        if pod is None or pod.spec.nodeName:
+        """Where it was bound before, what counts was launched because its node is going."""
+        was_bound = change.before is not None and bool(change.before.spec.nodeName)
+        if change.after is None or (change.after.spec.nodeName and not was_bound):
             self._by_pod.pop(change.object.metadata.uid, None)
 
     def _changed_claim(self, change: Change[NodeClaim]) -> None:
@@ -122,6 +136,14 @@ def _initialized_since(claim: NodeClaim) -> float | None:
         if each.type == INITIALIZED and each.status == TRUE:
             return parse_timestamp(each.lastTransitionTime)
     return None
+
+
+def _restricted(
+    pods: tuple[ModelPod, ...], blocked: Mapping[str, list[str]]
+) -> tuple[ModelPod, ...]:
+    if not blocked:
+        return pods
+    return tuple(_keep_off(pod, blocked[pod.uid]) if pod.uid in blocked else pod for pod in pods)
 
 
 def _keep_off(pod: ModelPod, pools: list[str]) -> ModelPod:

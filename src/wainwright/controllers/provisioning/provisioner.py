@@ -284,8 +284,10 @@ class Provisioner:
         snapshot = self._state.snapshot(catalogs.values())
         pools = self._pause.mark(pool for pool in snapshot.pools if pool.name in catalogs)
         snapshot = self._nominations.apply(snapshot)
-        pods = self._backoff.restrict(snapshot.pods, self._context.clock.now())
-        snapshot = msgspec.structs.replace(snapshot, pools=pools, pods=pods)
+        now = self._context.clock.now()
+        pods = self._backoff.restrict(snapshot.pods, now)
+        nodes = self._backoff.restrict_nodes(snapshot.nodes, now)
+        snapshot = msgspec.structs.replace(snapshot, pools=pools, pods=pods, nodes=nodes)
         return ProvisioningInput(snapshot=snapshot, catalogs=catalogs, seen=seen)
 
     def _wait_for_binding(self, snapshot: Snapshot) -> Result:
@@ -423,8 +425,9 @@ class Provisioner:
         )
 
     async def _report_backoff(self, solved: SolvedPlan) -> frozenset[str]:
-        """Pods that the kube-scheduler does not bind to the nodes that were launched for them, by
-        key. The plan keeps them off NodePools: what it says of them is not why they wait.
+        """Pods that the kube-scheduler does not bind to the nodes that were launched for them, or
+        that these have no room for, by key. The plan keeps them off NodePools: what it says of them
+        is not why they wait.
         """
         waiting = self._backoff.waiting(self._context.clock.now())
         found = {}
@@ -437,17 +440,19 @@ class Provisioner:
         return frozenset(found)
 
     async def _report_waiting(self, pod: Pod, nodes: int, until: float) -> None:
-        moment = format_timestamp(until)
+        moment, is_bound = format_timestamp(until), bool(pod.spec.nodeName)
+        why = "none has room for it" if is_bound else "the kube-scheduler bound it to none"
         texts = {
-            "SchedulingDisagreement": (
-                f"{nodes} nodes were launched for the pod and it was bound to none; the next "
-                f"one not before {moment}. kube-scheduler: {_scheduler_message(pod)}"
-            ),
             "FailedScheduling": (
                 f"{FAILED_SCHEDULING}: launches for it back off until {moment}: {nodes} nodes were "
-                "launched for it and the kube-scheduler bound it to none"
-            ),
+                f"launched for it and {why}"
+            )
         }
+        if not is_bound:
+            texts["SchedulingDisagreement"] = (
+                f"{nodes} nodes were launched for the pod and it was bound to none; the next "
+                f"one not before {moment}. kube-scheduler: {_scheduler_message(pod)}"
+            )
         for reason, text in texts.items():
             await self._context.events.warn(pod, reason, text, repeat=FAILED_SCHEDULING_REPEAT)
 

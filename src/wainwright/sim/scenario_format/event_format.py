@@ -43,6 +43,7 @@ from wainwright.sim.scenario import (
     NodeMatch,
     ObjectTarget,
     OfferingPattern,
+    OfferLess,
     PublishImage,
     RestartController,
     ScaleWorkload,
@@ -77,7 +78,7 @@ SELECTOR_KEYS: Final = (
 OBJECT_KEYS: Final = ("kind", "namespace", "name")
 SCALABLE: Final = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController", "NodePool")
 CONDITION_STATUSES: Final = ("True", "False", "Unknown")
-LASTING: Final = ("unavailable", "price", "outage", "throttle", "fail", "down", "neverJoin")
+LASTING: Final = ("unavailable", "price", "outage", "throttle", "fail", "down", "neverJoin", "less")
 """The verbs that take `for`; without it they last to the end."""
 CHANGE_KEYS: Final = ("id", "total", "available", "startTime", "endTime", "tags", "groups")
 
@@ -392,6 +393,9 @@ class EventReader:
         fields = self.reader.fields(value, path, ("share",))
         return NeverJoin(share=self._share(fields))
 
+    def _less(self, value: Any, path: FieldPath) -> Action:
+        return OfferLess(quantities=self.reader.quantities(value, path))
+
     # Calls and processes
 
     def _share(self, fields: Fields) -> float:
@@ -454,6 +458,7 @@ VERBS: Final[Mapping[str, ReadVerb]] = {
     "image": EventReader._image,
     "condition": EventReader._condition,
     "neverJoin": EventReader._never_join,
+    "less": EventReader._less,
     "addresses": EventReader._addresses,
 }
 

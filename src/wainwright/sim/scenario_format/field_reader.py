@@ -107,6 +107,10 @@ class FieldReader:
         self.add(invalid_value(path, value, "a quantity of 0 or more such as 500m or 2Gi"))
         return "0"
 
+    def quantities(self, value: Any, path: FieldPath) -> dict[str, str]:
+        entries = self.mapping(value, path, None, "quantities such as {memory: 300Mi}")
+        return {name: self.quantity(each, (*path, name)) for name, each in entries.items()}
+
     # Time
 
     def duration(self, value: Any, path: FieldPath, expected: str = EXPECTED_DURATION) -> float:

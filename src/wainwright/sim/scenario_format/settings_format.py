@@ -168,13 +168,9 @@ class SettingsReader:
             boot=fields.get("boot", reader.duration_range, default.boot),
             ready=fields.get("ready", reader.duration_range, default.ready),
             never_join=fields.get("neverJoin", reader.share, default.never_join),
-            less=fields.optional("less", self._quantities) or {},
+            less=fields.optional("less", reader.quantities) or {},
             volumes=fields.optional("volumes", reader.count),
         )
-
-    def _quantities(self, value: Any, path: FieldPath) -> dict[str, str]:
-        entries = self.reader.mapping(value, path, None, "quantities such as {memory: 300Mi}")
-        return {name: self.reader.quantity(each, (*path, name)) for name, each in entries.items()}
 
     def pods(self, value: Any, path: FieldPath) -> PodBehaviour:
         reader, default = self.reader, PodBehaviour()

@@ -700,6 +700,39 @@ def test_the_pods_of_a_node_that_leaves_get_another_before_they_are_evicted() ->
     run_cluster(story)
 
 
+def test_the_pods_of_a_node_that_leaves_get_no_node_after_node_that_is_too_small() -> None:
+    """As long as nobody evicts them."""
+
+    async def story(cluster: ControlledCluster) -> None:
+        await cluster.set_up(node_pool(**_only("m5.large"), **QUIET))
+        cluster.start()
+        protected: dict[str, Any] = {
+            "metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "3h"}}
+        }
+        await cluster.create(pending_pod("web-0", **protected))
+        await cluster.wait(20)
+        node = await cluster.join(await cluster.claim())
+        await cluster.bind("web-0", node.metadata.name)
+        await cluster.wait(5)
+        await cluster.api.delete(Node, node.metadata.name)
+        counts = []
+        for number in range(24):
+            await cluster.wait(60)
+            await _join_too_small(cluster)
+            counts.append(len(await cluster.claims()) - 1)
+            # The pod changes meanwhile: that it runs somewhere is no reason to forget.
+            labels = {"metadata": {"labels": {"seen": str(number)}}}
+            await cluster.api.patch(Pod, "web-0", labels, "default")
+        assert counts[3] == counts[5] == 2
+        assert counts[9] == counts[14] == 3
+        assert counts[-1] == 4
+        assert await cluster.events("SchedulingDisagreement") == []
+        failed = await cluster.events("FailedScheduling")
+        assert any("launched for it and none has room for it" in each.message for each in failed)
+
+    run_cluster(story)
+
+
 def test_a_claim_that_the_api_server_does_not_take_is_tried_again() -> None:
     async def story(cluster: ControlledCluster) -> None:
         await cluster.set_up()
