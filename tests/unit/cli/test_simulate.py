@@ -43,7 +43,7 @@ class TestCheck:
         result = run(EVERY_FIELD, "--check", "-q")
         assert result.return_value == 0
         assert result.stdout == (
-            "sale-day: valid · 24h · 3 objects · 21 events · 8 expectations · 2 pods of traces\n"
+            "sale-day: valid · 24h · 3 objects · 22 events · 8 expectations · 2 pods of traces\n"
         )
 
     def test_a_bad_one_is_refused_with_everything_that_is_wrong(self) -> None:
