@@ -124,6 +124,51 @@ def broad_spreads(count: int) -> list[Manifest]:
     return [node_class(), pool("default"), *pods]
 
 
+def spread_constraints(count: int, when: str) -> list[Manifest]:
+    return [
+        {
+            "maxSkew": 1,
+            "topologyKey": f"example.com/key-{number}",
+            "whenUnsatisfiable": when,
+            "labelSelector": {"matchLabels": {"a": "b"}},
+        }
+        for number in range(count)
+    ]
+
+
+def required_spreads(count: int) -> list[Manifest]:
+    """One pod with spreads over labels that no node has."""
+    spreads = spread_constraints(count, "DoNotSchedule")
+    alone = pod("pod", labels={"a": "b"}, topologySpreadConstraints=spreads)
+    return [node_class(), pool("default"), alone]
+
+
+def preferred_spreads(count: int) -> list[Manifest]:
+    """The same as preferences, which are relaxed."""
+    spreads = spread_constraints(count, "ScheduleAnyway")
+    alone = pod("pod", labels={"a": "b"}, topologySpreadConstraints=spreads)
+    return [node_class(), pool("default"), alone]
+
+
+def spreads_beside_nodes(count: int) -> list[Manifest]:
+    """One pod with so many required spreads, and as many pods that need a node each."""
+    return [*required_spreads(count), *one_pod_a_node(count)[2:]]
+
+
+def apart_from_all_others(count: int) -> list[Manifest]:
+    """Each pod has a selector of its own for anti-affinity, which selects all others."""
+    pods = []
+    for number in range(count):
+        others = {"key": "number", "operator": "NotIn", "values": [str(number)]}
+        term = {
+            "labelSelector": {"matchExpressions": [others]},
+            "topologyKey": "kubernetes.io/hostname",
+        }
+        anti = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        pods.append(pod(f"pod-{number}", labels={"number": str(number)}, affinity=anti))
+    return [node_class(), pool("default"), *pods]
+
+
 def faulty_objects(count: int) -> list[Manifest]:
     return [{**pod(f"pod-{number}"), "spec": {"containers": "none"}} for number in range(count)]
 
@@ -391,6 +436,11 @@ def spread_nodes(count: int) -> list[Manifest]:
     return made
 
 
+def spreads_beside_consolidation(count: int) -> list[Manifest]:
+    """Fifty nodes that can go, and a pending pod whose preferences every simulation relaxes."""
+    return [*small_pods_on_nodes(50), preferred_spreads(count)[-1]]
+
+
 def disruption_budget(name: str, labels: dict[str, str], **spec: Any) -> Manifest:
     return {
         "apiVersion": "policy/v1",
@@ -489,6 +539,10 @@ ROWS: Final = {
     "NodePools with limits, two pods each": Row(limited_pools, (400, 800, 1600)),
     "NodePools with taints, two pods each": Row(tainted_pools, (400, 800, 1600)),
     "spreads that count every pod": Row(broad_spreads, (500, 1000, 2000)),
+    "required spreads of one pod": Row(required_spreads, (400, 800, 1600)),
+    "preferred spreads of one pod": Row(preferred_spreads, (1000, 2000, 4000)),
+    "spreads of one pod, and as many nodes": Row(spreads_beside_nodes, (400, 800, 1600)),
+    "pods apart from all others": Row(apart_from_all_others, (500, 1000, 2000)),
     "faulty objects in a stream of JSON": Row(faulty_objects, (1000, 2000, 4000), ("validate",)),
     "one pod with unknown labels": Row(unknown_labels, (5000, 10_000, 20_000)),
     "as many reservations as pods": Row(reservations, (1250, 2500, 5000)),
@@ -514,6 +568,9 @@ ROWS: Final = {
         limited_pools_with_nodes, (100, 200, 400), CONSOLIDATE
     ),
     "nodes under broad spreads, consolidate": Row(spread_nodes, (250, 500, 1000), CONSOLIDATE),
+    "preferred spreads of a pod, consolidate": Row(
+        spreads_beside_consolidation, (1000, 2000, 4000), CONSOLIDATE
+    ),
     "nodes with a PDB each, consolidate": Row(nodes_of_budgets, (250, 500, 1000), CONSOLIDATE),
     "pods of a simulation": Row(scenario, (250, 500, 1000), SIMULATE),
     "Deployments with a PDB each, simulate": Row(deployments, (125, 250, 500), SIMULATE),

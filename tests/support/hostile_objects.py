@@ -4,6 +4,7 @@
 """
 
 import copy
+from collections.abc import Iterable
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -111,17 +112,31 @@ def preferring(count: int) -> Manifest:
     return pod(spec={"affinity": {"nodeAffinity": preferred}})
 
 
-def spreading(count: int) -> Manifest:
+def spreading(keys: Iterable[str], when: str = "ScheduleAnyway") -> Manifest:
     constraints = [
         {
             "maxSkew": 1,
-            "topologyKey": f"example.com/key-{number}",
-            "whenUnsatisfiable": "ScheduleAnyway",
+            "topologyKey": key,
+            "whenUnsatisfiable": when,
             "labelSelector": {"matchLabels": {"app": "hostile"}},
         }
-        for number in range(count)
+        for key in keys
     ]
     return pod(spec={"topologySpreadConstraints": constraints})
+
+
+def keys(count: int) -> list[str]:
+    return [f"example.com/key-{number}" for number in range(count)]
+
+
+OF_INSTANCE_TYPES = (
+    "node.kubernetes.io/instance-type",
+    *(
+        f"karpenter.k8s.aws/instance-{what}"
+        for what in ("family", "size", "cpu", "memory", "network-bandwidth", "ebs-bandwidth")
+    ),
+)
+"""Labels with up to a thousand values each."""
 
 
 def containers(count: int) -> Manifest:
@@ -236,7 +251,14 @@ PODS = (
         REFUSED,
     ),
     Hostile("1,000 preferences", preferring(1000), "pod"),
-    Hostile("300 spread constraints", spreading(300), "pod"),
+    Hostile("300 spread constraints", spreading(keys(300)), "pod"),
+    Hostile("1,500 spread constraints", spreading(keys(1500)), "pod"),
+    Hostile("1,500 required spread constraints", spreading(keys(1500), "DoNotSchedule"), "pod"),
+    Hostile(
+        "spread constraints over 7 labels of instance types",
+        spreading(OF_INSTANCE_TYPES, "DoNotSchedule"),
+        "pod",
+    ),
     Hostile("an owner that is a DaemonSet", owned_by("DaemonSet", "apps/v1"), "pod"),
     Hostile("an owner that is a Node", owned_by("Node", "v1"), "pod"),
     Hostile("an owner that is a NodeClaim", owned_by("NodeClaim", "karpenter.sh/v1"), "pod"),

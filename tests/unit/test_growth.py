@@ -25,6 +25,10 @@ SMALL = {
     "limited NodePools, 2 nodes, consolidate": (36, 72),
     "nodes with a PDB each, consolidate": (240, 480),
     "PDBs of the same pods, simulate": (200, 400),
+    "required spreads of one pod": (300, 600),
+    "preferred spreads of one pod": (400, 800),
+    "spreads of one pod, and as many nodes": (100, 200),
+    "preferred spreads of a pod, consolidate": (100, 200),
 }
 """Two sizes, one twice the other, at which what grows with the square is most of the work."""
 MOST_PER_DOUBLING = 2.4
@@ -46,6 +50,12 @@ def test_twice_the_input_is_about_twice_the_work(name: str) -> None:
 def test_simulated_removals_take_no_memory_that_grows_with_their_number() -> None:
     """Each simulation that was not freed had a copy of every group: 236 MB."""
     _, megabytes = measure_apart("nodes under broad spreads, consolidate", 500)
+    assert megabytes < LIMIT_MEGABYTES / 4
+
+
+def test_pods_that_keep_apart_take_no_memory_for_each_pair_of_them() -> None:
+    """Every group had a count for every node, and every pod the number of each: 224 MB."""
+    _, megabytes = measure_apart("pods apart from all others", 1000)
     assert megabytes < LIMIT_MEGABYTES / 4
 
 

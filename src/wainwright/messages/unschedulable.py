@@ -98,7 +98,7 @@ def describe_pod_reason(reason: PodReason) -> str:
         case VolumeTopologyConflict(volumes=volumes):
             return f"{_describe_volumes(volumes)}, which its node selector or affinity excludes"
         case TopologyUnsatisfied(by=by):
-            return "; ".join(map(describe_constraint, by))
+            return describe_constraints(by)
         case NoNodePools():
             return "there is no NodePool"
         case NoCompatiblePool():
@@ -155,6 +155,18 @@ def _volume_values(volume: PodVolume) -> list[str]:
     return sorted(values)
 
 
+MAX_DESCRIBED_CONSTRAINTS: Final = 5
+MAX_DESCRIBED_DOMAINS: Final = 20
+
+
+def describe_constraints(reasons: Sequence[TopologyReason]) -> str:
+    """The first few, and how many more there are: one pod can have thousands."""
+    first = [describe_constraint(each) for each in reasons[:MAX_DESCRIBED_CONSTRAINTS]]
+    rest = len(reasons) - len(first)
+    more = [f"and {format_count(rest, 'more constraint')}"] if rest else []
+    return "; ".join([*first, *more])
+
+
 def describe_constraint(reason: TopologyReason) -> str:
     """Which constraint between pods rules out domains."""
     match reason:
@@ -165,16 +177,16 @@ def describe_constraint(reason: TopologyReason) -> str:
                 f"the pod's required affinity by {key} selects {pods}, and no such pod is running"
             )
         case PodAffinityUnsatisfied(key=key, pods=pods, allowed_domains=left):
-            where = join_with_and(left)
+            where = _join_domains(left)
             return f"the pod's required affinity by {key} selects {pods}, running only in {where}"
         case PodAntiAffinityUnsatisfied(key=key, pods=pods, taken=taken, theirs=True):
-            where = join_with_and(taken)
+            where = _join_domains(taken)
             return (
                 f"pods in {where} have required anti-affinity by {key} to {pods}, which this pod "
                 "matches"
             )
         case PodAntiAffinityUnsatisfied(key=key, pods=pods, taken=taken):
-            where = join_with_and(taken)
+            where = _join_domains(taken)
             return f"the pod's required anti-affinity by {key} excludes {where}, where {pods} runs"
 
 
@@ -185,12 +197,19 @@ def _describe_spread(reason: TopologySpreadUnsatisfied) -> str:
             f"the pod's topology spread over {reason.key}{default} has no domain: no NodePool, "
             f"instance type or node has that label{_meant_label(reason.key)}"
         )
-    counts = ", ".join(f"{each.domain} has {each.pods:,}" for each in reason.counts)
+    every = [f"{each.domain} has {each.pods:,}" for each in reason.counts]
+    counts = join_first(every, MAX_DESCRIBED_DOMAINS)
     least = f", minDomains {reason.min_domains}" if reason.min_domains else ""
     skew = f"maxSkew {reason.max_skew}{least}"
     allowed = reason.allowed_domains
-    only = f"only {join_with_and(allowed)} is allowed" if allowed else _no_domain_allowed(reason)
+    only = f"only {_join_domains(allowed)} is allowed" if allowed else _no_domain_allowed(reason)
     return f"the pod's topology spread over {reason.key}{default} ({skew}): {counts}; {only}"
+
+
+def _join_domains(domains: Sequence[str]) -> str:
+    rest = len(domains) - MAX_DESCRIBED_DOMAINS
+    more = [f"{rest:,} more"] if rest > 0 else []
+    return join_with_and([*domains[:MAX_DESCRIBED_DOMAINS], *more])
 
 
 def _no_domain_allowed(reason: TopologySpreadUnsatisfied) -> str:
@@ -211,6 +230,18 @@ def _meant_label(key: str) -> str:
 
 def _default_note(by_default: bool) -> str:
     return " (a default of the scheduler)" if by_default else ""
+
+
+MAX_DESCRIBED_PREFERENCES: Final = 10  # in a text; one pod can have thousands
+
+
+def describe_preferences(
+    given_up: Sequence[RelaxedPreference], most: int = MAX_DESCRIBED_PREFERENCES
+) -> list[str]:
+    """The first ones, and how many more there are."""
+    first, rest = given_up[:most], len(given_up) - most
+    more = [format_count(rest, "more preference")] if rest > 0 else []
+    return [*map(describe_preference, first), *more]
 
 
 def describe_preference(given_up: RelaxedPreference) -> str:
@@ -608,5 +639,5 @@ def _describe_unchosen_node(reason: PreferencesNotRelaxed | LaterAlternative) ->
         return (
             f"would fit ({reason.node}) by a later node affinity term; an earlier one comes first"
         )
-    preferences = join_with_and([describe_preference(each) for each in reason.preferences])
+    preferences = join_with_and(describe_preferences(reason.preferences))
     return f"would fit ({reason.node}) without the preference for {preferences}"

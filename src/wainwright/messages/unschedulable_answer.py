@@ -14,7 +14,7 @@ import msgspec
 from wainwright.messages.formatting import format_count
 from wainwright.messages.suggestions import describe_suggestion
 from wainwright.messages.unschedulable import (
-    describe_constraint,
+    describe_constraints,
     describe_domains_of_pool,
     describe_pod_reason,
     describe_pool_reason,
@@ -167,7 +167,7 @@ def _cause(
     of_pool = f"NodePool {nearest.pool}: {pool_reason}"
     if isinstance(reason, NoCompatiblePool):
         return of_pool
-    topology = "; ".join(map(describe_constraint, reason.by))
+    topology = describe_constraints(reason.by)
     if isinstance(nearest.reason, NewNodeViolatesTopology):
         return topology
     if _is_only_in(nearest, others, reason):

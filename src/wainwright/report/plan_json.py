@@ -1,7 +1,7 @@
 """The plan as one JSON object: stable, versioned, described by docs/plan.schema.json."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from wainwright.messages import unschedulable
 from wainwright.messages.input_remarks import describe_region_source
@@ -28,6 +28,8 @@ from wainwright.model.resources import (
 from wainwright.report.plan_input import PlanInput
 
 Document = dict[str, Any]
+MAX_RELAXED_OF_POD: Final = 100
+"""Preferences of a pod that its claim names; `relaxed` of the plan has all, once for equal pods."""
 
 
 def plan_document(given: PlanInput, plan: ExplainedPlan) -> Document:
@@ -58,11 +60,12 @@ def plan_notes(given: PlanInput, plan: Plan) -> list[str]:
 
 
 def _claims(plan: Plan, given: PlanInput) -> list[Document]:
-    given_up = {
-        pod: tuple(map(unschedulable.describe_preference, each.preferences))
+    # Were all of them named, a thousand nodes could repeat thousands of sentences each.
+    relaxed = (
+        (each, unschedulable.describe_preferences(each.preferences, MAX_RELAXED_OF_POD))
         for each in plan.relaxed
-        for pod in each.pods
-    }
+    )
+    given_up = {pod: preferences for each, preferences in relaxed for pod in each.pods}
     types = {
         name: {each.name: each for each in given.indexes[name].types}
         for name in {claim.pool for claim in plan.claims}
@@ -95,7 +98,7 @@ def _relaxed(relaxed: RelaxedPods) -> Document:
 
 
 def claim_document(
-    claim: PlannedNodeClaim, given_up: Mapping[str, tuple[str, ...]] | None = None
+    claim: PlannedNodeClaim, given_up: Mapping[str, Sequence[str]] | None = None
 ) -> Document:
     """A planned node; `given_up` has the relaxed preferences of its pods, where they are known."""
     launch = claim.launch

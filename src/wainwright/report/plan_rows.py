@@ -15,6 +15,7 @@ from wainwright.messages.formatting import (
     format_hourly,
     join_first,
 )
+from wainwright.messages.unschedulable import MAX_DESCRIBED_PREFERENCES
 from wainwright.messages.unschedulable_answer import UnschedulableAnswer
 from wainwright.model.plan import Plan
 from wainwright.report.plan_input import PlanInput
@@ -220,7 +221,10 @@ def format_packing(summary: Document) -> str:
 
 def format_relaxation(relaxed: Document, *, modelled: bool = False) -> str:
     """Which pods had which preferences relaxed, and the price of a node that keeps them."""
-    preferences = "; ".join(relaxed["givenUp"])
+    given_up, most = relaxed["givenUp"], MAX_DESCRIBED_PREFERENCES
+    rest = len(given_up) - most
+    more = [f"and {format_count(rest, 'more preference')}"] if rest > 0 else []
+    preferences = "; ".join([*given_up[:most], *more])
     price = relaxed["keptPricePerHour"]
     cost = (
         f"a node that meets them costs {format_hourly(price, modelled=modelled)}"

@@ -300,8 +300,8 @@ def _relaxation_lines(plan: Plan, claim: PlannedNodeClaim, pod: str) -> Iterator
     for each in plan.relaxed:
         if pod in each.pods:
             yield from (
-                f"preference relaxed: {unschedulable.describe_preference(what)}"
-                for what in each.preferences
+                f"preference relaxed: {what}"
+                for what in unschedulable.describe_preferences(each.preferences)
             )
 
 

@@ -191,6 +191,31 @@ def test_yaml_says_the_same_as_json() -> None:
     assert "kind: Plan\n" in result.stdout
 
 
+def test_a_claim_names_the_first_preferences_of_a_pod_and_the_plan_all() -> None:
+    spreads = [
+        {
+            "maxSkew": 1,
+            "topologyKey": f"example.com/key-{number}",
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": {"app": "web"}},
+        }
+        for number in range(150)
+    ]
+    containers = [{"name": "c", "image": "c", "resources": {"requests": {"cpu": "100m"}}}]
+    pool = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "general"}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web", "labels": {"app": "web"}},
+        "spec": {"containers": containers, "topologySpreadConstraints": spreads},
+    }
+    objects = json.dumps({**pool, "spec": {"template": {"spec": {}}}}) + "\n" + json.dumps(pod)
+    made = json.loads(run("plan", "-", "-o", "json", *NOW, text=objects).stdout)
+    assert len(made["relaxed"][0]["givenUp"]) == 150
+    assert len(made["nodeClaims"][0]["relaxed"]) == 101
+    assert "50 more preferences" in made["nodeClaims"][0]["relaxed"]
+
+
 def test_timings_are_one_json_line_on_standard_error() -> None:
     result = run("plan", STORY, "--timings", *NOW)
     spent = json.loads(result.stderr.strip().splitlines()[-1])

@@ -35,6 +35,7 @@ from wainwright.model.reasons import (
     ReservationUnavailable,
     TopologyElsewhere,
     TopologySpreadUnsatisfied,
+    TopologyUnsatisfied,
 )
 from wainwright.model.requirements import Requirements, ValueSet, between, none_of, one_of
 from wainwright.model.suggestions import (
@@ -74,6 +75,44 @@ def test_a_spread_that_leaves_few_domains(by_default: bool) -> None:
         f"the pod's topology spread over zone{BY_DEFAULT[by_default]} (maxSkew 1): a has 5, "
         "b has 3; only b is allowed"
     )
+
+
+def nowhere(key: str) -> TopologySpreadUnsatisfied:
+    return TopologySpreadUnsatisfied(key=key, max_skew=1, counts=(), allowed_domains=())
+
+
+@pytest.mark.parametrize(
+    ("count", "end"),
+    [(5, None), (6, "and 1 more constraint"), (3000, "and 2,995 more constraints")],
+)
+def test_of_many_constraints_the_first_are_named(count: int, end: str | None) -> None:
+    by = tuple(nowhere(f"example.com/key-{number}") for number in range(count))
+    parts = unschedulable.describe_pod_reason(TopologyUnsatisfied(by=by)).split("; ")
+    assert parts[:5] == [unschedulable.describe_constraint(each) for each in by[:5]]
+    assert parts[5:] == ([end] if end else [])
+
+
+@pytest.mark.parametrize(("count", "end"), [(10, None), (3010, "3,000 more preferences")])
+def test_of_many_preferences_the_first_are_named(count: int, end: str | None) -> None:
+    given_up = [
+        PreferredNodeAffinity(requirements=f"key-{number} Exists", weight=1)
+        for number in range(count)
+    ]
+    described = unschedulable.describe_preferences(given_up)
+    assert described[0] == "node affinity to key-0 Exists (weight 1)"
+    assert described[9] == "node affinity to key-9 Exists (weight 1)"
+    assert described[10:] == ([end] if end else [])
+
+
+def test_of_many_domains_the_first_are_named() -> None:
+    names = [f"d{number:03}" for number in range(300)]
+    counts = tuple(DomainCount(domain=each, pods=1) for each in names)
+    wide = TopologySpreadUnsatisfied(
+        key="rack", max_skew=1, counts=counts, allowed_domains=tuple(names[:200])
+    )
+    text = unschedulable.describe_constraint(wide)
+    assert "d019 has 1 and 280 more; only d000, d001" in text
+    assert text.endswith("d018, d019 and 180 more is allowed")
 
 
 def test_fewer_domains_than_min_domains_let_no_domain_have_another_pod() -> None:

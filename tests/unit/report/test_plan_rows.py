@@ -9,7 +9,11 @@ from wainwright.catalogue.offerings.capacity_reservations import (
     ReservationStanding,
     SelectedReservation,
 )
-from wainwright.report.plan_rows import format_reservation_use, usable_reservations
+from wainwright.report.plan_rows import (
+    format_relaxation,
+    format_reservation_use,
+    usable_reservations,
+)
 from wainwright.report.pool_warnings import why_no_reserved_capacity
 
 USES = [
@@ -25,6 +29,15 @@ def test_in_flight_instances_and_a_full_reservation_are_reported(
 ) -> None:
     keys = ("total", "available", "promised", "used")
     assert format_reservation_use(dict(zip(keys, counts, strict=True))) == expected
+
+
+@pytest.mark.parametrize(("count", "end"), [(10, "p9"), (3010, "p9; and 3,000 more preferences")])
+def test_of_many_relaxed_preferences_the_first_are_named(count: int, end: str) -> None:
+    given_up = [f"p{number}" for number in range(count)]
+    relaxed = {"pods": ["shop/web"], "givenUp": given_up, "keptPricePerHour": None}
+    text = format_relaxation(relaxed)
+    assert text.startswith("preferences relaxed for shop/web: p0; p1; ")
+    assert text.endswith(f"; p8; {end} (no node meets them)")
 
 
 def test_unusable_reservations_are_left_to_a_note() -> None:

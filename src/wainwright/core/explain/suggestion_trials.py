@@ -47,6 +47,8 @@ PLANS_PER_COST_TRIAL: Final = 5  # first-fit and the cost policies
 COST_PER_PLAN: Final = 100  # time for a plan without pods, counted in pods
 COST_PER_POOL: Final = 5  # time for compiling a pool, counted in pods
 PODS_PER_POOL_CHECK: Final = 50  # checked against one pool in the time to place one
+CONSTRAINTS_PER_POD: Final = 4  # constraints between pods that the time for a pod includes
+COST_PER_CONSTRAINT: Final = 2  # time for each beyond these, counted in pods
 
 SolveSnapshot: TypeAlias = Callable[[Snapshot, ChangeSet], Solution]
 """Solves a changed snapshot; changes of capacity reservations are made to the catalogues."""
@@ -168,6 +170,8 @@ class TrialRunner:
         """The snapshot with the nodes of the plan counted as in use."""
         self.before = TrialResult(before)
         self._replanner = replanner
+        self._constraints = len(before.classes.registry.groups)
+        """Distinct ones between pods. One pod can have thousands, and each trial sets them up."""
         self._remaining_budget = max(TRIAL_BUDGET, MIN_TRIALS * self._plan_time(len(snapshot.pods)))
         self._remaining_cost_trials = max(
             _min_cost_trials(before), TRIAL_BUDGET // self._cost_plan_time(before)
@@ -304,6 +308,7 @@ class TrialRunner:
         return (
             COST_PER_PLAN
             + pods
+            + COST_PER_CONSTRAINT * max(0, self._constraints - CONSTRAINTS_PER_POD * pods)
             + len(self._snapshot.pools) * (COST_PER_POOL + pods // PODS_PER_POOL_CHECK)
         )
 

@@ -61,6 +61,7 @@ MAX_VERDICTS: Final = 20_000
 MAX_WRITTEN_VERDICTS: Final = 200_000
 """The same for every pod, as the plan is written."""
 MIN_EXPLAINED_POOLS: Final = 10
+MAX_CHANGED_CONSTRAINTS: Final = 50  # between pods, of a pod that can have thousands
 ANY_POD: Final = Pod(namespace="", name="", tolerations=(TOLERATE_EVERYTHING,))
 """It asks for nothing."""
 
@@ -227,7 +228,7 @@ class _UnschedulableExplainer:
 
         Domains that only tainted NodePools have are no obstacle worth changing a pool for.
         """
-        pod, topology = verdict.pods[0], verdict.topology
+        pod, topology = verdict.pods[0], verdict.topology[:MAX_CHANGED_CONSTRAINTS]
         if isinstance(verdict.verdict.reason, VolumeTopologyConflict):
             return find_dropped_selectors(pod)
         of_pools = find_fixes(verdict.narrowed_pod, verdict.rejections, self._context)

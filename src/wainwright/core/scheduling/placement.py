@@ -30,6 +30,7 @@ from wainwright.core.scheduling.pod_classes import (
 from wainwright.core.scheduling.queue import QueueSegment
 from wainwright.core.scheduling.state import SchedulingState
 from wainwright.core.scheduling.topology.allowed_domains import AllowedDomains, DomainCounts
+from wainwright.core.scheduling.topology.groups import LabelGroup
 from wainwright.model.bitset import MAX_CACHED_RESULTS, BitSet
 from wainwright.model.pod import Pod
 from wainwright.model.reasons import RelaxedPreference
@@ -134,6 +135,10 @@ class PodPlacement:
         self._place_on_node, self._forbidden = state.place_on_node, state.forbidden_drafts
         self._has_nodes = bool(state.nodes.nodes)
         self._fit: FitFunction = policy.fit
+        self._without_domain: LabelGroup | None = None
+        """A spread of the pod that has no domain at all, which is known once a level was tried: no
+        level that still has it has a place. Of thousands of preferences, most levels are of these.
+        """
 
     def begin_round(self, segments: Sequence[QueueSegment]) -> int:
         """What the policy places before pods are tried one by one: how many pods."""
@@ -144,6 +149,7 @@ class PodPlacement:
         """Tries the relaxation levels in turn; pods that wait for a reservation are not relaxed."""
         if self._policy.defers(pod):
             return PlacementResult.NOT_YET
+        self._without_domain = None
         for level in pod_class.levels:
             if level.topology_constraints is None:
                 outcome = self._place_without_topology(pod, pod_class, level)
@@ -266,6 +272,9 @@ class PodPlacement:
             for pod_reqs in level.alternatives
         ):
             return None  # no draft is made to decide on a domain for a pod that fits nowhere
+        without_domain = self._without_domain
+        if without_domain is not None and without_domain in level.topology_constraints.groups:
+            return None
         if level.topology_constraints.affinity:
             near = self._topology.drafts_with_affinity_pods(level.topology_constraints)
             if self._join_existing(pod, pod_class, level, near):
@@ -277,6 +286,10 @@ class PodPlacement:
             outside = self._topology.drafts_outside_spread(level.topology_constraints)
             if self._join_existing(pod, pod_class, level, outside):
                 return PlacementResult.PLACED
+            if self.observer is None:
+                self._without_domain = self._topology.spread_without_domain(
+                    level.topology_constraints
+                )
         return result
 
     def _place_within(

@@ -18,10 +18,7 @@ from wainwright.core.scheduling.compiled_requirements import CompiledRequirement
 from wainwright.core.scheduling.constraints.min_values import MinValues, Witnesses
 from wainwright.core.scheduling.relaxation import RelaxedConstraints, relaxation_steps
 from wainwright.core.scheduling.reservation_manager import ReservationSet
-from wainwright.core.scheduling.topology.constraints import (
-    TopologyConstraints,
-    topology_constraints,
-)
+from wainwright.core.scheduling.topology.constraints import PodGroups, TopologyConstraints
 from wainwright.core.scheduling.topology.groups import AnyGroup
 from wainwright.core.scheduling.topology.registry import (
     NO_MATCHING_GROUPS,
@@ -265,13 +262,9 @@ class PodClass:
         return self.levels[0].alternatives[0].scheduling.ports if self.levels else ()
 
     @property
-    def topology_version(self) -> int:
-        """Changes whenever a topology group that constrains these pods changes."""
-        return sum(
-            level.topology_constraints.version
-            for level in self.levels
-            if level.topology_constraints is not None
-        )
+    def first_constraints(self) -> TopologyConstraints | None:
+        """The topology constraints of the first level, which has those of all others too."""
+        return self.levels[0].topology_constraints if self.levels else None
 
 
 def _only_requirements(levels: tuple[RelaxationLevel, ...]) -> PodRequirements | None:
@@ -483,9 +476,12 @@ class PodClasses:
     def _levels(
         self, pod: Pod, constraints: PodConstraints, matching: MatchingGroups
     ) -> Iterator["_Level"]:
-        policy = self._context.options.preference_policy
+        groups = PodGroups(pod, self.registry, matching)
         for relaxed in relaxation_steps(
-            constraints, policy, has_soft_taints=self._context.has_soft_taints
+            constraints,
+            self._context.options.preference_policy,
+            has_soft_taints=self._context.has_soft_taints,
+            alternatives=len(pod.alternatives) * len(constraints.volume_topology),
         ):
             tolerations = pod.tolerations
             if relaxed.tolerates_preferences:
@@ -500,7 +496,7 @@ class PodClasses:
             if scheduling:
                 yield (
                     scheduling,
-                    topology_constraints(pod, relaxed, self.registry, matching),
+                    groups.constraints_of(relaxed),
                     relaxed.given_up,
                 )
 

@@ -86,6 +86,23 @@ def test_many_pools_leave_fewer_trials_but_never_none() -> None:
     assert count_trials(1100) == 2
 
 
+def test_thousands_of_constraints_of_a_pod_leave_fewer_trials_but_never_none() -> None:
+    """Every trial sets them up again."""
+
+    def count(constraints: int) -> int:
+        every = [spread_constraint(f"key-{n}").spreads[0] for n in range(constraints)]
+        (pod,) = pods(3000)
+        constrained = replace(pod, constraints=PodConstraints(spreads=tuple(every)))
+        snapshot = Snapshot(pods=(constrained,), pools=(Pool(name="p0"),))
+        trials = CountingPlanner(snapshot).trials()
+        fixes = (trials.run_trial(lowered(constrained, to), (constrained,)) for to in range(1, 100))
+        return next(number for number, trial in enumerate(fixes) if trial is None)
+
+    assert count(1) == count(4) == 94
+    assert count(1600) == 3
+    assert count(5000) == 2
+
+
 def test_first_fit_is_proof_where_it_leaves_out_only_pods_that_no_plan_places() -> None:
     waiting = pods(1500, 3000, 3001)
     counted = CountingPlanner(Snapshot(pods=waiting, pools=(Pool(name="p0"),)))

@@ -2,7 +2,12 @@
 
 from tests.support.model_builders import affinity_term, label_requirement, spread_constraint
 
-from wainwright.core.scheduling.relaxation import RelaxedConstraints, relaxation_steps
+from wainwright.core.scheduling.relaxation import (
+    MAX_TRIED_CONSTRAINTS,
+    RelaxedConstraints,
+    relaxation_steps,
+    relaxed_constraints,
+)
 from wainwright.model.labels import CAPACITY_TYPE, HOSTNAME, ZONE
 from wainwright.model.plan import PreferencePolicy
 from wainwright.model.pod import PodConstraints, PreferredNodeTerm, WeightedAffinityTerm
@@ -83,3 +88,54 @@ def test_a_pod_without_preferences_has_one_relaxation_level() -> None:
         )
         == 1
     )
+
+
+def spreads(count: int) -> PodConstraints:
+    """So many preferred spreads, and a required one in between."""
+    preferred = [spread_constraint(f"k{n}", required=False).spreads[0] for n in range(count)]
+    return PodConstraints(spreads=(*preferred[:1], *spread_constraint().spreads, *preferred[1:]))
+
+
+def steps(constraints: PodConstraints, alternatives: int = 1) -> list[RelaxedConstraints]:
+    respect = PreferencePolicy.RESPECT
+    return list(
+        relaxation_steps(constraints, respect, has_soft_taints=False, alternatives=alternatives)
+    )
+
+
+def test_fewer_than_a_hundred_preferences_are_relaxed_one_by_one() -> None:
+    levels = steps(spreads(98))
+    assert [len(level.given_up) for level in levels] == list(range(99))
+    assert [level.spreads[-1].key for level in levels[:-1]] == ["k97"] * 98
+
+
+def test_of_thousands_ever_more_are_given_up_at_once() -> None:
+    constraints = spreads(4000)
+    levels = steps(constraints)
+    given_up = [len(level.given_up) for level in levels]
+    assert given_up == [0, 1, 3, 7, 15, 31, 63, 127, 255, 511, 1023, 2047, 4000]
+    kept = [each for each in constraints.spreads[2:] if not each.required]
+    assert levels[1].spreads == (*spread_constraint().spreads, *kept)
+    assert levels[2].spreads == (*spread_constraint().spreads, *kept[2:])
+    assert levels[-1].spreads == spread_constraint().spreads
+
+
+def test_all_levels_together_grow_with_the_preferences_and_not_with_their_square() -> None:
+    tried = [sum(level.between_pods for level in steps(spreads(n))) for n in (2000, 4000)]
+    assert tried[1] < 2.5 * tried[0] < MAX_TRIED_CONSTRAINTS * 12
+
+
+def test_any_number_of_preferred_node_terms_is_relaxed_one_by_one() -> None:
+    """Only the first of them applies: a level is tried as fast as without the others."""
+    wanted = [label_requirement(ZONE, "In", f"zone-{number}") for number in range(6000)]
+    terms = tuple(PreferredNodeTerm(weight=1, requirements=each) for each in wanted)
+    assert len(steps(PodConstraints(preferred_nodes=terms))) == 6001
+    assert len(steps(PodConstraints(preferred_nodes=terms), alternatives=1000)) < 20
+
+
+def test_the_constraints_of_a_level_are_found_by_what_was_given_up() -> None:
+    respect = PreferencePolicy.RESPECT
+    levels = list(relaxation_steps(EVERYTHING, respect, has_soft_taints=True))
+    assert levels == [relaxed_constraints(EVERYTHING, respect, level.given_up) for level in levels]
+    other = relaxed_constraints(EVERYTHING, respect, levels[1].given_up * 2)
+    assert other == levels[-1]

@@ -17,13 +17,10 @@ from wainwright.core.scheduling.drafts import DraftTable
 from wainwright.core.scheduling.existing_nodes import ExistingNodes
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
 from wainwright.core.scheduling.pod_classes import combine_requirements
-from wainwright.core.scheduling.relaxation import RelaxedConstraints, relaxation_steps
+from wainwright.core.scheduling.relaxation import RelaxedConstraints, relaxed_constraints
 from wainwright.core.scheduling.solver import create_reservation_manager
 from wainwright.core.scheduling.topology.allowed_domains import domains_within_skew
-from wainwright.core.scheduling.topology.constraints import (
-    TopologyConstraints,
-    topology_constraints,
-)
+from wainwright.core.scheduling.topology.constraints import PodGroups, TopologyConstraints
 from wainwright.core.scheduling.topology.groups import (
     AnyGroup,
     HostGroup,
@@ -246,7 +243,7 @@ class TopologyAfterPlan:
         key = (identity, given_up, counting, domains)
         if key not in self._remaining_domains:
             relaxed = self._relaxed_constraints(pod.constraints, given_up)
-            constraints = topology_constraints(pod, relaxed, self._registry, matching)
+            constraints = PodGroups(pod, self._registry, matching).constraints_of(relaxed)
             self._remaining_domains[key] = (
                 None
                 if constraints is None
@@ -272,10 +269,7 @@ class TopologyAfterPlan:
         """The constraints that were left when the pod found its place."""
         key = (constraints, given_up)
         if key not in self._relaxed:
-            steps = list(relaxation_steps(constraints, self._policy, has_soft_taints=True))
-            self._relaxed[key] = next(
-                (each for each in steps if each.given_up == given_up), steps[-1]
-            )
+            self._relaxed[key] = relaxed_constraints(constraints, self._policy, given_up)
         return self._relaxed[key]
 
 

@@ -8,7 +8,8 @@ narrow the options.
 
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import islice, product
+from heapq import heappop, heappush
+from itertools import islice
 from typing import Final, TypeAlias
 
 from wainwright.core.scheduling.topology.constraints import TopologyConstraints
@@ -118,9 +119,7 @@ def allowed_domains(constraints: TopologyConstraints, domains: Domains) -> Allow
     for key in constraints.required_labels:
         values.require_label(key)
     _apply_affinity(constraints, allowed, values)
-    for group in constraints.host_groups:
-        allowed.nodes &= ~group.full_nodes
-        allowed.drafts &= ~group.full_drafts
+    _exclude_full(constraints, allowed)
     for avoided in constraints.anti_affinity:
         values.apply_anti_affinity(avoided)
     for spread, itself in constraints.spreads:
@@ -131,10 +130,17 @@ def allowed_domains(constraints: TopologyConstraints, domains: Domains) -> Allow
 def _not_full(constraints: TopologyConstraints) -> AllowedDomains:
     """The same for constraints by hostname: saves looking for labels that do not matter."""
     allowed = AllowedDomains(None, ANYWHERE)
-    for group in constraints.host_groups:
-        allowed.nodes &= ~group.full_nodes
-        allowed.drafts &= ~group.full_drafts
+    _exclude_full(constraints, allowed)
     return allowed
+
+
+def _exclude_full(constraints: TopologyConstraints, allowed: AllowedDomains) -> None:
+    full_nodes = full_drafts = 0
+    for group in constraints.host_groups:
+        full_nodes |= group.full_nodes
+        full_drafts |= group.full_drafts
+    allowed.nodes &= ~full_nodes
+    allowed.drafts &= ~full_drafts
 
 
 def _apply_affinity(
@@ -221,13 +227,13 @@ class _AllowedValues:
     def _nodes(self, key: str, allowed: ValueSet, *, optional: bool) -> BitSet:
         by_value = self._domains.nodes_by_value[key]
         nodes = union_of(by_value, filter(allowed.admits, by_value))
-        return nodes | self._domains.nodes_without_label[key] if optional else nodes
+        return nodes | self._domains.nodes_without(key) if optional else nodes
 
     def _drafts(self, key: str, allowed: ValueSet, *, optional: bool) -> tuple[BitSet, BitSet]:
         by_value = self._domains.drafts_by_value[key]
         decided = union_of(by_value, filter(allowed.admits, by_value))
         if optional:
-            decided |= self._domains.drafts_without_label[key]
+            decided |= self._domains.drafts_without(key)
         return decided, 0 if allowed.is_empty else self._domains.undecided_drafts[key]
 
     def options(self) -> Iterator[tuple[Requirements, DomainCounts]]:
@@ -266,19 +272,42 @@ def _requirements_of(pairs: tuple[tuple[str, ValueSet], ...]) -> Requirements:
 def _emptiest_first(
     choices: list[list[tuple[ValueSet, int]]],
 ) -> Iterator[tuple[tuple[ValueSet, ...], DomainCounts]]:
-    """All combinations, those with the lowest ranks first."""
+    """All combinations, those with the lowest ranks first; of equal ones in the order of choices.
+
+    One by one, as few are needed: of four labels with some hundred values there are billions.
+    """
     if len(choices) == 1:
-        return (((values,), (count,)) for values, count in choices[0])
-    ranked = product(*map(_ranks, choices))
-    ordered = sorted(ranked, key=lambda each: (sum(rank for rank, _ in each), _domain_counts(each)))
-    return ((tuple(values for _, values in each), _domain_counts(each)) for each in ordered)
+        yield from (((values,), (count,)) for values, count in choices[0])
+        return
+    ranked = [_ranks(each) for each in choices]
+    if not all(ranked):
+        return
+    open_labels = [number for number, each in enumerate(ranked) if len(each) > 1]
+    waiting = [_combination((0,) * len(ranked), ranked, 0)]
+    while waiting:
+        _, ranks, chosen, first = heappop(waiting)
+        values = (each[number][1] for each, number in zip(ranked, chosen, strict=True))
+        yield tuple(values), ranks
+        # A value further on for one label, which leads to every combination once. Ranks do not get
+        # lower by that, so that whatever is best now stays better than what it leads to.
+        for position in range(first, len(open_labels)):
+            label = open_labels[position]
+            following = chosen[label] + 1
+            if following < len(ranked[label]):
+                further = (*chosen[:label], following, *chosen[label + 1 :])
+                heappush(waiting, _combination(further, ranked, position))
+
+
+def _combination(
+    chosen: tuple[int, ...], ranked: list[list[tuple[int, ValueSet]]], first: int
+) -> tuple[int, DomainCounts, tuple[int, ...], int]:
+    """What it is sorted by, the choice of each label, and the first that may go further."""
+    ranks = tuple(each[number][0] for each, number in zip(ranked, chosen, strict=True))
+    return sum(ranks), ranks, chosen, first
 
 
 def _ranks(choices: list[tuple[ValueSet, int]]) -> list[tuple[int, ValueSet]]:
-    """Each value with its rank by pod count: 0 for the emptiest."""
+    """Each value with its rank by pod count: 0 for the emptiest, which comes first."""
     counts = sorted({count for _, count in choices})
-    return [(counts.index(count), values) for values, count in choices]
-
-
-def _domain_counts(each: tuple[tuple[int, ValueSet], ...]) -> DomainCounts:
-    return tuple(rank for rank, _ in each)
+    rank_of = {count: rank for rank, count in enumerate(counts)}
+    return [(rank_of[count], values) for values, count in choices]

@@ -41,7 +41,7 @@ class TopologyConstraints:
         """Label values with any pod of these groups are forbidden."""
         self.host_groups = tuple(host_groups)
         """Nodes and drafts that are full in any of these groups are forbidden."""
-        self.groups: tuple[AnyGroup, ...] = tuple(
+        unique: tuple[AnyGroup, ...] = tuple(
             dict.fromkeys(
                 [
                     *(group for group, _ in spreads),
@@ -51,7 +51,9 @@ class TopologyConstraints:
                 ]
             )
         )
-        self.label_groups = tuple(each for each in self.groups if isinstance(each, LabelGroup))
+        # One tuple where they are equal: it is as long as there are pods with anti-affinity.
+        self.groups = self.host_groups if unique == self.host_groups else unique
+        self.label_groups = tuple([each for each in self.groups if isinstance(each, LabelGroup)])
         self.is_by_host_only = not (self.label_groups or affinity)
         """Whether only full nodes and drafts are excluded, so that a new node may be anywhere."""
         self.required_labels: tuple[str, ...] = ()
@@ -99,54 +101,74 @@ def _host_group(group: AnyGroup) -> HostGroup:
     return group
 
 
-def topology_constraints(
-    pod: Pod, relaxed: RelaxedConstraints, registry: TopologyRegistry, matching: MatchingGroups
-) -> TopologyConstraints | None:
-    """The constraints at this relaxation level; None if the pod may go anywhere."""
-    spreads: list[tuple[LabelGroup, bool]] = []
-    anti_affinity: list[LabelGroup] = []
-    host_groups: list[HostGroup] = []
-    for spread in relaxed.spreads:
-        group = registry.spread_group(pod, spread)
-        if isinstance(group, HostGroup):
-            host_groups.append(group)
-        else:
-            spreads.append((group, spread.selector.selects(pod.labels)))
-    for group in _anti_affinity_groups(relaxed, registry, matching):
-        if isinstance(group, HostGroup):
-            host_groups.append(group)
-        else:
-            anti_affinity.append(group)
-    affinity = list(_affinity_groups(pod, relaxed, registry))
-    return (
-        TopologyConstraints(spreads, affinity, anti_affinity, host_groups)
-        if spreads or affinity or anti_affinity or host_groups
-        else None
-    )
+class PodGroups:
+    """The topology groups that concern a pod, of which each relaxation level has some.
 
+    Looked up once for all levels: each has all constraints but those that were given up.
+    """
 
-def _affinity_groups(
-    pod: Pod, relaxed: RelaxedConstraints, registry: TopologyRegistry
-) -> Iterator[AffinityGroups]:
-    required = [relaxed.affinity] if relaxed.affinity else []
-    for terms in (*required, *((each.term,) for each in relaxed.preferred_affinity)):
-        yield registry.affinity_groups(terms), _selects(terms, pod)
+    def __init__(self, pod: Pod, registry: TopologyRegistry, matching: MatchingGroups) -> None:
+        constraints = pod.constraints
+        self._spreads = {
+            spread: (group, spread.selector.selects(pod.labels))
+            for spread, group in registry.spread_groups(pod).items()
+        }
+        required = [constraints.affinity] if constraints.affinity else []
+        preferred = ((each.term,) for each in constraints.preferred_affinity)
+        self._affinity: dict[tuple[AffinityTerm, ...], AffinityGroups] = {
+            terms: (registry.affinity_groups(terms), _selects(terms, pod))
+            for terms in (*required, *preferred)
+        }
+        avoided = (each.term for each in constraints.preferred_anti_affinity)
+        self._anti_affinity = {
+            term: registry.anti_affinity_group(term)
+            for term in (*constraints.anti_affinity, *avoided)
+        }
+        own = map(registry.inverse_anti_affinity_group, constraints.anti_affinity)
+        # Pods with anti-affinity to pods like themselves are among those that such a pod avoids
+        # already.
+        known = {group for group in own if not group.has_unselected_owner}
+        inverse = [each for each in matching.inverse_anti_affinity if each not in known]
+        self._inverse_hosts = [each for each in inverse if isinstance(each, HostGroup)]
+        self._inverse_labels = [each for each in inverse if isinstance(each, LabelGroup)]
+
+    def constraints_of(self, relaxed: RelaxedConstraints) -> TopologyConstraints | None:
+        """The constraints at this relaxation level; None if the pod may go anywhere."""
+        spreads: list[tuple[LabelGroup, bool]] = []
+        anti_affinity: list[LabelGroup] = []
+        host_groups: list[HostGroup] = []
+        for each in relaxed.spreads:
+            group, itself = self._spreads[each]
+            if isinstance(group, HostGroup):
+                host_groups.append(group)
+            else:
+                spreads.append((group, itself))
+        for group in self._avoided(relaxed):
+            if isinstance(group, HostGroup):
+                host_groups.append(group)
+            else:
+                anti_affinity.append(group)
+        anti_affinity += self._inverse_labels
+        host_groups += self._inverse_hosts
+        affinity = list(self._near(relaxed))
+        return (
+            TopologyConstraints(spreads, affinity, anti_affinity, host_groups)
+            if spreads or affinity or anti_affinity or host_groups
+            else None
+        )
+
+    def _near(self, relaxed: RelaxedConstraints) -> Iterator[AffinityGroups]:
+        if relaxed.affinity:
+            yield self._affinity[relaxed.affinity]
+        for each in relaxed.preferred_affinity:
+            yield self._affinity[each.term,]
+
+    def _avoided(self, relaxed: RelaxedConstraints) -> Iterator[AnyGroup]:
+        for term in relaxed.anti_affinity:
+            yield self._anti_affinity[term]
+        for each in relaxed.preferred_anti_affinity:
+            yield self._anti_affinity[each.term]
 
 
 def _selects(terms: Iterable[AffinityTerm], pod: Pod) -> bool:
     return all(term.matches(pod.namespace, pod.labels) for term in terms)
-
-
-def _anti_affinity_groups(
-    relaxed: RelaxedConstraints, registry: TopologyRegistry, matching: MatchingGroups
-) -> Iterator[AnyGroup]:
-    own = relaxed.anti_affinity
-    yield from (registry.anti_affinity_group(term) for term in own)
-    yield from (registry.anti_affinity_group(each.term) for each in relaxed.preferred_anti_affinity)
-    # Pods with anti-affinity to pods like themselves are among those that such a pod avoids
-    # already.
-    yield from (
-        each
-        for each in matching.inverse_anti_affinity
-        if each.has_unselected_owner or each.terms[0] not in own
-    )

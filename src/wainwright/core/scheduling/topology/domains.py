@@ -31,22 +31,41 @@ class NoValue(Enum):
 DomainValue: TypeAlias = str | NoValue
 
 
+class _DecidedValues:
+    """What drafts with the same requirements have decided from the start, for every label."""
+
+    __slots__ = ("absent", "by_key", "known", "undecided")
+
+    def __init__(self, by_key: dict[str, DomainValue]) -> None:
+        self.by_key = by_key
+        self.known = tuple(
+            [(key, value) for key, value in by_key.items() if isinstance(value, str)]
+        )
+        self.undecided = tuple([k for k, value in by_key.items() if value is NoValue.UNDECIDED])
+        self.absent = frozenset([k for k, v in by_key.items() if v is NoValue.LABEL_ABSENT])
+
+
 class Domains:
-    """Drafts and nodes by domain, for every topology label that is counted."""
+    """Drafts and nodes by domain, for every topology label that is counted.
+
+    One pod can name thousands of labels, nearly all of which nodes do not have: what is kept for
+    each draft is only what differs from other drafts with the same requirements.
+    """
 
     def __init__(self, keys: Sequence[str], nodes: Sequence[Node]) -> None:
         self.keys = tuple(keys)
         self.drafts_by_value: dict[str, dict[str, BitSet]] = {key: {} for key in keys}
         self.undecided_drafts: dict[str, BitSet] = dict.fromkeys(keys, 0)
-        self.drafts_without_label: dict[str, BitSet] = dict.fromkeys(keys, 0)
-        self.nodes_by_value: dict[str, dict[str, BitSet]] = {
-            key: _by_value(key, nodes) for key in keys
-        }
-        self.nodes_without_label: dict[str, BitSet] = {
-            key: _nodes_without(key, nodes) for key in keys
-        }
-        self._values: dict[int, dict[str, DomainValue]] = {}
-        self._cache: dict[CompiledRequirements, tuple[DomainValue, ...]] = {}
+        self.nodes_by_value = _nodes_by_value(self.keys, nodes)
+        self._nodes: BitSet = (1 << len(nodes)) - 1
+        self._nodes_without: dict[str, BitSet] = {}
+        self._drafts_by_absent: dict[frozenset[str], BitSet] = {}
+        """By the labels that they cannot have from the start: pools have few sets of labels."""
+        self._absent_later: dict[str, BitSet] = {}
+        """By label the drafts that turned out not to have it."""
+        self._values: dict[int, _DecidedValues] = {}
+        self._decided_later: dict[tuple[int, str], DomainValue] = {}
+        self._cache: dict[CompiledRequirements, _DecidedValues] = {}
         """What drafts with these requirements have decided: hundreds of drafts share a few. Without
         it every draft that is opened or narrowed looks through its types for each key. Forks share
         it, as it depends on the requirements alone.
@@ -57,49 +76,75 @@ class Domains:
         clone = shallow_copy(self)
         clone.drafts_by_value = {key: {} for key in self.keys}
         clone.undecided_drafts = dict.fromkeys(self.keys, 0)
-        clone.drafts_without_label = dict.fromkeys(self.keys, 0)
-        clone._values = {}
+        clone._drafts_by_absent, clone._absent_later = {}, {}
+        clone._values, clone._decided_later = {}, {}
         return clone
 
     def add_draft(self, draft: Draft) -> None:
         """Call this when a draft is opened."""
         decided = self._decided(draft.template, draft.compiled)
-        self._values[draft.number] = dict(zip(self.keys, decided, strict=True))
-        for key, value in zip(self.keys, decided, strict=True):
-            self._set_value(draft.bit, key, value)
+        self._values[draft.number] = decided
+        for key, value in decided.known:
+            self._add_to_value(draft.bit, key, value)
+        for key in decided.undecided:
+            self.undecided_drafts[key] |= draft.bit
+        if decided.absent:
+            absent = self._drafts_by_absent
+            absent[decided.absent] = absent.get(decided.absent, 0) | draft.bit
 
     def draft_narrowed(self, draft: Draft) -> None:
         """Call this when the draft was left fewer values."""
-        values = self._values[draft.number]
-        decided = self._decided(draft.template, draft.compiled)
-        for key, value in zip(self.keys, decided, strict=True):
-            if values[key] is NoValue.UNDECIDED and value is not NoValue.UNDECIDED:
+        before = self._values[draft.number]
+        if not before.undecided:
+            return
+        by_key = self._decided(draft.template, draft.compiled).by_key
+        for key in before.undecided:
+            value = by_key[key]
+            if value is not NoValue.UNDECIDED and (draft.number, key) not in self._decided_later:
                 self.decide(draft, key, value)
 
     def decide(self, draft: Draft, key: str, value: DomainValue) -> None:
         self.undecided_drafts[key] &= ~draft.bit
-        self._values[draft.number][key] = value
-        self._set_value(draft.bit, key, value)
+        self._decided_later[draft.number, key] = value
+        if isinstance(value, str):
+            self._add_to_value(draft.bit, key, value)
+        elif value is NoValue.LABEL_ABSENT:
+            self._absent_later[key] = self._absent_later.get(key, 0) | draft.bit
 
     def value(self, draft: Draft, key: str) -> DomainValue:
-        return self._values[draft.number][key]
-
-    def _set_value(self, bit: BitSet, key: str, value: DomainValue) -> None:
+        value = self._values[draft.number].by_key[key]
         if value is NoValue.UNDECIDED:
-            self.undecided_drafts[key] |= bit
-        elif value is NoValue.LABEL_ABSENT:
-            self.drafts_without_label[key] |= bit
-        else:
-            same = self.drafts_by_value[key]
-            same[value] = same.get(value, 0) | bit
+            return self._decided_later.get((draft.number, key), value)
+        return value
+
+    def drafts_without(self, key: str) -> BitSet:
+        """The drafts that will not have the label."""
+        drafts = self._absent_later.get(key, 0)
+        for absent, same in self._drafts_by_absent.items():
+            if key in absent:
+                drafts |= same
+        return drafts
+
+    def nodes_without(self, key: str) -> BitSet:
+        """The nodes that do not have the label."""
+        found = self._nodes_without.get(key)
+        if found is None:
+            by_value = self.nodes_by_value[key]
+            found = self._nodes_without[key] = self._nodes & ~union_of(by_value, by_value)
+        return found
+
+    def _add_to_value(self, bit: BitSet, key: str, value: str) -> None:
+        same = self.drafts_by_value[key]
+        same[value] = same.get(value, 0) | bit
 
     def _decided(
         self, template: NodeClaimTemplate, compiled: CompiledRequirements
-    ) -> tuple[DomainValue, ...]:
+    ) -> _DecidedValues:
         values = self._cache.get(compiled)
         if values is None:
-            values = tuple(_decided_value(template, compiled, key) for key in self.keys)
-            self._cache[compiled] = values
+            values = self._cache[compiled] = _DecidedValues(
+                {key: _decided_value(template, compiled, key) for key in self.keys}
+            )
         return values
 
 
@@ -131,17 +176,14 @@ def launched_value(draft: Draft, choice: LaunchChoice, key: str) -> str | None:
     return None if allowed.open else allowed.any_value() or None
 
 
-def _by_value(key: str, nodes: Iterable[Node]) -> dict[str, BitSet]:
-    nodes_by_value: dict[str, BitSet] = {}
+def _nodes_by_value(keys: tuple[str, ...], nodes: Iterable[Node]) -> dict[str, dict[str, BitSet]]:
+    """By key and value; of thousands of keys a node has few, and its labels are few."""
+    found: dict[str, dict[str, BitSet]] = {key: {} for key in keys}
     for number, node in enumerate(nodes):
-        value = node.labels.get(key)
-        if value is not None:
-            nodes_by_value[value] = nodes_by_value.get(value, 0) | 1 << number
-    return nodes_by_value
-
-
-def _nodes_without(key: str, nodes: Iterable[Node]) -> BitSet:
-    return sum(1 << number for number, node in enumerate(nodes) if key not in node.labels)
+        for key in found.keys() & node.labels.keys():
+            by_value, value = found[key], node.labels[key]
+            by_value[value] = by_value.get(value, 0) | 1 << number
+    return found
 
 
 def union_of(by_value: Mapping[str, BitSet], values: Iterable[str]) -> BitSet:

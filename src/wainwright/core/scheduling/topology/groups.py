@@ -203,6 +203,7 @@ class HostGroup(TopologyGroup):
         self.limit = limit
         """With so many pods a node or draft is full."""
         self.draft_counts: dict[int, int] = {}
+        """Where one pod does not make a draft full."""
         self.node_counts: dict[int, int] = {}
         self._base_counts: Mapping[int, int] = NO_COUNTS
         """For a fork: the counts of the original group; saves copying them for every simulation."""
@@ -242,11 +243,23 @@ class HostGroup(TopologyGroup):
         self.total -= 1
 
     def add_draft(self, number: int) -> None:
-        count = self.draft_counts[number] = self.draft_counts.get(number, 0) + 1
+        if self.limit == 1:
+            self.fill_draft(1 << number)
+            return
         self.total += 1
+        count = self.draft_counts[number] = self.draft_counts.get(number, 0) + 1
         if count == self.limit:
             self.full_drafts |= 1 << number
         if count == self.limit or self.total == 1:
+            self.version += 1
+
+    def fill_draft(self, bit: BitSet) -> None:
+        """The same where one pod makes a draft full: thousands of pods that each keep apart from
+        all others would take gigabytes if every group had a count for every draft.
+        """
+        self.total += 1
+        if not self.full_drafts & bit:
+            self.full_drafts |= bit
             self.version += 1
 
     def add_node(self, number: int) -> None:
@@ -265,21 +278,29 @@ AnyGroup: TypeAlias = LabelGroup | HostGroup
 
 
 class DividedGroups:
-    """Groups that count the same pod: by label those that count every node, and the others."""
+    """Groups that count the same pod: by label those that count every node, those that are full
+    with one pod on any node, by filter those that count some nodes, and the others.
+    """
 
-    __slots__ = ("all", "by_label", "others")
+    __slots__ = ("all", "by_filter", "by_label", "others", "singles")
 
     def __init__(self, groups: tuple[AnyGroup, ...]) -> None:
         self.all = groups
         self.by_label: dict[str, list[LabelGroup]] = {}
+        self.by_filter: dict[NodeFilter, list[AnyGroup]] = {}
+        singles: list[HostGroup] = []
         others: list[AnyGroup] = []
         for group in groups:
-            counts_every_node = group.filter is None or group.filter.is_trivial
-            if isinstance(group, LabelGroup) and counts_every_node:
+            if group.filter is not None and not group.filter.is_trivial:
+                self.by_filter.setdefault(group.filter, []).append(group)
+            elif isinstance(group, LabelGroup):
                 self.by_label.setdefault(group.key, []).append(group)
+            elif group.limit == 1:
+                singles.append(group)
             else:
                 others.append(group)
         self.others = tuple(others)
+        self.singles = tuple(singles)
 
 
 def counts_by_domain(group: LabelGroup) -> Mapping[str, int]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from operator import attrgetter
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from wainwright.core.scheduling.topology.groups import (
     AnyGroup,
@@ -47,16 +47,26 @@ class MatchingGroups:
 NO_MATCHING_GROUPS = MatchingGroups((), ())
 
 
+class _SpreadScope(NamedTuple):
+    """Which nodes and pods count for spreads of a pod; equal ones have the same number."""
+
+    number: int
+    filter: NodeFilter
+    counts_unreachable: bool
+
+
 class TopologyRegistry:
     """Finds groups by constraint; equal constraints share one group."""
 
     def __init__(self) -> None:
         self.groups: dict[object, AnyGroup] = {}
-        self._by_label: dict[tuple[str, str], list[AnyGroup]] = {}
-        self._without_label = _BroadGroups()
+        self._counting = _GroupsBySelector()
+        self._inverse = _GroupsBySelector()
+        self._affinity_groups: dict[tuple[AffinityTerm, ...], tuple[AnyGroup, ...]] = {}
         self._filters: dict[object, NodeFilter] = {}
+        self._scopes: dict[object, _SpreadScope] = {}
         self._by_identity: dict[PodIdentity, MatchingGroups] = {}
-        self._matching_groups: dict[tuple[int, ...], MatchingGroups] = {}
+        self._matching_groups: dict[object, MatchingGroups] = {}
 
     @property
     def keys(self) -> list[str]:
@@ -64,27 +74,29 @@ class TopologyRegistry:
         keys = (group.key for group in self.groups.values() if isinstance(group, LabelGroup))
         return list(dict.fromkeys(keys))
 
-    def spread_group(self, pod: Pod, spread: TopologySpread) -> AnyGroup:
-        node_terms = pod.alternatives if pod.alternatives != ANY_NODE_TERMS else None
-        volume_terms = pod.constraints.volume_topology
-        reachable = (
-            node_terms if volume_terms is ANY_NODE_TERMS else _reachable(node_terms, volume_terms)
-        )
-        other_keys = _other_keys(pod, spread)
-        honoured = node_terms if spread.honor_affinity else None
-        alternatives = _with_labels(honoured, other_keys)
-        tolerations = pod.tolerations if spread.honor_taints else None
+    def spread_groups(self, pod: Pod) -> dict[TopologySpread, AnyGroup]:
+        """The group of each of its spread constraints.
+
+        What depends on the pod is looked up once: it is as long as the constraints are many.
+        """
+        spreads = pod.constraints.spreads
+        if not spreads:
+            return {}
+        labels = _required_labels(spreads)
+        scopes: dict[tuple[bool, ...], _SpreadScope] = {}
+        groups: dict[TopologySpread, AnyGroup] = {}
+        for spread in spreads:
+            has_labels = spread.required and bool(labels) and labels != (spread.key,)
+            kind = (spread.honor_affinity, spread.honor_taints, has_labels)
+            scope = scopes.get(kind)
+            if scope is None:
+                scope = scopes[kind] = self._spread_scope(pod, spread, labels if has_labels else ())
+            groups[spread] = self._spread_group(pod, spread, scope)
+        return groups
+
+    def _spread_group(self, pod: Pod, spread: TopologySpread, scope: "_SpreadScope") -> AnyGroup:
         itself = spread.selector.selects(pod.labels)
-        key = (
-            TopologyKind.SPREAD,
-            pod.namespace,
-            spread,
-            node_terms,
-            reachable,
-            tolerations,
-            itself,
-            other_keys,
-        )
+        key = (TopologyKind.SPREAD, spread, scope.number, itself)
         group = self.groups.get(key)
         if group is None:
             namespaces = frozenset({pod.namespace})
@@ -92,9 +104,29 @@ class TopologyRegistry:
             # A new node is always possible, so that the global minimum is 0.
             limit = spread.max_skew + (not itself)
             group = self._add_group(key, TopologyKind.SPREAD, (term,), limit)
-            group.spread, group.filter = spread, self._filter(alternatives, tolerations, reachable)
-            group.counts_unreachable = reachable != honoured
+            group.spread, group.filter = spread, scope.filter
+            group.counts_unreachable = scope.counts_unreachable
         return group
+
+    def _spread_scope(
+        self, pod: Pod, spread: TopologySpread, labels: tuple[str, ...]
+    ) -> "_SpreadScope":
+        """The nodes that spreads of the pod with these policies count."""
+        node_terms = pod.alternatives if pod.alternatives != ANY_NODE_TERMS else None
+        volume_terms = pod.constraints.volume_topology
+        reachable = (
+            node_terms if volume_terms is ANY_NODE_TERMS else _reachable(node_terms, volume_terms)
+        )
+        honoured = node_terms if spread.honor_affinity else None
+        tolerations = pod.tolerations if spread.honor_taints else None
+        key = (pod.namespace, node_terms, reachable, honoured, tolerations, labels)
+        scope = self._scopes.get(key)
+        if scope is None:
+            node_filter = self._filter(_with_labels(honoured, labels), tolerations, reachable)
+            scope = self._scopes[key] = _SpreadScope(
+                len(self._scopes), node_filter, counts_unreachable=reachable != honoured
+            )
+        return scope
 
     def _filter(
         self,
@@ -110,14 +142,17 @@ class TopologyRegistry:
 
     def affinity_groups(self, terms: tuple[AffinityTerm, ...]) -> tuple[AnyGroup, ...]:
         """One group for each topology key; each counts the pods that all terms select."""
-        groups = []
+        groups = self._affinity_groups.get(terms)
+        if groups is None:
+            groups = self._affinity_groups[terms] = tuple(self._add_affinity_groups(terms))
+        return groups
+
+    def _add_affinity_groups(self, terms: tuple[AffinityTerm, ...]) -> Iterator[AnyGroup]:
+        kind, number, first = TopologyKind.AFFINITY, len(self._affinity_groups), None
         for key in dict.fromkeys(term.key for term in terms):
-            group_key = (TopologyKind.AFFINITY, key, terms)
-            groups.append(
-                self.groups.get(group_key)
-                or self._add_group(group_key, TopologyKind.AFFINITY, terms, 1, key)
-            )
-        return tuple(groups)
+            group = self._add_group((kind, key, number), kind, terms, 1, key, first)
+            first = first or group
+            yield group
 
     def anti_affinity_group(self, term: AffinityTerm) -> AnyGroup:
         key = (TopologyKind.ANTI_AFFINITY, term)
@@ -152,8 +187,7 @@ class TopologyRegistry:
         return matching
 
     def _register_constraints(self, pod: Pod, constraints: PodConstraints) -> None:
-        for spread in constraints.spreads:
-            self.spread_group(pod, spread)
+        self.spread_groups(pod)
         if constraints.affinity:
             self.affinity_groups(constraints.affinity)
         for term in constraints.anti_affinity:
@@ -178,7 +212,9 @@ class TopologyRegistry:
         terms: tuple[AffinityTerm, ...],
         limit: int,
         key: str | None = None,
+        same_terms: AnyGroup | None = None,
     ) -> AnyGroup:
+        """`same_terms` is an earlier group with the same terms, which counts the same pods."""
         key = key or terms[0].key
         group: AnyGroup
         number = len(self.groups)
@@ -187,30 +223,44 @@ class TopologyRegistry:
         else:
             group = LabelGroup(kind, key, terms, number)
         self.groups[group_key] = group
+        is_inverse = kind is TopologyKind.INVERSE_ANTI_AFFINITY
+        (self._inverse if is_inverse else self._counting).add(group, same_terms)
+        return group
+
+    def _find_matching(self, pod: Pod) -> MatchingGroups:
+        key = (self._counting.selecting(pod), self._inverse.selecting(pod))
+        return self._matching_groups.setdefault(key, MatchingGroups(*key))
+
+
+class _GroupsBySelector:
+    """Groups, found by the labels of the pods that they select."""
+
+    def __init__(self) -> None:
+        self._by_label: dict[tuple[str, str], list[AnyGroup]] = {}
+        self._without_label = _BroadGroups()
+        self._same_terms: dict[AnyGroup, list[AnyGroup]] = {}
+        """Further groups: a thousand terms with a label each are compared once, not for each."""
+
+    def add(self, group: AnyGroup, same_terms: AnyGroup | None) -> None:
+        if same_terms is not None:
+            self._same_terms.setdefault(same_terms, []).append(group)
+            return
         # A selector that requires a label is checked only for pods with this label: saves checking
         # every group for every pod.
-        anchor = terms[0].selector.required_label
+        anchor = group.terms[0].selector.required_label
         if anchor is None:
             self._without_label.add(group)
         else:
             self._by_label.setdefault(anchor, []).append(group)
-        return group
 
-    def _find_matching(self, pod: Pod) -> MatchingGroups:
+    def selecting(self, pod: Pod) -> tuple[AnyGroup, ...]:
+        """The groups that select the pod, in the order of their numbers."""
         groups = [each for each in self._candidates(pod) if each.selects(pod.namespace, pod.labels)]
         groups += self._without_label.selecting(pod)
+        if self._same_terms:
+            groups += [same for each in groups for same in self._same_terms.get(each, ())]
         groups.sort(key=BY_NUMBER)
-        key = tuple(map(id, groups))
-        matching = self._matching_groups.get(key)
-        if matching is None:
-            counting = tuple(
-                each for each in groups if each.kind is not TopologyKind.INVERSE_ANTI_AFFINITY
-            )
-            inverse = tuple(
-                each for each in groups if each.kind is TopologyKind.INVERSE_ANTI_AFFINITY
-            )
-            matching = self._matching_groups[key] = MatchingGroups(counting, inverse)
-        return matching
+        return tuple(groups)
 
     def _candidates(self, pod: Pod) -> Iterator[AnyGroup]:
         for label in pod.labels.items():
@@ -289,15 +339,16 @@ def _registration_key(pod: Pod) -> tuple[object, ...]:
     return (*own, pod.namespace, tuple(pod.labels.items()))
 
 
-def _other_keys(pod: Pod, spread: TopologySpread) -> tuple[str, ...]:
-    """Labels that a node must have to count: those of all required spreads of the pod."""
-    if not spread.required:
-        return ()
-    keys = {each.key for each in pod.constraints.spreads if each.required}
-    return tuple(sorted(keys - {spread.key, HOSTNAME}))
+def _required_labels(spreads: Iterable[TopologySpread]) -> tuple[str, ...]:
+    """Labels that a node must have to count for a required spread: those of all of the pod.
+
+    The label of the spread itself is among them, though it is needed anyway: with the same labels
+    all spreads of a pod share a filter, where thousands of them would have one each as long.
+    """
+    return tuple(sorted({each.key for each in spreads if each.required} - {HOSTNAME}))
 
 
-# Cached: equal pods have equal terms, and the result is part of the key of their groups, which is
+# Cached: equal pods have equal terms, and the result is part of the key of their scope, which is
 # compared quickly where it is one object.
 @lru_cache(maxsize=4096)
 def _reachable(

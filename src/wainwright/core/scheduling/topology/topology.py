@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 from wainwright.core.scheduling.compiled_requirements import CompiledRequirements
@@ -90,6 +91,10 @@ class Topology:
         self._groups_by_node: list[tuple[AnyGroup, ...]] = []
         """For forks: the groups that count the pods of each node, once for each pod."""
         self._spread_groups = [each for each in self._label_groups() if each.spread is not None]
+        self._spreads_by_label: dict[str, list[LabelGroup]] = {}
+        """For forks: of thousands of spreads few are over a label that a node has."""
+        for each in self._spread_groups:
+            self._spreads_by_label.setdefault(each.key, []).append(each)
         self._prepare()
 
     def fork(
@@ -115,13 +120,12 @@ class Topology:
 
     def version_of(self, pod_class: PodClass) -> int:
         """Changes whenever something does that keeps pods of the class away from some place."""
+        constraints = pod_class.first_constraints
+        if constraints is None:
+            return 0
         if self._forked_groups is None:
-            return pod_class.topology_version
-        return self._ended_rounds + sum(
-            self._own_constraints(level.topology_constraints).version
-            for level in pod_class.levels
-            if level.topology_constraints is not None
-        )
+            return constraints.version
+        return self._ended_rounds + self._own_constraints(constraints).version
 
     def allowed_domains(self, constraints: TopologyConstraints) -> AllowedDomains | None:
         """Where one more pod with these constraints may go; None if nowhere."""
@@ -129,6 +133,15 @@ class Topology:
             constraints = self._own_constraints(constraints)
         self._settle(constraints)
         return allowed_domains(constraints, self.domains)
+
+    def spread_without_domain(self, constraints: TopologyConstraints) -> LabelGroup | None:
+        """The last spread that allows no place, wherever other pods are; its domains are known."""
+        for group, _ in reversed(constraints.spreads):
+            own = group if self._forked_groups is None else self._own_group(group)
+            assert isinstance(own, LabelGroup)
+            if not own.domains:
+                return group
+        return None
 
     def why(self, constraints: TopologyConstraints) -> tuple[TopologyReason, ...]:
         """Every constraint that rules out some domain for one more such pod.
@@ -268,10 +281,10 @@ class Topology:
             self._count_on_draft(each, draft)
 
     def _count_together(self, groups: tuple[AnyGroup, ...], draft: Draft) -> tuple[AnyGroup, ...]:
-        """Counts in the groups that count every node, by label; returns the other groups.
+        """Counts in most groups that count every node; returns the others that count this draft.
 
-        The draft's value is the same for all of one label: where thousands of selectors select
-        every pod, this saves looking it up for each.
+        The draft's value is the same for all of one label, and whether it counts for all of one
+        filter: where thousands of selectors select every pod, this saves finding it out for each.
         """
         divided = self._divided_groups.get(id(groups))
         if divided is None:
@@ -286,7 +299,12 @@ class Topology:
             elif value is NoValue.UNDECIDED:
                 for group in same:
                     group.add_undecided(draft.number)
-        return divided.others
+        for single in divided.singles:
+            single.fill_draft(draft.bit)
+        filtered = (
+            same for each, same in divided.by_filter.items() if self._counts_for(each, draft)
+        )
+        return tuple(chain(divided.others, *filtered))
 
     def count_on_node(self, pod_class: PodClass, number: int) -> None:
         for each in pod_class.counted_by:
@@ -336,7 +354,7 @@ class Topology:
             labels = self._nodes.nodes[number].labels
             for group in self._groups_by_node[number]:
                 self._remove_from(group, labels)
-            for spread in self._spread_groups:
+            for spread in chain(*(self._spreads_by_label.get(key, ()) for key in labels)):
                 if self._has_lost_domain(spread, number):
                     own = self._own_group(spread)
                     assert isinstance(own, LabelGroup)
@@ -361,16 +379,20 @@ class Topology:
 
     def _has_lost_domain(self, group: LabelGroup, number: int) -> bool:
         """Whether the removed node was the last of its domain, and no new node could have it."""
-        value = self._nodes.nodes[number].labels.get(group.key)
-        if value is None or value in group.launchable:
+        value = self._nodes.nodes[number].labels[group.key]
+        if value in group.launchable:
             return False
         counted = self.domains.nodes_by_value[group.key][value] & group.nodes
         return bool(counted >> number & 1) and not counted & self._nodes.remaining
 
     def _prepare(self) -> None:
+        matching: dict[NodeFilter, BitSet] = {}
         for group in self.registry.groups.values():
-            if group.filter is not None and not group.filter.is_trivial:
-                group.nodes = self._matching_nodes(group.filter)
+            node_filter = group.filter
+            if node_filter is not None and not node_filter.is_trivial:
+                if node_filter not in matching:
+                    matching[node_filter] = self._matching_nodes(node_filter)
+                group.nodes = matching[node_filter]
         for number, node in enumerate(self._nodes.nodes):
             for pod in node.pods:
                 self._count_running(pod, number)
@@ -450,8 +472,9 @@ class Topology:
     def _counts_draft(self, group: AnyGroup, draft: Draft) -> bool:
         """Whether nodes like the draft count for the group."""
         node_filter = group.filter
-        if node_filter is None or node_filter.is_trivial:
-            return True
+        return node_filter is None or node_filter.is_trivial or self._counts_for(node_filter, draft)
+
+    def _counts_for(self, node_filter: NodeFilter, draft: Draft) -> bool:
         state = _narrowed_state(draft)
         counts = node_filter.counts_cache.get(state)
         if counts is None:

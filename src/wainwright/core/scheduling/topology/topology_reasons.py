@@ -3,6 +3,7 @@ pods that are counted there.
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from wainwright.core.scheduling.topology.allowed_domains import domains_within_skew
 from wainwright.core.scheduling.topology.constraints import TopologyConstraints
@@ -22,6 +23,8 @@ from wainwright.model.reasons import (
     TopologySpreadUnsatisfied,
 )
 
+MAX_NAMED_SELECTORS: Final = 10
+
 
 def topology_reasons(constraints: TopologyConstraints, nodes: BitSet) -> tuple[TopologyReason, ...]:
     """Every topology constraint that rules out some domain, with the pods on these nodes."""
@@ -37,9 +40,10 @@ def _iter_topology_reasons(
             yield reason
     for groups, counts_itself in constraints.affinity:
         if not counts_itself or any(_occupied_domains(group, nodes) for group in groups):
+            selectors = _selectors_of(groups[0])  # all of them have the same terms
             yield from (
                 PodAffinityUnsatisfied(
-                    key=g.key, pods=_selectors_of(g), allowed_domains=_occupied_domains(g, nodes)
+                    key=g.key, pods=selectors, allowed_domains=_occupied_domains(g, nodes)
                 )
                 for g in groups
             )
@@ -95,7 +99,9 @@ def _spread_reason(group: LabelGroup, *, counts_itself: bool) -> TopologySpreadU
 
 
 def _selectors_of(group: AnyGroup) -> str:
-    return ",".join(str(term.selector) for term in group.terms)
+    listed = ",".join(str(term.selector) for term in group.terms[:MAX_NAMED_SELECTORS])
+    rest = len(group.terms) - MAX_NAMED_SELECTORS
+    return f"{listed} and {rest:,} more" if rest > 0 else listed
 
 
 def _occupied_domains(group: AnyGroup, nodes: BitSet) -> tuple[str, ...]:

@@ -1,8 +1,18 @@
 """Topology groups: where one more pod keeps within the skew, and which nodes are full."""
 
-import pytest
+from itertools import product
 
-from wainwright.core.scheduling.topology.allowed_domains import domains_within_skew
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wainwright.core.scheduling.topology.allowed_domains import (
+    MAX_OPTIONS,
+    allowed_domains,
+    domains_within_skew,
+)
+from wainwright.core.scheduling.topology.constraints import TopologyConstraints
+from wainwright.core.scheduling.topology.domains import Domains
 from wainwright.core.scheduling.topology.groups import HostGroup, LabelGroup, TopologyKind
 from wainwright.model.labels import HOSTNAME, ZONE
 from wainwright.model.pod import ALL_PODS, AffinityTerm, TopologySpread
@@ -73,3 +83,46 @@ def test_a_fork_does_not_change_the_original_group() -> None:
     label_fork = label.fork()
     label_fork.add("a")
     assert (label.counts, label_fork.counts) == ({"a": 1}, {"a": 2})
+
+
+def spread_over(key: str, counts: dict[str, int]) -> LabelGroup:
+    group = LabelGroup(TopologyKind.SPREAD, key, (AffinityTerm(key=key, selector=ALL_PODS),), 0)
+    group.spread = TopologySpread(key=key, selector=ALL_PODS, max_skew=100)
+    group.counts, group.domains = dict(counts), tuple(sorted(counts))
+    return group
+
+
+def options_of(*groups: LabelGroup) -> list[tuple[tuple[str, ...], tuple[int, ...]]]:
+    """The values of the options, and the ranks of their counts."""
+    constraints = TopologyConstraints([(each, True) for each in groups], (), (), ())
+    allowed = allowed_domains(constraints, Domains([each.key for each in groups], ()))
+    assert allowed is not None
+    values = [
+        tuple(next(iter(option.allowed(each.key).values)) for each in groups)
+        for option in allowed.options
+    ]
+    return list(zip(values, allowed.domain_counts, strict=True))
+
+
+COUNTS = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 2), min_size=1)
+
+
+@given(st.lists(COUNTS, min_size=2, max_size=4))
+def test_options_are_the_emptiest_combinations_in_order(counts: list[dict[str, int]]) -> None:
+    groups = [spread_over(f"key-{number}", each) for number, each in enumerate(counts)]
+    ranked = []
+    for each in counts:
+        levels = sorted(set(each.values()))
+        in_order = sorted((count, value) for value, count in each.items())
+        ranked.append([(value, levels.index(count)) for count, value in in_order])
+    combined = [(tuple(v for v, _ in each), tuple(r for _, r in each)) for each in product(*ranked)]
+    combined.sort(key=lambda each: (sum(each[1]), each[1]))
+    assert options_of(*groups) == combined[:MAX_OPTIONS]
+
+
+def test_billions_of_combinations_are_not_made_to_find_the_first() -> None:
+    counts = {f"value-{number:03}": 0 for number in range(300)}
+    groups = [spread_over(f"key-{number}", counts) for number in range(4)]
+    found = options_of(*groups)
+    assert len(found) == MAX_OPTIONS
+    assert found[1] == (("value-000", "value-000", "value-000", "value-001"), (0, 0, 0, 0))

@@ -54,6 +54,32 @@ def test_different_constraints_have_different_groups() -> None:
     assert groups_of(pod, msgspec.structs.replace(pod, namespace="data")) == 2
 
 
+def test_the_required_spreads_of_a_pod_share_a_filter() -> None:
+    """It is as long as they are many."""
+    required = [*spread_constraint(HOSTNAME).spreads]
+    required += [spread_constraint(f"rack-{number}").spreads[0] for number in range(3)]
+    preferred = spread_constraint("row", required=False).spreads
+    constraints = PodConstraints(spreads=(*required, *preferred))
+    (pod,) = labelled_pods(1, constraints=constraints)
+    groups = TopologyRegistry().spread_groups(pod)
+    filters = {groups[each].filter for each in required}
+    assert len(filters) == 1
+    (shared,) = filters
+    assert shared is not None
+    assert shared.alternatives is not None
+    assert [set(each) for each in shared.alternatives] == [{"rack-0", "rack-1", "rack-2"}]
+    only = groups[preferred[0]].filter
+    assert only is not None
+    assert only.is_trivial
+
+
+def test_the_label_of_a_single_required_spread_keeps_no_node_from_counting() -> None:
+    (pod,) = labelled_pods(1, constraints=spread_constraint())
+    (group,) = TopologyRegistry().spread_groups(pod).values()
+    assert group.filter is not None
+    assert group.filter.is_trivial
+
+
 def test_a_pod_is_counted_by_the_groups_that_select_it() -> None:
     registry = TopologyRegistry()
     web, db = (
@@ -110,7 +136,8 @@ SELECTORS = st.builds(
     selects_nothing=st.booleans(),
 )
 NAMESPACES = st.none() | st.frozensets(st.sampled_from("mn"), max_size=2)
-TERMS = st.builds(AffinityTerm, key=st.just("zone"), selector=SELECTORS, namespaces=NAMESPACES)
+KEYS = st.sampled_from([ZONE, HOSTNAME, "rack"])
+TERMS = st.builds(AffinityTerm, key=KEYS, selector=SELECTORS, namespaces=NAMESPACES)
 PODS = st.builds(
     Pod,
     namespace=st.sampled_from("mn"),
