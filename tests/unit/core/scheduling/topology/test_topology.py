@@ -325,13 +325,22 @@ def test_a_node_that_must_not_have_a_label_keeps_nobody_away_from_its_domains() 
     assert [claim.pods for claim in result.claims] == [("shop/shy-0", "shop/web-0")]
 
 
+MANY_SPREADS = tuple(
+    spread
+    for max_skew in range(1, MANY_GROUPS + 2)
+    for spread in spread_constraint(max_skew=max_skew).spreads
+)
+
+
 def test_pods_that_many_constraints_count_stay_apart_by_each_of_them() -> None:
-    spreads = tuple(
-        spread
-        for max_skew in range(1, MANY_GROUPS + 2)
-        for spread in spread_constraint(max_skew=max_skew).spreads
-    )
-    apart = PodConstraints(spreads=spreads, anti_affinity=(affinity_term(HOSTNAME),))
+    apart = PodConstraints(spreads=MANY_SPREADS, anti_affinity=(affinity_term(HOSTNAME),))
     result = plan_pods(labelled_pods(5, constraints=apart))
     assert [len(claim.pods) for claim in result.claims] == [1] * 5
     assert pods_by_zone(result) == {"zone-a": 2, "zone-b": 2, "zone-c": 1}
+
+
+def test_many_constraints_count_the_nodes_where_their_pods_may_go() -> None:
+    two_zones = label_requirement(ZONE, "In", *ZONES[:2])
+    spreads = PodConstraints(spreads=MANY_SPREADS)
+    result = plan_pods(labelled_pods(4, constraints=spreads, alternatives=(two_zones,)))
+    assert pods_by_zone(result) == {"zone-a": 2, "zone-b": 2}
