@@ -198,10 +198,11 @@ class FreezingProxy:
         self._frozen = []
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.append(writer)
         onward, back = await asyncio.open_connection("127.0.0.1", self._port)
         frozen = asyncio.Event()
         self._frozen.append(frozen)
-        self._writers += [writer, back]
+        self._writers.append(back)
         for source, target in ((reader, back), (onward, writer)):
             task = asyncio.create_task(self._pass_on(source, target, frozen))
             self._tasks.add(task)
